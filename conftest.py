@@ -1,7 +1,7 @@
-"""What all suites share: the full counts, how much the tests try, and what ends with a run.
+"""Common configuration of all suites: example counts, and the cleanup at the end of a run.
 
-`--long` runs tests marked `long`, too, and makes every property try more examples.
-A run's processes and temporary files end with it, even if it is killed (tools.testing.guardian).
+`--long` also runs tests marked `long`, and lets every property test use more examples. A run's
+processes and temporary files end with it, even if it is killed (tools.testing.guardian).
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from structlog.dev import ConsoleRenderer, plain_traceback
 from tools.testing import effort
 from tools.testing.guardian import Guardian
 
-# For `yaml.safe_load`: it reads the same, in a tenth of the time.
+# For `yaml.safe_load`: the same result, in a tenth of the time.
 yaml.SafeLoader = yaml.CSafeLoader  # type: ignore[misc, assignment]
 
 pytest_plugins = ("tools.testing.usage",)
 
-LONG_SECONDS = 3600  # of a test that tries many examples
-GARBAGE = (50_000, 20, 100)  # the scheduler's own; with Python's it is a sixth of the unit tests
+LONG_SECONDS = 3600  # of a test with many examples
+GARBAGE = (50_000, 20, 100)  # the scheduler's own; Python's default costs a sixth of the unit tests
 _GUARDIAN = pytest.StashKey[Guardian]()
 _LOGGING = pytest.StashKey[dict[str, Any]]()
-_LINE = 240  # characters of a line of the summary where no terminal says how many
+_LINE = 240  # width of a line of the summary unless a terminal reports its own
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The option that `make test-long` gives."""
+    """Add the option of `make test-long`."""
     parser.getgroup("muster").addoption(
         "--long", action="store_true", help="the full counts, and tests marked long"
     )
@@ -42,7 +42,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Choose the counts, and have the summary name each failure's cause in full."""
+    """Choose the example counts, and let the summary show each failure's complete cause."""
     if not sys.stdout.isatty():
         config.get_terminal_writer().fullwidth = _LINE
     # Rich tracebacks cost a tenth of a second each.
@@ -55,7 +55,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leaves out what is marked `long` unless asked for; with `--long` tests may take longer."""
+    """Skip tests marked `long` unless requested; with `--long` tests may take longer."""
     if config.getoption("--long"):
         for item in items:
             if item.get_closest_marker("timeout") is None:
@@ -67,28 +67,28 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection_finish() -> None:
-    """Keep the garbage collector from looking at all test items again and again."""
+    """Exclude all test items from later garbage collections."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(*GARBAGE)
 
 
 def pytest_runtest_teardown(item: pytest.Item) -> None:
-    """A command that configures the log of its process does so for its own test alone."""
+    """Restore the logging configuration that a command changed for its process."""
     if structlog.get_config() != item.config.stash[_LOGGING]:
         structlog.configure(**item.config.stash[_LOGGING])
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """A run fails that leaves a process behind: a test started it and did not end it."""
+    """Fail a run whose tests left a process running."""
     for command in session.config.stash[_GUARDIAN].left():
         sys.stderr.write(f"\nERROR a process was left running: {command}\n")
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """End what was left running."""
+    """End all remaining processes."""
     config.stash[_GUARDIAN].end()
 
 
@@ -96,7 +96,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 def temporary_files(
     pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[None]:
-    """Temporary files of the run, its child processes' included, are in pytest's own folder."""
+    """The folder for temporary files of the run and its child processes, inside pytest's own."""
     pytestconfig.stash[_GUARDIAN].remove(tmp_path_factory.getbasetemp())
     folder = str(tmp_path_factory.mktemp("temporary"))
     with pytest.MonkeyPatch.context() as patched:
@@ -107,5 +107,5 @@ def temporary_files(
 
 @pytest.fixture(scope="session")
 def long(pytestconfig: pytest.Config) -> bool:
-    """Whether the full counts are wanted."""
+    """True if the full example counts are requested."""
     return bool(pytestconfig.getoption("--long"))

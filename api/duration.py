@@ -6,7 +6,9 @@ from typing import Any, Final
 _DURATION: Final = re.compile(r"([0-9]{1,6})(s|m|h)")
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600}
 
-TEXT: Final = 'must be a whole number of at most 6 digits and a unit, s, m or h, as in "90s"'
+TEXT: Final = (
+    'must be a duration: an integer of at most 6 digits and a unit, s, m or h, such as "90s"'
+)
 
 
 def seconds(written: Any) -> float | None:

@@ -71,39 +71,43 @@ GATES: Final[Mapping[Feature, Gate]] = {
         Stage.BETA, True, "trees of groups: CompositePodGroups, and groups with a parent"
     ),
     Feature.TOPOLOGY: Gate(
-        Stage.BETA, True, "topology constraints of groups, required and preferred"
+        Stage.BETA, True, "required and preferred topology constraints of groups"
     ),
     Feature.PREEMPTION: Gate(Stage.BETA, True, "eviction of pods of lower priority"),
-    Feature.JOB: Gate(Stage.BETA, True, "groups made for Jobs"),
-    Feature.JOBSET: Gate(Stage.BETA, True, "groups made for JobSets"),
-    Feature.STATEFUL_SET: Gate(Stage.BETA, True, "groups made for StatefulSets"),
-    Feature.DEPLOYMENT: Gate(Stage.BETA, True, "groups made for Deployments"),
+    Feature.JOB: Gate(Stage.BETA, True, "groups created for Jobs"),
+    Feature.JOBSET: Gate(Stage.BETA, True, "groups created for JobSets"),
+    Feature.STATEFUL_SET: Gate(Stage.BETA, True, "groups created for StatefulSets"),
+    Feature.DEPLOYMENT: Gate(Stage.BETA, True, "groups created for Deployments"),
     Feature.LEADER_WORKER_SET: Gate(
-        Stage.BETA, True, "groups made for the replicas of LeaderWorkerSets"
+        Stage.BETA, True, "groups created for the replicas of LeaderWorkerSets"
     ),
     Feature.RAY_CLUSTER: Gate(
-        Stage.BETA, True, "groups created for RayClusters, also those of RayJobs and RayServices"
+        Stage.BETA,
+        True,
+        "groups created for RayClusters, including those of RayJobs and RayServices",
     ),
     Feature.MPI_JOB: Gate(Stage.BETA, True, "groups created for MPIJobs"),
     Feature.COSCHEDULING: Gate(
-        Stage.BETA, True, "groups made for PodGroups of KEP-3370 and of scheduler-plugins"
+        Stage.BETA, True, "groups created for PodGroups of KEP-3370 and of scheduler-plugins"
     ),
     Feature.IMPLICIT_POD_GROUPS: Gate(
-        Stage.BETA, True, "groups made from a Workload's templates for the pods that name these"
+        Stage.BETA,
+        True,
+        "groups created from the templates of a Workload for the pods that name these templates",
     ),
     Feature.POD_GROUPS_FROM_PODS: Gate(
-        Stage.BETA, True, "groups made for pods whose annotations say what their group is to be"
+        Stage.BETA, True, "groups created for pods that describe their group in annotations"
     ),
     Feature.DEVICE_CLAIMS: Gate(
         Stage.BETA, True, "pods with resourceClaims (dynamic resource allocation)"
     ),
     Feature.EXPECTED_PODS: Gate(
-        Stage.ALPHA, False, "places held for pods of a group that do not exist yet"
+        Stage.ALPHA, False, "capacity reserved for pods of a group that do not exist yet"
     ),
 }
 
 REFUSED_TEXT: Final = (
-    "feature gate %s is off: leave this out, or have an administrator turn the gate on "
+    "feature gate %s is off: do not use this field, or ask an administrator to turn the gate on "
     "(featureGates in Muster's configuration)"
 )
 
@@ -192,7 +196,8 @@ def json_schema() -> dict[str, Any]:
     """Return the schema of `featureGates`."""
     return {
         "title": "FeatureGates",
-        "description": "Gates that are not as their default: docs/feature-gates.md.",
+        "description": "featureGates is a map of feature names to booleans that turn features on "
+        "or off. See docs/feature-gates.md.",
         "type": "object",
         "properties": {
             name.value: {
@@ -210,5 +215,5 @@ def _unknown(name: str, known: list[str]) -> str:
     # The name is from a user's file and may be long. Matching takes quadratic time.
     shown = name[:64]
     closest = get_close_matches(shown, known, n=1, cutoff=0.4)
-    meant = f" (is {closest[0]} meant?)" if closest else ""
-    return f"{shown!r} is no feature gate{meant}; there are {', '.join(known)}"
+    meant = f" (did you mean {closest[0]}?)" if closest else ""
+    return f"unrecognized feature gate: {shown!r}{meant}; known feature gates: {', '.join(known)}"

@@ -83,9 +83,9 @@ def own_claims(pod: Mapping[str, Any], group: str, shared: Mapping[str, str]) ->
 def shared_words(group: str, entry: str) -> str:
     """Return the advice for a pod that names the template of an entry of its group."""
     return (
-        f"the pods of PodGroup {group} share one claim from this template: name that claim "
-        f"instead, resourceClaimName: {names.group_claim(group, entry)}; admission does it for a "
-        f"Job or JobSet with {ANNOTATION_SHARED_CLAIMS}: {entry}"
+        f"the pods of PodGroup {group} share one ResourceClaim from this template: use "
+        f"resourceClaimName {names.group_claim(group, entry)} instead. For a Job or JobSet with "
+        f"the annotation {ANNOTATION_SHARED_CLAIMS}: {entry}, admission sets it"
     )
 
 

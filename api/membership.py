@@ -112,8 +112,8 @@ def pods_name(meta: Named) -> str:
 def taken_words(meta: Noted) -> str:
     """Return the advice for a name in the pods' spec that another owner's group has."""
     return (
-        f"the pods name it by PodGroup {stands_for(meta)}, which is another owner's: delete their "
-        "owner and create it again, and its groups get names of their own"
+        f"the pods name PodGroup {stands_for(meta)}, which belongs to another owner: delete and "
+        "recreate the owner of the pods, so that its groups get other names"
     )
 
 

@@ -76,8 +76,8 @@ def resolve(spec: Mapping[str, Any], classes: Sequence[PriorityClass]) -> Resolv
     if given is not None and given != value:
         return causes.forbidden(
             "spec.priority",
-            f"the priority must not be given as {given}: it is {value}, computed from "
-            f"{_source(chosen)}; leave it out",
+            f"the integer value of priority ({given}) must not be provided in the spec; Muster "
+            f"computed {value} {_source(chosen)}. Remove priority",
         )
     denied = check_preemption(spec, classes, "spec")
     if denied is not None:
@@ -101,8 +101,9 @@ def check_preemption(
         return None
     return causes.forbidden(
         f"{path}.preemptionPolicy",
-        f"it must not be {asked}: {_source(chosen)} says {NEVER}, and the class decides; "
-        "leave it out, or name a class that preempts",
+        f"the string value of PreemptionPolicy ({asked}) must not be provided in the spec; Muster "
+        f"computed {NEVER} {_source(chosen)}. Remove preemptionPolicy, or use a PriorityClass "
+        "that preempts",
     )
 
 
@@ -115,8 +116,8 @@ def unknown_class(
     if not name or _named(name, classes) is not None:
         return None
     return (
-        f"{path}.priorityClassName: no PriorityClass with name {name[:LONGEST_NAME]} was found; "
-        "until there is one these pods cannot be made"
+        f"{path}.priorityClassName: no PriorityClass with name {name[:LONGEST_NAME]} was found. "
+        "The API server rejects the pods until the PriorityClass exists"
     )
 
 
@@ -150,4 +151,4 @@ def _default(classes: Sequence[PriorityClass]) -> PriorityClass | None:
 
 
 def _source(chosen: PriorityClass | None) -> str:
-    return f"PriorityClass {chosen.name}" if chosen else "the absence of a PriorityClass"
+    return f"from PriorityClass {chosen.name}" if chosen else "because no PriorityClass applies"

@@ -103,7 +103,7 @@ class Reader:
             return None
         number = integer(value)
         if number is None or number not in _INT32:
-            return self._wrong(None, path, value, "a whole number of 32 bits")
+            return self._wrong(None, path, value, "a 32-bit integer")
         return number
 
     def _wrong(self, instead: T, path: str, value: Any, wanted: str) -> T:

@@ -60,15 +60,15 @@ def faults_of(names: Sequence[str]) -> list[str]:
     """Return the faults of such a list of names as sentences; empty if there are none."""
     found = []
     if not 1 <= len(names) <= MOST_NAMES:
-        found.append(f"there must be 1 to {MOST_NAMES} schedulerNames, not {len(names)}")
+        found.append(f"schedulerNames must have between 1 and {MOST_NAMES} names, not {len(names)}")
     for name in sorted(set(names)):
         if name == DEFAULT_SCHEDULER_NAME:
-            found.append(f"schedulerName {name} is kube-scheduler's: choose another")
+            found.append(f"schedulerName {name} is kube-scheduler's: use another name")
         elif not is_dns_subdomain(name) or len(name) > _LONGEST:
             found.append(
-                f"schedulerName {name!r} must be lower case letters, digits, '-' and '.',"
-                f" at most {_LONGEST} characters"
+                f"schedulerName {name!r} must consist of lower case alphanumeric characters, '-' "
+                f"or '.', and must be no more than {_LONGEST} characters"
             )
         if names.count(name) > 1:
-            found.append(f"schedulerName {name!r} is there more than once")
+            found.append(f"schedulerName {name!r} is listed more than once: remove the duplicate")
     return found

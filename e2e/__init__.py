@@ -1,1 +1,1 @@
-"""End-to-end tests, and the real control plane they run on."""
+"""End-to-end tests, and the real control plane that they run on."""

@@ -1,4 +1,4 @@
-"""Options of the suites, and the one cluster and the one Muster that a run uses."""
+"""Options of the suites, and the one cluster and the one Muster of a run."""
 
 import asyncio
 import secrets
@@ -56,19 +56,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture(scope="session")
 def record(pytestconfig: pytest.Config) -> bool:
-    """Whether documents made by a run are to be written."""
+    """True if the run writes the documents that it generates."""
     return bool(pytestconfig.getoption("--record"))
 
 
 @pytest.fixture(scope="session")
 def rounds(pytestconfig: pytest.Config) -> int:
-    """How often one goes back to an earlier version and upgrades again."""
+    """Number of downgrades to an earlier version, each followed by an upgrade."""
     return int(pytestconfig.getoption("--rounds"))
 
 
 @pytest.fixture(scope="session")
 def server_kind(pytestconfig: pytest.Config) -> str:
-    """`local`, `real` or `existing`, for the few tests that fit one server only."""
+    """`local`, `real` or `existing`, for the few tests that run on one server only."""
     if pytestconfig.getoption("--kubeconfig"):
         return "existing"
     return str(pytestconfig.getoption("--cluster"))
@@ -78,7 +78,8 @@ def server_kind(pytestconfig: pytest.Config) -> str:
 def cluster(pytestconfig: pytest.Config, server_kind: str) -> Iterator[Cluster]:
     """The cluster under test, started for the session.
 
-    Its servers are processes, so that it belongs to no event loop and lives on between tests.
+    Its servers are processes, so that it does not depend on an event loop and persists between
+    tests.
     """
     made: Started
     if server_kind == "existing":
@@ -94,10 +95,10 @@ def cluster(pytestconfig: pytest.Config, server_kind: str) -> Iterator[Cluster]:
 
 @pytest.fixture(scope="session")
 def with_kube_scheduler(server_kind: str) -> Iterator[tuple[ControlPlane, Muster]]:
-    """A control plane with kube-scheduler and the controllers that make pods, and Muster there.
+    """A control plane with kube-scheduler and the controllers that create pods, and Muster.
 
-    No other suite has these. Muster's processes run beside the cluster: its Deployments must not
-    run here as pods as well.
+    No other suite has these. Muster's processes run outside the cluster: its Deployments must not
+    also run here as pods.
     """
     if server_kind != "real":
         pytest.skip("the embedded cluster has no kube-scheduler, StatefulSets and Deployments")
@@ -123,7 +124,7 @@ def running_muster(cluster: Cluster, pytestconfig: pytest.Config) -> Iterator[Mu
 
 @pytest.fixture
 async def muster(running_muster: Muster) -> Muster:
-    """All three processes, ready, whatever the test before did to them."""
+    """All three processes, ready, whatever the previous test did to them."""
     for name in processes.ALL:
         if not running_muster.running(name):
             await running_muster.start(name)
@@ -140,9 +141,9 @@ async def client(cluster: Cluster) -> AsyncIterator[Client]:
 async def env(
     cluster: Cluster, muster: Muster, client: Client, request: pytest.FixtureRequest
 ) -> AsyncIterator[Environment]:
-    """A namespace that must be deletable at the end, and the nodes added in it.
+    """A namespace, which must be deletable at the end, and the nodes added for it.
 
-    A flow that passed must have come to rest before that, unless it is marked `unsettled`.
+    A flow that passed must have settled before that, unless it is marked `unsettled`.
     """
     env = Environment(cluster, muster, client, f"flow-{secrets.token_hex(3)}")
     await env.open()
@@ -158,14 +159,14 @@ async def env(
 
 @pytest.fixture
 async def important(env: Environment) -> AsyncIterator[str]:
-    """The name of a priority class above the default, which the webhook knows already."""
+    """The name of a priority class above the default that the webhook has observed."""
     async with known_class(env, "important", 1000) as name:
         yield name
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
-    """A flow that fails shows the end of every process's log."""
+    """Show the end of every process's log for a failed flow."""
     report = yield
     if report.when == "call":  # type: ignore[attr-defined]
         item.stash[_PASSED] = report.passed  # type: ignore[attr-defined]

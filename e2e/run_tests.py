@@ -1,8 +1,8 @@
 """All suites: `make test` and `make test-long` call this.
 
-`make check`; the unit tests; `LOCAL_PARTS` of the end-to-end tests on the embedded cluster and
-`REAL_PARTS` on real control planes built from their modules, with `--long` all of them on both. The
-real ones are left out where there is no Go and its package cannot be installed; with
+It runs `make check`, the unit tests, `LOCAL_PARTS` of the end-to-end tests on the embedded cluster
+and `REAL_PARTS` on real control planes built from their modules, with `--long` all of them on both.
+The real ones are skipped if there is no Go and its package cannot be installed; with
 MUSTER_REQUIRE_REAL=1 that is an error.
 """
 
@@ -51,8 +51,10 @@ LONG_UNITS: Final[dict[str, Sequence[str]]] = {
         "tests/tools/testing",
     ),
 }
-"""With `--long` alone: no user has these. The conformance suite holds the embedded cluster to the
-real servers in each run."""
+"""Suites with `--long` only: no user has these components.
+
+The conformance suite compares the embedded cluster to the real servers in each run.
+"""
 
 _UNITS: Final = tuple(
     f"--ignore={folder}"
@@ -114,20 +116,23 @@ REAL_PARTS: Final[Mapping[str, Sequence[str]]] = {
         "e2e/flows/owners/workloads/test_sets.py",
     ),
 }
-"""What runs on the real control plane without `--long`: what users count on, and what the embedded
-server is held to. Each part has a control plane of its own, so that they can run side by side."""
+"""Suites on the real control plane without `--long`: those that users rely on.
+
+The conformance suite for the embedded server is included. Each part has its own control plane, so
+that they can run concurrently.
+"""
 
 REAL_SUITES: Final = tuple(suite for part in REAL_PARTS.values() for suite in part)
 
 ON_BOTH: Final = ("e2e/kubernetes/apiserver",)
-"""What runs on the embedded cluster, too, without `--long`: it is held to the real server."""
+"""Suites on both clusters without `--long`, to compare the embedded server to the real one."""
 
 _ELSEWHERE: Final = tuple(f"--ignore={suite}" for suite in REAL_SUITES if suite not in ON_BOTH)
 
 LOCAL_PARTS: Final[Mapping[str, Sequence[str]]] = {
     which: (*suites, *_ELSEWHERE) for which, suites in PARTS.items()
 }
-"""Without `--long` the embedded cluster has what does not run on the real control plane."""
+"""Suites on the embedded cluster without `--long`: those not run on the real control plane."""
 
 BUILD: Final = (sys.executable, "-m", "e2e.harness.controlplane.build")
 CHECK: Final = "make check"
@@ -146,29 +151,34 @@ FIRST: Final = (
     f"{LOCAL}, owners",
     f"{LOCAL}, the rest",
 )
-"""What begins first. A kube-apiserver that does nothing takes a third of a core: what has one is to
-be over soon. Then what takes long, so that the lanes end together."""
+"""Suites that begin first.
+
+An idle kube-apiserver uses a third of a core, so suites with one should end soon. Long suites
+follow, so that the lanes end together.
+"""
 _FRESH_SECONDS: Final = 5.0
-"""In which it is known that nothing has to be built."""
+"""Seconds in which the build reports that it is up to date."""
 NICE: Final = (CHECK, f"{UNIT}, scheduler", f"{UNIT}, the rest")
-"""What gives way to suites that have servers: these wait for each other half of their time."""
+"""Suites with a lower priority than those with servers, which wait half of their time."""
 LANES: Final = 7
-"""Suites at a time. Most of them wait for a cluster half of their time; two cores have no more."""
+"""Number of suites at a time. Most of them wait for a cluster half of their time on two cores."""
 LONG_LANES: Final = 4
-"""The same with `--long`: each suite keeps a control plane for half an hour or more, and seven of
-these leave nothing of two cores to the tests."""
+"""The same with `--long`: each suite has a control plane for half an hour or more.
+
+Seven of these would leave no time of two cores to the tests.
+"""
 
 _FAILURE: Final = re.compile(r"^(?:FAILED|ERROR) \S+\.py\b.*$", re.MULTILINE)
-"""A line of pytest's short summary, and not of a test's log."""
+"""Pattern of a line in pytest's short summary, but not of a test's log."""
 
 COSTS: Final = ROOT / ".cache" / "tests"
-"""What the tests of each suite cost, as JSON."""
+"""Folder of the costs of each suite's tests, as JSON."""
 LAST: Final = COSTS / "last.json"
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How one suite went: `code` is 0 for a pass, None where it was left out.
+    """The result of one suite: `code` is 0 for a pass, None if it was skipped.
 
     `failures` has a line for each test that failed.
     """
@@ -187,7 +197,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Suite:
-    """One suite to run; it may begin once what it is `after` is done."""
+    """One suite to run; it may begin once its prerequisite `after` is done."""
 
     name: str
     run: Callable[[], Outcome]
@@ -199,14 +209,14 @@ class Suite:
 
 
 def run_suites(*, long: bool, require_real: bool) -> list[Outcome]:
-    """Run every suite, also after one failed; return the outcomes in the order of the suites.
+    """Run every suite, even after a failure; return the outcomes in the order of the suites.
 
-    The real control plane is built meanwhile, if it has to be.
+    The real control plane is built meanwhile, if needed.
     """
     flags = ["--long"] if long else []
     with ThreadPoolExecutor(1) as builder:
         built = builder.submit(_build, long=long)
-        with suppress(TimeoutError):  # what is built already is told in a moment
+        with suppress(TimeoutError):  # an existing build reports in a moment
             built.result(timeout=_FRESH_SECONDS)
 
         def real(name: str, suites: Sequence[str]) -> Outcome:
@@ -257,7 +267,7 @@ def _after(
 
 
 def _in_lanes(suites: Sequence[Suite], count: int) -> list[Outcome]:
-    """Run `count` at a time, `FIRST` first; what has to wait for a build lets others pass."""
+    """Run `count` at a time, `FIRST` first; suites that wait for a build let others pass."""
     order = {name: at for at, name in enumerate(FIRST)}
     left = sorted(suites, key=lambda suite: order.get(suite.name, len(order)))
     changed = Condition()
@@ -286,9 +296,9 @@ def _in_lanes(suites: Sequence[Suite], count: int) -> list[Outcome]:
 
 
 def _build(*, long: bool) -> BuildError | None:
-    """Build the real control plane. Return why there is none: MissingGoError without a Go."""
-    # Whole lines also on a terminal: suites write next to it. Karpenter and the controllers of
-    # other workloads take minutes to build, and run in the long profile alone.
+    """Build the real control plane. Return the error, MissingGoError without a Go."""
+    # Complete lines even on a terminal, because suites write at the same time. Karpenter and the
+    # controllers of other workloads take minutes to build, and run only in the long profile.
     progress = Progress(sys.stdout, DURATIONS, live=False)
     try:
         build.build(progress, neighbours=long, workloads=long)
@@ -302,7 +312,7 @@ def _build(*, long: bool) -> BuildError | None:
 def _pytest(
     name: str, arguments: Sequence[str], environment: Mapping[str, str] | None = None
 ) -> Outcome:
-    """Run pytest once, and read what each of its tests cost."""
+    """Run pytest once, and read the cost of each of its tests."""
     COSTS.mkdir(parents=True, exist_ok=True)
     cost = COSTS / f"{re.sub(r'[^a-z0-9]+', '-', name)}.json"
     cost.unlink(missing_ok=True)
@@ -315,8 +325,9 @@ def _pytest(
 def _run(
     name: str, command: Sequence[str], environment: Mapping[str, str] | None = None
 ) -> Outcome:
-    """Run a command, with more variables than those of this process, if they are given. Its
-    output is shown when it ends, not mixed with that of another lane.
+    """Run a command, with additional environment variables if given.
+
+    Its output is shown when it ends, not mixed with that of another lane.
     """
     _say(f"== {name}: begins")
     started = time.monotonic()
@@ -331,7 +342,7 @@ def _run(
     with child:
         assert child.stdout is not None
         output = child.stdout.read()
-        # Not `wait`: only this call tells what the child and its servers have used.
+        # Not `wait`: only this call returns the resource usage of the child and its servers.
         _, status, used = os.wait4(child.pid, 0)
         child.returncode = os.waitstatus_to_exitcode(status)
     whole = Cost(time.monotonic() - started, used.ru_utime + used.ru_stime)
@@ -343,18 +354,18 @@ def _run(
 
 
 def _interrupt(number: int, _: object) -> None:
-    """End at once; the guardian ends all that runs."""
+    """Exit at once; the guardian ends all running processes."""
     os._exit(128 + number)
 
 
 def _say(text: str) -> None:
-    """In one write, so that two lanes' lines do not run into each other."""
+    """Write in one call, so that two lanes' lines do not mix."""
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
 
 
 def _report(outcomes: Sequence[Outcome]) -> None:
-    """Print what the tests cost, next to the last run's figures, and keep it for the next."""
+    """Print the tests' costs, next to the last run's figures, and store them for the next."""
     suites = [outcome.cost for outcome in outcomes if outcome.cost is not None]
     last = json.loads(LAST.read_text()) if LAST.is_file() else {}
     _say(report.text(suites, last))

@@ -1,4 +1,4 @@
-"""`python -m localcluster`: run the embedded cluster until a signal."""
+"""`python -m localcluster`: run the embedded cluster until it receives a signal."""
 
 import argparse
 import asyncio
@@ -57,7 +57,8 @@ async def _run(arguments: argparse.Namespace) -> None:
 
 def main() -> None:
     """Run until SIGINT or SIGTERM."""
-    # Objects live long here: collecting young ones less often costs nothing and saves much.
+    # Most objects here are long-lived. Collecting the young generation less often saves time at no
+    # cost.
     gc.set_threshold(50_000, 20, 100)
     uvloop.run(_run(_arguments()))
 

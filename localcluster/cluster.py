@@ -1,4 +1,4 @@
-"""The embedded cluster: one process that behaves as a Kubernetes cluster does."""
+"""The embedded cluster: one process that behaves like a Kubernetes cluster."""
 
 import tempfile
 from collections.abc import Iterable
@@ -40,11 +40,12 @@ ADMIN = "kubernetes-admin"
 
 
 class LocalCluster:
-    """Start it, use `kubeconfig` with any client, stop it. Also an async context manager.
+    """An embedded cluster: start it, use `kubeconfig` with any client, stop it.
 
-    `api` is the server without HTTP, `nodes` the simulated kubelets, `faults` what goes wrong on
-    purpose, `services` the addresses (host, port) that stand in for Services (namespace, name) of
-    webhooks, which are else found by their EndpointSlices, `tokens` the known users.
+    Also an async context manager. `api` is the server without HTTP, `nodes` the simulated kubelets,
+    `faults` the injected faults, `tokens` the known users. `services` maps webhook Services
+    (namespace, name) to stand-in addresses (host, port); other Services resolve by their
+    EndpointSlices.
     """
 
     def __init__(
@@ -59,14 +60,13 @@ class LocalCluster:
         audit_log: Path | None = None,
         saved: Path | None = None,
     ) -> None:
-        """Build an empty cluster; nothing runs yet.
+        """Create an empty cluster; nothing runs yet.
 
-        `history` is the number of events of each kind that a watch can resume over,
-        `bookmark_every` and `grace_cap` (the longest that a deleted pod takes to stop) are
-        seconds, `jobset` says whether JobSet is installed, `jobset_scaling` lets JobSets change
-        their sizes, which JobSet v0.11.0 refuses, `audit_log` is a file that gets a line for each
-        request, `saved` one from which the cluster starts, if it is there, and to which it is
-        written when it stops.
+        `history` is the number of events of each kind that a watch can resume over.
+        `bookmark_every` and `grace_cap` (the longest that a deleted pod takes to stop) are in
+        seconds. `jobset` installs JobSet; `jobset_scaling` lets JobSets change their sizes, which
+        JobSet v0.11.0 rejects. `audit_log` is a file that gets a line for each request. `saved` is
+        a file that the cluster loads at the start, if it exists, and writes when it stops.
         """
         self.clock = clock or SystemClock()
         self.faults = FaultPlan()
@@ -135,10 +135,11 @@ class LocalCluster:
         kubeconfig: Path | None = None,
         token_files: Iterable[Path] = (),
     ) -> None:
-        """Come up: everything lives and the port (0: any) answers when this returns.
+        """Start the cluster.
 
-        Writes the kubeconfig to the given path, or into a folder that goes with the cluster.
-        Raises OSError when the port is taken.
+        When this returns, all parts run and the port (0: any) accepts requests. Writes the
+        kubeconfig to the given path, or into a folder that is deleted with the cluster. Raises
+        OSError if the port is in use.
         """
         try:
             await self._start(host, port, token_files)
@@ -187,16 +188,16 @@ class LocalCluster:
         return Path(self._folder.name)
 
     def write_kubeconfig(self, path: Path, user: str, groups: Iterable[str] = ()) -> None:
-        """Make a token for a user and write a kubeconfig with it."""
+        """Create a token for a user and write a kubeconfig with it."""
         text = serving.kubeconfig(self.url, self.ca, self.tokens.add(user, groups))
         serving.write_private(path, text)
 
     def expire_history(self) -> None:
-        """Forget the past: running watches end with 410, and older revisions get it too."""
+        """Drop the history: running watches and requests for older revisions get 410."""
         self.api.expire()
 
     async def stop(self) -> None:
-        """End everything; raises what a part failed with."""
+        """Stop all parts; raises the errors that they failed with."""
         self.api.close_watches()
         if self._listener is not None:
             await self._listener.stop()
@@ -211,7 +212,7 @@ class LocalCluster:
             self._folder.cleanup()
 
     async def __aenter__(self) -> Self:
-        """Start on any port."""
+        """Start the cluster on any free port."""
         await self.start()
         return self
 
@@ -221,7 +222,7 @@ class LocalCluster:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Stop."""
+        """Stop the cluster."""
         await self.stop()
 
     async def _delete(self, info: ResourceInfo, name: str, namespace: str) -> None:

@@ -1,7 +1,7 @@
-"""A whole cluster in one file: written when it stops, read when it starts again.
+"""A complete cluster in one file: written when it stops, read when it starts again.
 
 Objects keep their revisions, users their tokens, and the server its certificate, so that clients
-go on with the kubeconfigs they have. The history is not kept: watches start anew with 410.
+can continue to use their kubeconfigs. The history is not saved: watches restart after a 410.
 """
 
 from datetime import datetime
@@ -21,11 +21,11 @@ FORMAT: Literal[1] = 1
 
 
 class SnapshotError(Exception):
-    """The file is no snapshot of a cluster."""
+    """The file is not a snapshot of a cluster."""
 
 
 class Account(msgspec.Struct, frozen=True):
-    """A token and whose it is."""
+    """A token and its user."""
 
     token: str
     user: str
@@ -34,7 +34,7 @@ class Account(msgspec.Struct, frozen=True):
 
 
 class Certificate(msgspec.Struct, frozen=True):
-    """The server's certificate and key, and the authority that signed it, as PEM."""
+    """The server's certificate and key, and the CA certificate, as PEM."""
 
     host: str
     made: datetime
@@ -44,7 +44,7 @@ class Certificate(msgspec.Struct, frozen=True):
 
 
 class Snapshot(msgspec.Struct, frozen=True):
-    """All that a cluster is, apart from the addresses it is reached at."""
+    """The complete state of a cluster, except its addresses."""
 
     format: Literal[1]
     revision: int
@@ -53,7 +53,7 @@ class Snapshot(msgspec.Struct, frozen=True):
     objects: dict[str, list[Object]]
 
     def restore(self, store: Store, tokens: Tokens) -> None:
-        """Fill an empty store, definitions of kinds first, and make the users known."""
+        """Fill an empty store, CRDs first, and register the users."""
         for account in self.accounts:
             tokens.restore(account.token, account.user, account.uid, account.groups)
         definitions = "/".join(CRDS.collection)
@@ -63,7 +63,7 @@ class Snapshot(msgspec.Struct, frozen=True):
         store.resume(self.revision)
 
     def files(self, folder: Path, host: str, now: datetime) -> tls.ServerFiles | None:
-        """The server's files, if the certificate is good for that address for long enough."""
+        """Return the server's files if the certificate stays valid for that address long enough."""
         server = self.server
         if server.host != host or now - server.made > tls.LIFE / 2:
             return None
@@ -71,7 +71,7 @@ class Snapshot(msgspec.Struct, frozen=True):
 
 
 def load(path: Path) -> Snapshot | None:
-    """What was saved; None if nothing was. Raises SnapshotError."""
+    """Load the saved snapshot; None if there is none. Raises SnapshotError."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=Snapshot)
     except FileNotFoundError:
@@ -81,7 +81,7 @@ def load(path: Path) -> Snapshot | None:
 
 
 def save(path: Path, store: Store, tokens: Tokens, server: Certificate) -> None:
-    """Write everything, for its owner only, in one step."""
+    """Write the snapshot atomically, readable only by its owner."""
     found = Snapshot(
         FORMAT,
         store.revision,

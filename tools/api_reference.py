@@ -18,9 +18,9 @@ Json = dict[str, Any]
 HEAD: Final = """\
 # Fields and rules
 
-Made from `api/` by `make generate`; do not edit.
-[api.md](api.md) explains what is only listed here.
-On a cluster, `kubectl explain` says the same.
+Generated from `api/` by `make generate`; do not edit.
+[api.md](api.md) explains the fields that this page lists.
+On a cluster, `kubectl explain` prints the same texts.
 """
 RULES_HEAD: Final = """
 ## Rules

@@ -99,7 +99,7 @@ async def run(
             work = group.create_task(_work(informers, reviewer, sock, maintenance, readiness))
             await stop.wait()
             # First unready, so that endpoints drop this replica while it still accepts reviews.
-            readiness.unmet(SERVING, "the process was told to stop")
+            readiness.unmet(SERVING, "the process was stopped")
             await clock.sleep(config.drain_seconds)
             work.cancel()
 
@@ -122,7 +122,7 @@ async def _work(
         context = server_context(serving)
         listener = Listener(build(reviewer, readiness), context, sock)
         async with listener:
-            log.info("webhook listens", address=listener.address)
+            log.info("webhook is listening", address=listener.address)
             readiness.met(SERVING)
             await maintenance.run(context, serving, listener.address)
 

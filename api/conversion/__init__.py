@@ -93,6 +93,6 @@ def _version(kind: str, api_version: str) -> str:
         return version
     known = sorted(f"{one} {GROUP}/{old}" for one, old in _SPOKES)
     raise ConversionError(
-        f"no conversion for {kind or 'an object without a kind'} {api_version}: "
-        f"{', '.join(known)} are converted from and to {GROUP}/{VERSION}"
+        f"cannot convert {kind or 'an object without a kind'} {api_version}: {', '.join(known)} "
+        f"can be converted to and from {GROUP}/{VERSION}"
     )

@@ -22,8 +22,8 @@ AGE: Final = _column("Age", "date", ".metadata.creationTimestamp", "Time since c
 def _scheduled(condition: str) -> list[Column]:
     path = f'.status.conditions[?(@.type=="{condition}")]'
     return [
-        _column("Status", "string", f"{path}.status", "Whether the group was placed."),
-        _column("Reason", "string", f"{path}.reason", "Why it was not."),
+        _column("Status", "string", f"{path}.status", "True once the group was scheduled."),
+        _column("Reason", "string", f"{path}.reason", "The reason of the status."),
     ]
 
 
@@ -36,30 +36,52 @@ def _group(condition: str, minimum: str, members: str, scheduled: str) -> list[C
             minimum[0].upper() + minimum[1:],
             "integer",
             f"{policy}.gang.{minimum}",
-            "How many members must be placed together.",
+            "The number of members that must be scheduled together.",
         ),
-        _column("Members", "integer", f".status.{members}", "Members there are."),
-        _column("Scheduled", "integer", f".status.{scheduled}", "Members that are placed."),
+        _column("Members", "integer", f".status.{members}", "The number of members."),
+        _column(
+            "Scheduled",
+            "integer",
+            f".status.{scheduled}",
+            "The number of members that are scheduled.",
+        ),
         *_scheduled(condition),
         # Status and reason do not change once the group was placed. This column shows that it waits
         # again.
-        _column("Waits-For", "string", ".status.blocker.kind", "What it lacks now, if it waits."),
-        _column("Blocker", "string", ".status.blocker.summary", "What it waits for.", wide=True),
+        _column(
+            "Waits-For",
+            "string",
+            ".status.blocker.kind",
+            "The kind of blocker, if the group waits.",
+        ),
+        _column(
+            "Blocker",
+            "string",
+            ".status.blocker.summary",
+            "The reason why the group waits.",
+            wide=True,
+        ),
         _column("Parent", "string", parent, "The parent in the tree."),
         AGE,
     ]
 
 
 WORKLOAD: Final = [
-    _column("Owner-Kind", "string", ".spec.controllerRef.kind", "The kind of its owner."),
-    _column("Owner", "string", ".spec.controllerRef.name", "Whose Workload it is."),
+    _column("Owner-Kind", "string", ".spec.controllerRef.kind", "The kind of the owner."),
+    _column("Owner", "string", ".spec.controllerRef.name", "The name of the owner."),
     AGE,
 ]
 POD_GROUP: Final = _group(CONDITION_POD_GROUP_SCHEDULED, "minCount", "members", "scheduledPods")
 POD_GROUP_V1ALPHA2: Final = [
-    _column("Workload", "string", ".spec.workloadRef.name", "The Workload it belongs to."),
-    _column("Template", "string", ".spec.podGroupTemplateName", "The template within it."),
-    _column("Scheduled", "integer", ".status.scheduledPods", "Pods that have a node."),
+    _column(
+        "Workload", "string", ".spec.workloadRef.name", "The Workload that the group belongs to."
+    ),
+    _column(
+        "Template", "string", ".spec.podGroupTemplateName", "The template within the Workload."
+    ),
+    _column(
+        "Scheduled", "integer", ".status.scheduledPods", "The number of pods that have a node."
+    ),
     *_scheduled(CONDITION_POD_GROUP_SCHEDULED_BEFORE),
     AGE,
 ]
@@ -68,10 +90,15 @@ COMPOSITE_POD_GROUP: Final = _group(
 )
 COSCHEDULING: Final = [
     *_scheduled(CONDITION_POD_GROUP_SCHEDULED_BEFORE),
-    _column("Subsets", "string", ".spec.subsets", "The subsets and their minMember.", wide=True),
+    _column("Subsets", "string", ".spec.subsets", "The subsets with their minMember.", wide=True),
     AGE,
 ]
 RESERVATION: Final = [
-    _column("Roots", "integer", ".spec.roots", "On how many roots was decided."),
+    _column(
+        "Roots",
+        "integer",
+        ".spec.roots",
+        "The number of groups and pods that the scheduler decided.",
+    ),
     AGE,
 ]

@@ -24,7 +24,7 @@ from api.crd import columns
 from api.crd.schema import Json, root_schema
 from api.models import coscheduling, reservation, v1alpha1, v1alpha2, v1alpha3
 
-HEADER: Final = "# Made from api/models by `make generate`; do not edit.\n"
+HEADER: Final = "# Generated from api/models by `make generate`; do not edit.\n"
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,8 +19,8 @@ from api.models.v1alpha3 import CompositePodGroupTemplate, PodGroupTemplate
 
 Json = dict[str, Any]
 
-_API_VERSION: Final = "The version of this object's schema, group/version."
-_KIND: Final = "The kind of this object."
+_API_VERSION: Final = "apiVersion is the version of this object's schema, group/version."
+_KIND: Final = "kind is the kind of this object."
 _SCALARS: Final[dict[Any, Json]] = {
     str: {"type": "string"},
     bool: {"type": "boolean"},

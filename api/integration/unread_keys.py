@@ -34,7 +34,7 @@ from api.integration.common.embedding_kind import EmbeddingKind
 from api.integration.common.options import outer_key
 from api.integration.common.owner_kind import OwnerKind
 from api.integration.kinds import EMBEDDING_KINDS, OWNER_KINDS
-from api.integration.pods.groups_from_pods import OF_GROUP, warnings_of
+from api.integration.pods.groups_from_pods import OF_GROUP, ignored_keys
 from api.reading import annotations_of, dig, labels_of, mapping
 
 PREFIX: Final = f"{GROUP}/"
@@ -64,7 +64,12 @@ BY_TEMPLATES: Final = frozenset(
 """Other projects' kinds whose pods request groups: Muster reads nothing on the objects."""
 
 _IN_TEMPLATES: Final = (
-    f"ask in the templates of its pods: the label {LABEL_POD_GROUP}, and {ANNOTATION_MIN_COUNT}"
+    f"set the label {LABEL_POD_GROUP} and the annotation {ANNOTATION_MIN_COUNT} in the templates "
+    "of its pods"
+)
+_ON_THE_CREATOR: Final = "set it on the object that creates the pods, such as a Job"
+_ON_PODS: Final = (
+    f"set the label {LABEL_POD_GROUP}, or set the annotation on the object that creates the pods"
 )
 
 
@@ -106,7 +111,7 @@ def warnings(found: Iterable[Unread]) -> list[str]:
     """Return the first of them as warnings for the user who creates the object."""
     # Lazy, so that only the advice that is shown is computed.
     shown = islice(found, _MOST_WARNINGS)
-    return [f"{path}: nothing reads this: {instead()}" for path, instead in shown]
+    return [f"{path}: has no effect: {instead()}" for path, instead in shown]
 
 
 def _misplaced(kind: str, holder: Any) -> Iterator[tuple[str, str]]:
@@ -116,31 +121,29 @@ def _misplaced(kind: str, holder: Any) -> Iterator[tuple[str, str]]:
         yield from _misplaced_on_pods(holder, written)
         return
     if ANNOTATION_GROUP_BY in written:
-        yield f"annotations[{ANNOTATION_GROUP_BY}]", "write it in the template of the pods"
+        yield f"annotations[{ANNOTATION_GROUP_BY}]", "set it in the pod template"
     part_of = leader_worker_set_of(kind, holder)
-    where = "in spec.annotations" if kind == TRAIN_JOB.kind else "on what makes the pods, as a Job"
-    where = f"on LeaderWorkerSet {part_of}" if part_of else where
-    action = _IN_TEMPLATES if kind in BY_TEMPLATES else f"write it {where}, not here"
+    action = "set it in spec.annotations" if kind == TRAIN_JOB.kind else _ON_THE_CREATOR
+    action = _IN_TEMPLATES if kind in BY_TEMPLATES else action
+    action = f"set it on LeaderWorkerSet {part_of}" if part_of else action
     for key in sorted(OPTIONS & written) if part_of or kind not in _KINDS else ():
         yield f"annotations[{key}]", action
     # API servers copy the labels of a Job's pods to a Job without labels.
     of_pods = labels_of(dig(holder, "spec", "template")).keys()
     unsaid = (_OF_PODS & labels_of(holder).keys()) - of_pods
     for key in sorted(unsaid) if kind in _KINDS else ():
-        yield f"labels[{key}]", "write it in the template of the pods"
+        yield f"labels[{key}]", "set it in the pod template"
 
 
 def _misplaced_on_pods(holder: Any, written: Any) -> Iterator[tuple[str, str]]:
     if ANNOTATION_GANG_MODE in written:
-        yield f"annotations[{ANNOTATION_GANG_MODE}]", "write it on what makes the pods, not here"
+        yield f"annotations[{ANNOTATION_GANG_MODE}]", _ON_THE_CREATOR
     named = groups_of_object(holder, ours=True)
     for key in (*OF_GROUP, ANNOTATION_GROUP_BY):
         if key in written and not named:
-            action = f"add the label {LABEL_POD_GROUP}, or write it on what makes the pods"
-            yield f"annotations[{key}]", action
-    for warning in warnings_of(named, holder):
-        path, _, why = warning.partition(": ")
-        yield path.removeprefix("metadata."), why
+            yield f"annotations[{key}]", _ON_PODS
+    for key, why in ignored_keys(named, holder):
+        yield f"annotations[{key}]", why
 
 
 def _holders(kind: str, obj: Any) -> Iterator[tuple[str, str, Any]]:
@@ -157,9 +160,9 @@ def _unknown(keys: Mapping[str, Any], known: frozenset[str]) -> Iterator[str]:
 def _instead(key: str, what: str) -> str:
     right, other = (ANNOTATIONS, LABELS) if what == "annotation" else (LABELS, ANNOTATIONS)
     if key in other:
-        return f"make it {'a label' if what == 'annotation' else 'an annotation'}"
+        return f"use {'a label' if what == 'annotation' else 'an annotation'} with this key"
     names = sorted(one.removeprefix(PREFIX) for one in right)
     nearest = difflib.get_close_matches(key.removeprefix(PREFIX)[:64], names, n=1)
     if nearest:
-        return f"write {PREFIX}{nearest[0]}"
-    return f"remove it, or write one of the {what}s in docs/guide.md"
+        return f"use {PREFIX}{nearest[0]}"
+    return f"remove it, or use one of the {what}s in docs/guide.md"

@@ -11,74 +11,91 @@ from api.models.parts import Condition, ListMap
 
 
 class Subset(BaseModel):
-    """Pods of one role."""
+    """Subset is a set of pods with one role."""
 
     name: str = Field(
         "",
-        description="A DNS label, unique within the group; pods name it by the label "
-        "scheduling.muster.dev/subset. Required when there is more than one subset. Immutable.",
+        description="name is a DNS label that is unique within the group. Pods name the subset "
+        "by the label scheduling.muster.dev/subset. Required when there is more than one subset. "
+        "Immutable.",
     )
     minMember: int = Field(
         0,
-        description="The least number of the subset's pods that must be placed together; 1 or "
-        "more. May be changed later. Required.",
+        description="minMember is the minimum number of pods of the subset that must be "
+        "scheduled together. It must be at least 1. It can be changed later. Required.",
     )
 
 
 class PodGroupSpec(BaseModel):
-    """The roles of a group's pods: all of them are placed together, or none."""
+    """PodGroupSpec describes the subsets of a group.
+
+    All of them are scheduled together, or none.
+    """
 
     subsets: Annotated[list[Subset], ListMap("name")] = Field(
-        [], description="The subsets, 1 to 8. None may be added or removed later. Required."
+        [],
+        description="subsets is the list of subsets, 1 to 8. Subsets cannot be added or "
+        "removed later. Required.",
     )
     scheduleTimeoutSeconds: int | None = Field(
         None,
-        description="How long a placement that was chosen may stay unbound before it is given "
-        "up; 1 or more. May be changed later.",
+        description="scheduleTimeoutSeconds is the number of seconds that the scheduler waits "
+        "for the bindings of a placement before it releases the placement. It must be at least "
+        "1. It can be changed later.",
     )
 
 
 class PodGroupCondition(Condition):
-    """One observation of the group's state."""
+    """PodGroupCondition is one observation of the group's state."""
 
     lastUpdateTime: datetime | None = Field(
-        None, description="When the condition was last updated."
+        None, description="lastUpdateTime is the last time the condition was updated."
     )
 
 
 class SubsetStatus(BaseModel):
-    """How many pods a subset has, and how far they are."""
+    """SubsetStatus reports how many pods a subset has, and their states."""
 
-    name: str = Field("", description="The subset.")
-    total: int = Field(0, description="Pods that name it and are not finished.")
+    name: str = Field("", description="name is the name of the subset.")
+    total: int = Field(
+        0, description="total is the number of pods that name the subset and have not finished."
+    )
     scheduledAvailable: int = Field(
-        0, description="Pods that wait for members or groups that are missing."
+        0,
+        description="scheduledAvailable is the number of pods that wait for missing members "
+        "or groups.",
     )
     scheduledUnavailable: int = Field(
-        0, description="Pods that wait for room, together with all others of their group."
+        0,
+        description="scheduledUnavailable is the number of pods that wait for capacity, "
+        "together with all other pods of their group.",
     )
-    running: int = Field(0, description="Pods that run.")
+    running: int = Field(0, description="running is the number of running pods.")
 
 
 class PodGroupStatus(BaseModel):
-    """What is observed of a group."""
+    """PodGroupStatus is the most recently observed state of a group."""
 
     conditions: Annotated[list[PodGroupCondition], ListMap("type")] = Field(
         [],
-        description="PodGroupScheduled: True once every subset has its minMember placed; "
-        "otherwise False, with the reason why.",
+        description="conditions has the condition PodGroupScheduled. It is True once every "
+        "subset has minMember pods scheduled. Otherwise it is False, and its reason and message "
+        "state why.",
     )
     subsets: Annotated[list[SubsetStatus], ListMap("name")] = Field(
-        [], description="One entry for each subset of the spec."
+        [], description="subsets has one entry for each subset of the spec."
     )
 
 
 class PodGroup(BaseModel):
-    """Pods of several roles that are placed together: at least minMember of every subset.
+    """PodGroup is a set of pods with several roles; minMember pods of each subset start together.
 
     Pods name the group by the label scheduling.x-k8s.io/pod-group, and their subset by
-    scheduling.muster.dev/subset. Muster keeps a PodGroup of scheduling.muster.dev for each subset.
+    scheduling.muster.dev/subset. Muster creates a PodGroup of scheduling.muster.dev for each
+    subset.
     """
 
-    spec: PodGroupSpec | None = Field(None, description="What is wanted.")
-    status: PodGroupStatus | None = Field(None, description="What is observed.")
+    spec: PodGroupSpec | None = Field(None, description="spec is the desired state of the group.")
+    status: PodGroupStatus | None = Field(
+        None, description="status is the most recently observed state of the group."
+    )

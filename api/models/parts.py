@@ -16,19 +16,32 @@ class ListMap:
 
 
 class Empty(BaseModel):
-    """Intentionally empty: its presence selects it."""
+    """Empty has no fields. Its presence selects it."""
 
 
 class Condition(BaseModel):
-    """One observation of a group's state."""
+    """Condition is one observation of a group's state."""
 
-    type: str = Field("", description="What is observed, in CamelCase.")
-    status: str = Field("", description="True, False or Unknown.")
+    type: str = Field("", description="type is the type of the condition in CamelCase.")
+    status: str = Field(
+        "", description="status is the status of the condition, one of True, False, Unknown."
+    )
     observedGeneration: int = Field(
         0,
-        description="The metadata.generation the observation was made of.",
+        description="observedGeneration is the .metadata.generation that the condition was set "
+        "based upon.",
         json_schema_extra={"format": "int64"},
     )
-    lastTransitionTime: datetime | None = Field(None, description="When status last changed.")
-    reason: str = Field("", description="Why, as one word in CamelCase.")
-    message: str = Field("", description="Why, in a sentence for people.")
+    lastTransitionTime: datetime | None = Field(
+        None,
+        description="lastTransitionTime is the "
+        "last time the condition transitioned from one status to another.",
+    )
+    reason: str = Field(
+        "",
+        description="reason is the reason for the condition's last "
+        "transition, one word in CamelCase.",
+    )
+    message: str = Field(
+        "", description="message is a human readable message with details about the transition."
+    )

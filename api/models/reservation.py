@@ -4,31 +4,32 @@ from pydantic import BaseModel, Field
 
 
 class ReservationSpec(BaseModel):
-    """The decisions of one tick of the scheduler.
+    """ReservationSpec has the decisions of one tick of the scheduler.
 
-    Each is one string: as objects, thousands of pods cost the API server more than their bindings.
+    Each decision is one string, because thousands of objects would cost the API server more than
+    the bindings of their pods.
     """
 
     roots: int = Field(
         0,
-        description="On how many roots was decided.",
+        description="roots is the number of groups and pods that the scheduler decided.",
         json_schema_extra={"format": "int64"},
     )
     intents: list[str] = Field(
         [],
         description=(
-            "One intent for each root decided on, as JSON: the root's kind, namespace and name;"
-            " which attempt at it this is, counted from 1; since when; and by the UID of each pod"
-            " the node it is to be bound to."
+            "intents has one entry for each decided root, as JSON: the kind, namespace and name "
+            "of the root, the number of this attempt (the first is 1), the time of the decision, "
+            "and by the UID of each pod the node that it is bound to."
         ),
     )
 
 
 class Reservation(BaseModel):
-    """Placements that the scheduler has decided on and not yet wholly bound.
+    """Reservation has placements that the scheduler decided and has not completely bound yet.
 
     The scheduler writes one before it binds the first pod and deletes it when all are bound, so
-    that a new leader can finish or give up what the last one began. Nobody else writes it.
+    that a new leader can complete or release them. No other client may write Reservations.
     """
 
-    spec: ReservationSpec | None = Field(None, description="What was decided.")
+    spec: ReservationSpec | None = Field(None, description="spec has the decisions.")

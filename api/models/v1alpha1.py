@@ -14,29 +14,40 @@ from api.models.v1alpha3 import ControllerReference, SchedulingPolicy
 
 
 class PodGroup(BaseModel):
-    """A set of pods with one scheduling policy; pods name it by Workload and group name."""
+    """PodGroup is a set of pods with one scheduling policy.
 
-    name: str = Field("", description="A DNS label, unique within the Workload. Required.")
+    Pods name it by the names of the Workload and of the group.
+    """
+
+    name: str = Field(
+        "", description="name is a DNS label that is unique within the Workload. Required."
+    )
     policy: SchedulingPolicy | None = Field(
-        None, description="How the group's pods are scheduled. Required."
+        None, description="policy is the scheduling policy of the group's pods. Required."
     )
 
 
 class WorkloadSpec(BaseModel):
-    """The groups of a workload, as a flat list."""
+    """WorkloadSpec is the flat list of the groups of a workload."""
 
     controllerRef: ControllerReference | None = Field(
-        None, description="The Job, JobSet or other object this is the Workload of. Immutable."
+        None,
+        description="controllerRef refers to the object that controls the workload, such "
+        "as a Job or a JobSet. Immutable.",
     )
     podGroups: Annotated[list[PodGroup], ListMap("name")] = Field(
-        [], description="The groups, at most 8. Required, immutable but for minCount."
+        [],
+        description="podGroups is the list of groups, at most 8. Required. Immutable except "
+        "for minCount.",
     )
 
 
 class Workload(BaseModel):
-    """The scheduling policy of one workload: its groups of pods, as a flat list.
+    """Workload defines how one workload is scheduled: the flat list of its groups of pods.
 
-    Constraints, disruption modes, priorities and trees of groups need v1alpha3.
+    Use v1alpha3 for constraints, disruption modes, priorities and trees of groups.
     """
 
-    spec: WorkloadSpec | None = Field(None, description="The groups and whose they are.")
+    spec: WorkloadSpec | None = Field(
+        None, description="spec has the groups of the Workload and a reference to its owner."
+    )

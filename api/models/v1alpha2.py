@@ -14,72 +14,89 @@ from api.models.v1alpha3 import ControllerReference, PodGroupTemplate
 
 
 class WorkloadSpec(BaseModel):
-    """The templates of a workload's groups, as a flat list."""
+    """WorkloadSpec is the flat list of the templates of a workload's groups."""
 
     controllerRef: ControllerReference | None = Field(
-        None, description="The Job, JobSet or other object this is the Workload of. Immutable."
+        None,
+        description="controllerRef refers to the object that controls the workload, such "
+        "as a Job or a JobSet. Immutable.",
     )
     podGroupTemplates: Annotated[list[PodGroupTemplate], ListMap("name")] = Field(
-        [], description="Templates of PodGroups, at most 8. Required, immutable but for minCount."
+        [],
+        description="podGroupTemplates is the list of PodGroup templates, at most 8. "
+        "Required. Immutable except for minCount.",
     )
 
 
 class WorkloadReference(BaseModel):
-    """The Workload a group belongs to."""
+    """WorkloadReference names the Workload that a group belongs to."""
 
-    name: str = Field("", description="The Workload, in the same namespace. Required.")
+    name: str = Field(
+        "", description="name is the name of the Workload, in the same namespace. Required."
+    )
 
 
 class PodGroupTemplateReference(BaseModel):
-    """The template a group was made from."""
+    """PodGroupTemplateReference names the template that a group was created from."""
 
-    name: str = Field("", description="The template within the Workload. Required.")
+    name: str = Field(
+        "", description="name is the name of the template within the Workload. Required."
+    )
 
 
 class PodGroupSpec(BaseModel):
-    """The template that says how the group's pods are scheduled."""
+    """PodGroupSpec names the template that defines how the group's pods are scheduled."""
 
     workloadRef: WorkloadReference | None = Field(
-        None, description="The Workload that has the template. Immutable."
+        None, description="workloadRef names the Workload that has the template. Immutable."
     )
     podGroupTemplateName: str | None = Field(
-        None, description="The template within that Workload. Immutable."
+        None,
+        description="podGroupTemplateName is the name of the template within that "
+        "Workload. Immutable.",
     )
     podGroupTemplateRef: PodGroupTemplateReference | None = Field(
         None,
-        description="Another way to write podGroupTemplateName; set one of them, or both alike. "
-        "Immutable.",
+        description="podGroupTemplateRef is another way to write podGroupTemplateName. Set one "
+        "of them, or both to the same name. Immutable.",
     )
 
 
 class PodGroupStatus(BaseModel):
-    """What is observed of a PodGroup."""
+    """PodGroupStatus is the most recently observed state of a PodGroup."""
 
     conditions: Annotated[list[Condition], ListMap("type")] = Field(
         [],
-        description="PodGroupScheduled: True with reason Scheduled once minCount pods were placed, "
-        "and it stays True; False with Unschedulable, Incomplete, Invalid or SchedulerError. "
-        "DisruptionTarget: True with PreemptionByScheduler when the group is about to be "
-        "disrupted, False once it runs again.",
+        description="conditions has the conditions PodGroupScheduled and DisruptionTarget. "
+        "PodGroupScheduled is True with reason Scheduled once minCount pods were scheduled, and "
+        "then it remains True. Before, it is False with reason Unschedulable, Incomplete, "
+        "Invalid or SchedulerError. DisruptionTarget is True with reason PreemptionByScheduler "
+        "when the group is about to be disrupted, and False once the group runs again.",
     )
-    scheduledPods: int = Field(0, description="The pods of it that have a node.")
+    scheduledPods: int = Field(
+        0, description="scheduledPods is the number of pods of the group that have a node."
+    )
 
 
 class Workload(BaseModel):
-    """The scheduling policy of one workload: templates of its groups, as a flat list.
+    """Workload defines how one workload is scheduled: the flat list of its groups' templates.
 
-    Trees of groups need v1alpha3.
+    Use v1alpha3 for trees of groups.
     """
 
-    spec: WorkloadSpec | None = Field(None, description="The templates and whose they are.")
+    spec: WorkloadSpec | None = Field(
+        None, description="spec has the templates of the Workload and a reference to its owner."
+    )
 
 
 class PodGroup(BaseModel):
-    """Pods that are scheduled by one policy, which is that of the template the group names.
+    """PodGroup is a set of pods that are scheduled by the policy of the template that it names.
 
-    A policy of the group's own, constraints and trees need v1alpha3. A pod names its group by
+    Use v1alpha3 for a policy in the group itself, constraints and trees. A pod names its group by
     the label scheduling.muster.dev/pod-group, or by spec.schedulingGroup where Kubernetes has it.
     """
 
-    spec: PodGroupSpec | None = Field(None, description="What is wanted.")
-    status: PodGroupStatus | None = Field(None, description="What is observed.")
+    spec: PodGroupSpec | None = Field(None, description="spec is the desired state of the group.")
+    status: PodGroupStatus | None = Field(
+        None, description="status is the most recently observed state of the group."
+    )

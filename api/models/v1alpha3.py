@@ -12,98 +12,125 @@ from api.models.parts import Condition, Empty, ListMap
 
 
 class TopologyConstraint(BaseModel):
-    """Keeps a group together in the topology of the cluster."""
+    """TopologyConstraint restricts a group to one domain of the cluster's topology."""
 
     key: str = Field(
         "",
-        description="The key of a node label, such as topology.kubernetes.io/zone, or the "
-        "qualified name of an attribute of the nodes' devices, such as gpu.example.com/clique. The "
-        "whole group is placed on nodes that share one value of it, within the domain of its "
-        "parent; nodes without a value are left out. Required.",
+        description="key is the key of a node label, such as topology.kubernetes.io/zone, or the "
+        "qualified name of an attribute of the nodes' devices, such as gpu.example.com/clique. "
+        "All pods of the group are placed on nodes that have the same value for it, within the "
+        "domain of the parent. Nodes without a value are excluded. Required.",
     )
     preferred: bool = Field(
         False,
-        description="Muster's own: place the group in one domain if one fits, otherwise in as "
-        "few as possible. When false (the default) the group waits until one domain fits.",
+        description="preferred is a field that only Muster has. When true, the scheduler places "
+        "the group in one domain if it has enough capacity, and otherwise in as few domains as "
+        "possible. When false (the default), the group waits until one domain has enough "
+        "capacity.",
     )
 
 
 class SchedulingConstraints(BaseModel):
-    """Where a group may be placed, beyond what its pods say."""
+    """SchedulingConstraints restricts where a group may be placed.
 
-    topology: list[TopologyConstraint] = Field([], description="Topology constraints, at most one.")
+    Its pods can have further constraints.
+    """
+
+    topology: list[TopologyConstraint] = Field(
+        [], description="topology is the list of topology constraints, at most one."
+    )
 
 
 class DisruptionMode(BaseModel):
-    """What is disrupted together when room is made for others. Exactly one mode must be set."""
+    """DisruptionMode defines which members of a group are disrupted together.
+
+    Exactly one mode must be set.
+    """
 
     single: Empty | None = Field(
-        None, description="Members may be disrupted independently of each other."
+        None, description="single means that members can be disrupted independently of each other."
     )
     all: Empty | None = Field(
         None,
-        description="All members are disrupted together or not at all. Every child of a "
-        "composite of this mode must be of it too.",
+        description="all means that all members are disrupted together or not at all. Every "
+        "child of a composite with this mode must have it too.",
     )
 
 
 class GangSchedulingPolicy(BaseModel):
-    """All or nothing, for pods."""
+    """GangSchedulingPolicy defines the parameters of gang scheduling for pods."""
 
     minCount: int = Field(
         0,
-        description="The least number of pods that must be placed together before any of them "
-        "runs; 1 or more. May be changed later; all else of the policy is immutable. Required.",
+        description="minCount is the minimum number of pods that must be scheduled together "
+        "before any of them runs. It must be at least 1. It can be changed later, and all other "
+        "fields of the policy are immutable. Required.",
     )
 
 
 class SchedulingPolicy(BaseModel):
-    """How the pods of a group are scheduled. Exactly one policy must be set."""
+    """SchedulingPolicy defines how the pods of a group are scheduled.
+
+    Exactly one policy must be set.
+    """
 
     basic: Empty | None = Field(
-        None, description="Pods are scheduled one by one, as they fit, in the group's domain."
+        None,
+        description="basic means that the scheduler schedules pods one by one, within the "
+        "domain of the group.",
     )
     gang: GangSchedulingPolicy | None = Field(
-        None, description="At least minCount pods are scheduled together, or none."
+        None,
+        description="gang means that the scheduler schedules at least minCount pods "
+        "together, or none.",
     )
 
 
 class GangGroupSchedulingPolicy(BaseModel):
-    """All or nothing, for child groups."""
+    """GangGroupSchedulingPolicy defines the parameters of gang scheduling for child groups."""
 
     minGroupCount: int = Field(
         0,
-        description="The least number of child groups that must be placed together before any "
-        "of them runs; 1 or more. May be changed later. Required.",
+        description="minGroupCount is the minimum number of child groups that must be scheduled "
+        "together before any of them runs. It must be at least 1. It can be changed later. "
+        "Required.",
     )
 
 
 class CompositeSchedulingPolicy(BaseModel):
-    """How the child groups of a composite are scheduled. Exactly one policy must be set."""
+    """CompositeSchedulingPolicy defines how the child groups of a composite are scheduled.
+
+    Exactly one policy must be set.
+    """
 
     basic: Empty | None = Field(
-        None, description="Child groups are scheduled one by one, as they fit."
+        None, description="basic means that the scheduler schedules child groups one by one."
     )
     gang: GangGroupSchedulingPolicy | None = Field(
-        None, description="At least minGroupCount child groups are scheduled together, or none."
+        None,
+        description="gang means that the scheduler schedules at least minGroupCount child "
+        "groups together, or none.",
     )
 
 
 class ResourceClaim(BaseModel):
-    """A resource claim that the pods of a group share."""
+    """ResourceClaim is a reference to a ResourceClaim that the pods of a group share."""
 
     name: str = Field(
-        "", description="A DNS label, unique within the list; how pods refer to it. Required."
+        "",
+        description="name is a DNS label that is unique within the list. Pods refer to the "
+        "claim by this name. Required.",
     )
     resourceClaimName: str | None = Field(
         None,
-        description="The ResourceClaim in the group's namespace. Exactly one of this and "
-        "resourceClaimTemplateName must be set.",
+        description="resourceClaimName is the name of a ResourceClaim in the group's namespace. "
+        "Exactly one of resourceClaimName and resourceClaimTemplateName must be set.",
     )
     resourceClaimTemplateName: str | None = Field(
         None,
-        description="The ResourceClaimTemplate from which one claim is made for the group, called "
-        "PODGROUP.NAME after the group and this entry; pods name that claim.",
+        description="resourceClaimTemplateName is the name of the ResourceClaimTemplate from "
+        "which Muster creates one claim for the group. The name of that claim is PODGROUP.NAME, "
+        "from the names of the group and of this entry, and pods name that claim.",
     )
 
 
@@ -111,228 +138,295 @@ class _Common(BaseModel):
     """Fields that templates and groups share."""
 
     schedulingConstraints: SchedulingConstraints | None = Field(
-        None, description="Where the group may be placed. Immutable."
+        None,
+        description="schedulingConstraints restricts where the group may be placed. Immutable.",
     )
     disruptionMode: DisruptionMode | None = Field(
-        None, description="What is disrupted together; single when unset. Immutable."
+        None,
+        description="disruptionMode defines which members are disrupted together. The "
+        "default is single. Immutable.",
     )
     priorityClassName: str = Field(
         "",
-        description="The PriorityClass of the group; the cluster's default class when unset. One "
-        "tree of groups and all its pods have one priority. Immutable.",
+        description="priorityClassName is the name of the group's PriorityClass. The default is "
+        "the cluster's default class. All groups of a tree and all their pods must have the same "
+        "priority. Immutable.",
     )
     priority: int | None = Field(
         None,
-        description="The number behind priorityClassName, filled in on creation; at most "
-        "1000000000 unless the class is one of the system's. A number given by the user must be "
-        "the computed one. Immutable.",
+        description="priority is the value of the PriorityClass. Admission sets it on creation. "
+        "It is at most 1000000000 unless the class is a system class. If a user sets it, it must "
+        "equal the computed value. Immutable.",
     )
     preemptionPolicy: str = Field(
         "",
-        description="PreemptLowerPriority: groups of lower priority may be disrupted to make "
-        "room for this one. Never: it waits. The PriorityClass decides: unset, it is the class's, "
-        "and under a class that says Never it can only be Never. Immutable.",
+        description="preemptionPolicy is PreemptLowerPriority or Never. With "
+        "PreemptLowerPriority, the group may preempt groups of lower priority. With Never, it "
+        "waits. The default is the policy of the PriorityClass. If the policy of the class is "
+        "Never, this field can only be Never. Immutable.",
     )
 
 
 class _Template(_Common):
-    """A template's name, beside what it shares with groups."""
+    """Fields that all templates share."""
 
     name: str = Field(
-        "", description="A DNS label, unique over all templates of the Workload. Required."
+        "",
+        description="name is a DNS label that is unique among all templates of the Workload. "
+        "Required.",
     )
 
 
 class PodGroupTemplate(_Template):
-    """The template of a PodGroup."""
+    """PodGroupTemplate is the template of a PodGroup."""
 
     schedulingPolicy: SchedulingPolicy | None = Field(
-        None, description="How the group's pods are scheduled. Required."
+        None, description="schedulingPolicy defines how the group's pods are scheduled. Required."
     )
     resourceClaims: Annotated[list[ResourceClaim], ListMap("name")] = Field(
         [],
-        description="Resource claims that the group's pods share, at most 4. A claim serves 256 "
-        "pods at once.",
+        description="resourceClaims is the list of ResourceClaims that the group's pods share, "
+        "at most 4. At most 256 pods can use a claim at the same time.",
     )
 
 
 class CompositePodGroupTemplate(_Template):
-    """The template of a CompositePodGroup, with those of its children: at least one."""
+    """CompositePodGroupTemplate is the template of a CompositePodGroup.
+
+    It has at least one template of its children.
+    """
 
     schedulingPolicy: CompositeSchedulingPolicy | None = Field(
-        None, description="How the child groups are scheduled. Required."
+        None, description="schedulingPolicy defines how the child groups are scheduled. Required."
     )
     podGroupTemplates: Annotated[list[PodGroupTemplate], ListMap("name")] = Field(
-        [], description="Templates of child PodGroups, at most 8. Immutable."
+        [],
+        description="podGroupTemplates is the list of templates of child PodGroups, at most "
+        "8. Immutable.",
     )
     compositePodGroupTemplates: Annotated[list["CompositePodGroupTemplate"], ListMap("name")] = (
         Field(
             [],
-            description="Templates of child CompositePodGroups, at most 8; the whole tree has at "
-            f"most {MAX_DEPTH} levels. Immutable.",
+            description="compositePodGroupTemplates is the list of templates of child "
+            f"CompositePodGroups, at most 8. The tree has at most {MAX_DEPTH} levels. Immutable.",
         )
     )
 
 
 class ControllerReference(BaseModel):
-    """The object whose pods the Workload is about."""
+    """ControllerReference refers to the object that controls the pods of the Workload."""
 
     apiGroup: str = Field(
-        "", description="The owner's API group, such as batch; empty for the core group."
+        "",
+        description="apiGroup is the API group of the owner, such as batch. It is empty for "
+        "the core group.",
     )
-    kind: str = Field("", description="The owner's kind, such as Job. Required.")
-    name: str = Field("", description="The owner's name, in the same namespace. Required.")
+    kind: str = Field("", description="kind is the kind of the owner, such as Job. Required.")
+    name: str = Field(
+        "", description="name is the name of the owner, in the same namespace. Required."
+    )
 
 
 class WorkloadSpec(BaseModel):
-    """The templates of a workload's groups: a flat list, or one or more trees."""
+    """WorkloadSpec has the templates of a workload's groups: a flat list, or one or more trees."""
 
     controllerRef: ControllerReference | None = Field(
-        None, description="The Job, JobSet or other object this is the Workload of. Immutable."
+        None,
+        description="controllerRef refers to the object that controls the workload, such "
+        "as a Job or a JobSet. Immutable.",
     )
     podGroupTemplates: Annotated[list[PodGroupTemplate], ListMap("name")] = Field(
         [],
-        description="Templates of PodGroups without a parent, at most 8. Exactly one of this and "
-        "compositePodGroupTemplates must be set. Immutable but for minCount.",
+        description="podGroupTemplates is the list of templates of PodGroups without a parent, "
+        "at most 8. Exactly one of podGroupTemplates and compositePodGroupTemplates must be set. "
+        "Immutable except for minCount.",
     )
     compositePodGroupTemplates: Annotated[list[CompositePodGroupTemplate], ListMap("name")] = Field(
         [],
-        description="Templates of the roots of trees, at most 8. Immutable but for minCount and "
-        "minGroupCount.",
+        description="compositePodGroupTemplates is the list of templates of the roots of trees, "
+        "at most 8. Immutable except for minCount and minGroupCount.",
     )
 
 
 class WorkloadReference(BaseModel):
-    """The template a group was made from."""
+    """WorkloadReference names the template that a group was created from."""
 
-    workloadName: str = Field("", description="The Workload, in the same namespace. Required.")
+    workloadName: str = Field(
+        "", description="workloadName is the name of the Workload, in the same namespace. Required."
+    )
     templateName: str = Field(
-        "", description="The template within the Workload, at any level. Required."
+        "",
+        description="templateName is the name of the template within the Workload, at any "
+        "level. Required.",
     )
 
 
 class ExpectedPods(BaseModel):
-    """Pods of one kind that a group will have, of which some need not exist yet."""
+    """ExpectedPods describes pods of one kind that a group will have.
+
+    Some of them need not exist yet.
+    """
 
     name: str = Field(
-        "", description="A DNS label, unique within the list; how the status names them. Required."
+        "",
+        description="name is a DNS label that is unique within the list. The status names "
+        "the pods by it. Required.",
     )
     count: int = Field(
         0,
-        description="How many such pods the group has once all exist, those that exist included; "
-        "at most 10000.",
+        description="count is the number of such pods that the group has once all of them exist. "
+        "It includes those that exist, and it is at most 10000.",
     )
     template: dict[str, Any] = Field(
         {},
-        description="metadata.labels and spec of such a pod, as its owner will make it. Only what "
-        "decides where the pod may run is looked at. At most 16 KiB as JSON. Required.",
+        description="template has the metadata.labels and the spec of such a pod, as its owner "
+        "will create it. The scheduler reads only the fields that restrict where the pod may "
+        "run. The template has at most 16 KiB as JSON. Required.",
     )
     stage: int = Field(
         0,
-        description="When these pods run, 1 to 8: no pod of a stage is created before those of all "
-        "lower stages in the same tree have ended, so stages never run at the same time and may "
-        "have the same places. 0, which is the default: they may run beside the pods of any stage.",
+        description="stage defines when these pods run, 1 to 8. The owner creates the pods of a "
+        "stage after those of all lower stages in the same tree have ended. So the pods of "
+        "different stages never run at the same time, and they may use the same capacity. With 0 "
+        "(the default) the pods may run at the same time as the pods of any stage.",
     )
 
 
 class PodGroupSpec(_Common):
-    """A group of pods that are scheduled by one policy."""
+    """PodGroupSpec is the desired state of a group of pods with one scheduling policy."""
 
     workloadRef: WorkloadReference | None = Field(
         None,
-        description="The template this group was made from; needed by a group with a parent. "
-        "Immutable.",
+        description="workloadRef names the template that this group was created from. Required "
+        "for a group with a parent. Immutable.",
     )
     parentCompositePodGroupName: str | None = Field(
-        None, description="The parent in the tree; a group without one is a root. Immutable."
+        None,
+        description="parentCompositePodGroupName is the name of the parent in the tree. A "
+        "group without a parent is a root. Immutable.",
     )
     schedulingPolicy: SchedulingPolicy | None = Field(
         None,
-        description="How the group's pods are scheduled. A group with a workloadRef may leave it "
-        "out: it takes its template's as soon as the Workload is there. Immutable but for "
-        "minCount.",
+        description="schedulingPolicy defines how the group's pods are scheduled. It is optional "
+        "for a group with a workloadRef, which gets the policy of its template once the Workload "
+        "exists. Immutable except for minCount.",
     )
     resourceClaims: Annotated[list[ResourceClaim], ListMap("name")] = Field(
-        [], description="Resource claims that the group's pods share, at most 4. Immutable."
+        [],
+        description="resourceClaims is the list of ResourceClaims that the group's pods "
+        "share, at most 4. Immutable.",
     )
     expectedPods: Annotated[list[ExpectedPods], ListMap("name")] = Field(
         [],
-        description="The pods that the group will have, at most 8 kinds, where some are created "
-        "only after others run. They count as members, and places are held for those that do not "
-        "exist yet. May be changed later.",
+        description="expectedPods describes the pods that the group will have, at most 8 kinds, "
+        "if some of them are created only after others run. They count as members, and the "
+        "scheduler reserves capacity for those that do not exist yet. It can be changed later.",
     )
 
 
 class CompositePodGroupSpec(_Common):
-    """A group of groups that are scheduled by one policy."""
+    """CompositePodGroupSpec is the desired state of a group of groups with one policy."""
 
     workloadRef: WorkloadReference | None = Field(
-        None, description="The template this group was made from. Required, immutable."
+        None,
+        description="workloadRef names the template that this group was created from. "
+        "Required. Immutable.",
     )
     parentCompositePodGroupName: str | None = Field(
-        None, description="The parent in the tree; a group without one is a root. Immutable."
+        None,
+        description="parentCompositePodGroupName is the name of the parent in the tree. A "
+        "group without a parent is a root. Immutable.",
     )
     schedulingPolicy: CompositeSchedulingPolicy | None = Field(
         None,
-        description="How the child groups are scheduled. Required, immutable but for "
-        "minGroupCount.",
+        description="schedulingPolicy defines how the child groups are scheduled. Required. "
+        "Immutable except for minGroupCount.",
     )
 
 
 class BestDomain(BaseModel):
-    """The domain that comes nearest to holding the group."""
+    """BestDomain is the domain with the most capacity for the group."""
 
-    key: str = Field("", description="The node label.")
-    value: str = Field("", description="Its value: which domain.")
-    missing: int = Field(0, description="How many members it lacks room for.")
+    key: str = Field("", description="key is the topology key.")
+    value: str = Field(
+        "", description="value is the value of the key, which identifies the domain."
+    )
+    missing: int = Field(
+        0, description="missing is the number of members that do not fit in the domain."
+    )
 
 
 class BlockerCount(BaseModel):
-    """How many nodes are ruled out by one reason."""
+    """BlockerCount is the number of nodes that are excluded for one reason."""
 
-    reason: str = Field("", description="Why these nodes cannot take a member.")
-    nodes: int = Field(0, description="How many nodes.")
+    reason: str = Field(
+        "", description="reason is the reason why a member does not fit these nodes."
+    )
+    nodes: int = Field(0, description="nodes is the number of nodes.")
 
 
 class WaitsFor(BaseModel):
-    """Another group of the tree."""
+    """WaitsFor names another group of the tree."""
 
-    kind: str = Field("", description="PodGroup or CompositePodGroup.")
-    name: str = Field("", description="The name of the group.")
+    kind: str = Field("", description="kind is PodGroup or CompositePodGroup.")
+    name: str = Field("", description="name is the name of the group.")
 
 
 class Blocker(BaseModel):
-    """The one dominant reason why a group waits, with numbers; absent once it no longer holds."""
+    """Blocker is the main reason why a group waits, with numbers.
 
-    summary: str = Field("", description="The reason in one sentence.")
+    It is absent when the group does not wait.
+    """
+
+    summary: str = Field(
+        "",
+        description="summary is a human readable message that states why "
+        "the group waits and what to change.",
+    )
     kind: str = Field(
-        "", description="capacity, constraint, quorum, priority, binding, invalid or error."
+        "",
+        description="kind is one of capacity, constraint, quorum, priority, binding, "
+        "invalid, error.",
     )
     waitsFor: WaitsFor | None = Field(
         None,
-        description="The group of the tree that the reason is about; absent if it is this group.",
+        description="waitsFor names the group of the tree that the reason is about. It is absent "
+        "if that is this group.",
     )
-    needed: int = Field(0, description="How many members the group needs placed together.")
-    free: int = Field(0, description="For how many of them there is room.")
+    needed: int = Field(
+        0, description="needed is the number of members that must be scheduled together."
+    )
+    free: int = Field(0, description="free is the number of those members that fit.")
     bestDomain: BestDomain | None = Field(
-        None, description="The domain that comes nearest, where a topology is asked for."
+        None,
+        description="bestDomain is the domain with the most capacity, if the group has a "
+        "topology constraint.",
     )
-    counts: list[BlockerCount] = Field([], description="Nodes ruled out, by reason.")
+    counts: list[BlockerCount] = Field(
+        [], description="counts has the number of excluded nodes for each reason."
+    )
     impossible: bool = Field(
-        False, description="True when the group would not fit into the cluster were it empty."
+        False,
+        description="impossible is true if the group would not fit even if the cluster were empty.",
     )
-    since: datetime | None = Field(None, description="When the group began to wait for this.")
+    since: datetime | None = Field(
+        None, description="since is the time at which the group began to wait for this reason."
+    )
     retryOn: list[str] = Field(
-        [], description="The changes of the cluster that make the scheduler try again."
+        [],
+        description="retryOn is the list of cluster changes after which the scheduler "
+        "retries the group.",
     )
 
 
 class ResourceClaimStatus(BaseModel):
-    """The claim made for an entry of spec.resourceClaims."""
+    """ResourceClaimStatus names the ResourceClaim of an entry of spec.resourceClaims."""
 
-    name: str = Field("", description="The entry of spec.resourceClaims.")
+    name: str = Field("", description="name is the name of the entry of spec.resourceClaims.")
     resourceClaimName: str | None = Field(
-        None, description="The ResourceClaim that was made; absent if none was needed."
+        None,
+        description="resourceClaimName is the name of the ResourceClaim that Muster "
+        "created. It is absent if none was needed.",
     )
 
 
@@ -341,75 +435,110 @@ class _Status(BaseModel):
 
     conditions: Annotated[list[Condition], ListMap("type")] = Field(
         [],
-        description="PodGroupInitiallyScheduled (CompositePodGroupInitiallyScheduled): True with "
-        "reason Scheduled once minCount pods (minGroupCount child groups) were placed, and it "
-        "stays True; False with Unschedulable, Incomplete, Invalid or SchedulerError. "
-        "DisruptionTarget: True with PreemptionByScheduler when the group is about to be "
-        "disrupted, False once it runs again.",
+        description="conditions has the conditions PodGroupInitiallyScheduled "
+        "(CompositePodGroupInitiallyScheduled) and DisruptionTarget. PodGroupInitiallyScheduled "
+        "is True with reason Scheduled once minCount pods (minGroupCount child groups) were "
+        "scheduled, and then it remains True. Before, it is False with reason Unschedulable, "
+        "Incomplete, Invalid or SchedulerError. DisruptionTarget is True with reason "
+        "PreemptionByScheduler when the group is about to be disrupted, and False once the group "
+        "runs again.",
     )
-    blocker: Blocker | None = Field(None, description="Why the group waits, if it does.")
+    blocker: Blocker | None = Field(
+        None,
+        description="blocker states why the group waits. It is "
+        "absent when the group does not wait.",
+    )
 
 
 class HeldPods(BaseModel):
-    """Places that are held for pods of a group that do not exist yet."""
+    """HeldPods describes capacity that is reserved on one node for pods that do not exist yet."""
 
-    name: str = Field("", description="The entry of spec.expectedPods.")
-    node: str = Field("", description="Where they are to run.")
-    count: int = Field(0, description="How many of them.")
+    name: str = Field("", description="name is the name of the entry of spec.expectedPods.")
+    node: str = Field("", description="node is the name of the node.")
+    count: int = Field(
+        0, description="count is the number of pods for which the node has reserved capacity."
+    )
 
 
 class HeldPlaces(BaseModel):
-    """The places that are held for a group, since when and how long."""
+    """HeldPlaces describes the capacity that is reserved for the expected pods of a group."""
 
-    since: datetime | None = Field(None, description="Since when places are held.")
-    until: datetime | None = Field(None, description="When those not used by then are given up.")
-    pods: list[HeldPods] = Field([], description="The places, by entry and node; at most 1000.")
+    since: datetime | None = Field(
+        None, description="since is the time from which the capacity is reserved."
+    )
+    until: datetime | None = Field(
+        None,
+        description="until is the time at which the scheduler "
+        "releases the capacity that no pod uses by then.",
+    )
+    pods: list[HeldPods] = Field(
+        [],
+        description="pods has the number of reserved pods by entry and node, at most 1000 items.",
+    )
 
 
 class PodGroupStatus(_Status):
-    """What is observed of a PodGroup."""
+    """PodGroupStatus is the most recently observed state of a PodGroup."""
 
-    members: int = Field(0, description="The pods that name this group and are not finished.")
-    scheduledPods: int = Field(0, description="The pods of it that have a node.")
+    members: int = Field(
+        0, description="members is the number of pods that name this group and have not finished."
+    )
+    scheduledPods: int = Field(
+        0, description="scheduledPods is the number of pods of the group that have a node."
+    )
     resourceClaimStatuses: Annotated[list[ResourceClaimStatus], ListMap("name")] = Field(
-        [], description="The claims made for spec.resourceClaims."
+        [], description="resourceClaimStatuses names the ResourceClaims of spec.resourceClaims."
     )
     heldPlaces: HeldPlaces | None = Field(
-        None, description="The places that are held for spec.expectedPods, if any are."
+        None,
+        description="heldPlaces describes the capacity that is reserved for "
+        "spec.expectedPods. It is absent if none is reserved.",
     )
 
 
 class CompositePodGroupStatus(_Status):
-    """What is observed of a CompositePodGroup."""
+    """CompositePodGroupStatus is the most recently observed state of a CompositePodGroup."""
 
-    children: int = Field(0, description="The groups that name this one as their parent.")
+    children: int = Field(
+        0, description="children is the number of groups that name this group as their parent."
+    )
     scheduledChildren: int = Field(
-        0, description="The children whose minCount or minGroupCount is reached."
+        0,
+        description="scheduledChildren is the number of children that have reached their "
+        "minCount or minGroupCount.",
     )
 
 
 class Workload(BaseModel):
-    """The scheduling policy of one workload: templates of its groups, flat or as a tree.
+    """Workload defines how one workload is scheduled: templates of its groups, flat or as a tree.
 
-    Controllers make PodGroups and CompositePodGroups from it.
+    Controllers create PodGroups and CompositePodGroups from it.
     """
 
-    spec: WorkloadSpec | None = Field(None, description="The templates and whose they are.")
+    spec: WorkloadSpec | None = Field(
+        None, description="spec has the templates of the Workload and a reference to its owner."
+    )
 
 
 class PodGroup(BaseModel):
-    """Pods that are scheduled by one policy: all or nothing (gang), or one by one (basic).
+    """PodGroup is a set of pods with one policy: all or nothing (gang), or one by one (basic).
 
     A pod names its group by the label scheduling.muster.dev/pod-group, or by
     spec.schedulingGroup where Kubernetes has it.
     """
 
-    spec: PodGroupSpec | None = Field(None, description="What is wanted.")
-    status: PodGroupStatus | None = Field(None, description="What is observed.")
+    spec: PodGroupSpec | None = Field(None, description="spec is the desired state of the group.")
+    status: PodGroupStatus | None = Field(
+        None, description="status is the most recently observed state of the group."
+    )
 
 
 class CompositePodGroup(BaseModel):
-    """Groups that are scheduled by one policy: the inner nodes of a tree of groups."""
+    """CompositePodGroup is a set of groups with one policy: an inner node of a tree of groups."""
 
-    spec: CompositePodGroupSpec | None = Field(None, description="What is wanted.")
-    status: CompositePodGroupStatus | None = Field(None, description="What is observed.")
+    spec: CompositePodGroupSpec | None = Field(
+        None, description="spec is the desired state of the group."
+    )
+    status: CompositePodGroupStatus | None = Field(
+        None, description="status is the most recently observed state of the group."
+    )

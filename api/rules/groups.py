@@ -87,6 +87,6 @@ def too_many_consumers(spec: Mapping[str, Any]) -> Iterator[str]:
     count = integer(dig(spec, "schedulingPolicy", "gang", "minCount")) or 0
     if count > MAX_CLAIM_CONSUMERS and listing(spec.get("resourceClaims")):
         yield (
-            f"spec.schedulingPolicy.gang.minCount: {count} pods run at once, and a claim of "
-            f"spec.resourceClaims serves {MAX_CLAIM_CONSUMERS}: more may not name it"
+            f"spec.schedulingPolicy.gang.minCount: {count} pods run at the same time, and at most "
+            f"{MAX_CLAIM_CONSUMERS} pods can use a ResourceClaim of spec.resourceClaims"
         )

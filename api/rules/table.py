@@ -25,16 +25,17 @@ from api.constants import (
 from api.provisioning import CLASSES
 
 DNS_LABEL_TEXT: Final = (
-    "must be a DNS label: at most 63 lower case letters, digits or '-', "
-    "starting and ending with a letter or digit"
+    "must be a lowercase RFC 1123 label: at most 63 lower case alphanumeric characters or '-', "
+    "and must start and end with an alphanumeric character"
 )
 DNS_SUBDOMAIN_TEXT: Final = (
-    "must be a DNS subdomain: at most 253 lower case letters, digits, '-' or '.', "
-    "every part starting and ending with a letter or digit"
+    "must be a lowercase RFC 1123 subdomain: at most 253 lower case alphanumeric characters, '-' "
+    "or '.', and must start and end with an alphanumeric character"
 )
 LABEL_KEY_TEXT: Final = (
-    "must be the key of a node label: [prefix/]name, the name at most 63 letters, digits, "
-    "'-', '_' or '.', starting and ending with a letter or digit"
+    "must be a label key: an optional prefix and '/', and a name part that must consist of at "
+    "most 63 alphanumeric characters, '-', '_' or '.', and must start and end with an "
+    "alphanumeric character"
 )
 
 
@@ -97,17 +98,20 @@ _CLAIM_REFERENCES: Final = (
 )
 
 TEMPLATES_MISSING: Final = Rule(
-    "templates-missing", _SPEC, _R, "set one of podGroupTemplates and compositePodGroupTemplates"
+    "templates-missing",
+    _SPEC,
+    _R,
+    "must specify one of `podGroupTemplates`, `compositePodGroupTemplates`",
 )
 TEMPLATES_BOTH: Final = Rule(
     "templates-both",
     _SPEC,
     _I,
-    "set either podGroupTemplates or compositePodGroupTemplates, not both",
+    "must specify exactly one of `podGroupTemplates`, `compositePodGroupTemplates`",
 )
 TEMPLATES_TOO_MANY: Final = Rule("templates-too-many", _LISTS, _T, "", MAX_TEMPLATES)
 TEMPLATE_NAME_REQUIRED: Final = Rule(
-    "template-name-required", _below(_TEMPLATES, "name"), _R, "every template needs a name"
+    "template-name-required", _below(_TEMPLATES, "name"), _R, "each template must have a name"
 )
 TEMPLATE_NAME: Final = Rule("template-name", _below(_TEMPLATES, "name"), _I, DNS_LABEL_TEXT)
 TEMPLATE_NAME_DUPLICATE: Final = Rule("template-name-duplicate", _below(_TEMPLATES, "name"), _D, "")
@@ -115,18 +119,22 @@ COMPOSITE_EMPTY: Final = Rule(
     "composite-empty",
     _COMPOSITES,
     _I,
-    "a composite template needs at least one child in podGroupTemplates or "
-    "compositePodGroupTemplates",
+    "must have at least one child in podGroupTemplates or compositePodGroupTemplates",
 )
 TREE_DEPTH: Final = Rule(
     "tree-depth", _COMPOSITES, _I, f"maximum template hierarchy depth is {MAX_DEPTH}", MAX_DEPTH
 )
-POLICY_REQUIRED: Final = Rule("policy-required", _POLICY, _R, "set one of basic and gang")
+POLICY_REQUIRED: Final = Rule("policy-required", _POLICY, _R, "must specify one of `basic`, `gang`")
 POLICY_UNLESS_TEMPLATE: Final = Rule(
-    "policy-required", _POLICY, _R, "set one of basic and gang, or name a template in workloadRef"
+    "policy-required",
+    _POLICY,
+    _R,
+    "must specify one of `basic`, `gang`, or a template in workloadRef",
 )
 POLICY_ONE: Final = Rule("policy-one", _POLICY, _I, "must specify exactly one of `basic`, `gang`")
-MINIMUM_REQUIRED: Final = Rule("minimum-required", _MINIMUMS, _R, "must be 1 or more")
+MINIMUM_REQUIRED: Final = Rule(
+    "minimum-required", _MINIMUMS, _R, "must be greater than or equal to 1"
+)
 MINIMUM_TOO_LOW: Final = Rule(
     "minimum-too-low",
     (*_MINIMUMS, "spec.scheduleTimeoutSeconds"),
@@ -135,7 +143,10 @@ MINIMUM_TOO_LOW: Final = Rule(
 )
 TOPOLOGY_TOO_MANY: Final = Rule("topology-too-many", ("schedulingConstraints.topology",), _T, "", 1)
 TOPOLOGY_KEY_REQUIRED: Final = Rule(
-    "topology-key-required", _TOPOLOGY_KEYS, _R, "name a node label"
+    "topology-key-required",
+    _TOPOLOGY_KEYS,
+    _R,
+    "set the key of a node label or of a device attribute",
 )
 TOPOLOGY_KEY: Final = Rule("topology-key", _TOPOLOGY_KEYS, _I, LABEL_KEY_TEXT)
 MODE_ONE: Final = Rule(
@@ -145,7 +156,7 @@ MODE_UNDER_ALL: Final = Rule(
     "disruption-mode-under-all",
     _below(_TEMPLATES, *_MODE),
     _I,
-    "must be `all`, as every child of a composite template of mode `all`",
+    "must be `all`, because the composite template above has mode `all`",
 )
 PRIORITY_CLASS_NAME: Final = Rule(
     "priority-class-name", ("priorityClassName",), _I, DNS_SUBDOMAIN_TEXT
@@ -154,13 +165,13 @@ PRIORITY_CLASS_DIFFERS: Final = Rule(
     "priority-class-differs",
     _below(_TEMPLATES, "priorityClassName"),
     _I,
-    "must be the same in every template of the Workload",
+    "must be the same in all templates of the Workload",
 )
 PRIORITY_DIFFERS: Final = Rule(
     "priority-differs",
     _below(_TEMPLATES, "priority"),
     _I,
-    "must be the same in every template of the Workload",
+    "must be the same in all templates of the Workload",
 )
 PRIORITY_MAXIMUM: Final = Rule(
     "priority-maximum", ("priority",), _I, f"must be less than or equal to {HIGHEST_USER_PRIORITY}"
@@ -173,13 +184,19 @@ PREEMPTION_POLICY: Final = Rule(
     words=("PreemptLowerPriority", "Never"),
 )
 WORKLOAD_REF_REQUIRED: Final = Rule(
-    "workload-ref-required", _REFERENCE, _R, "a composite group names the template it is made from"
+    "workload-ref-required",
+    _REFERENCE,
+    _R,
+    "a CompositePodGroup must name the template that it is created from",
 )
 WORKLOAD_REF_FOR_PARENT: Final = Rule(
-    "workload-ref-for-parent", _REFERENCE, _R, "a group with a parent needs a workloadRef"
+    "workload-ref-for-parent",
+    _REFERENCE,
+    _R,
+    "a group with a parent must name the template that it is created from",
 )
 WORKLOAD_NAME_REQUIRED: Final = Rule(
-    "workload-name-required", _below(_REFERENCE, "workloadName"), _R, "name the Workload"
+    "workload-name-required", _below(_REFERENCE, "workloadName"), _R, "set the name of the Workload"
 )
 WORKLOAD_NAME: Final = Rule(
     "workload-name", _below(_REFERENCE, "workloadName"), _I, DNS_SUBDOMAIN_TEXT
@@ -188,29 +205,29 @@ TEMPLATE_REF_REQUIRED: Final = Rule(
     "template-ref-required",
     _below(_REFERENCE, "templateName"),
     _R,
-    "name the template within the Workload",
+    "set the name of a template of the Workload",
 )
 TEMPLATE_REF: Final = Rule("template-ref", _below(_REFERENCE, "templateName"), _I, DNS_LABEL_TEXT)
 PARENT_NAME: Final = Rule("parent-name", _PARENT, _I, DNS_SUBDOMAIN_TEXT)
-OWN_PARENT: Final = Rule("own-parent", _PARENT, _I, "a composite group cannot be its own parent")
+OWN_PARENT: Final = Rule("own-parent", _PARENT, _I, "a CompositePodGroup cannot be its own parent")
 CONTROLLER_KIND_REQUIRED: Final = Rule(
-    "controller-kind-required", ("spec.controllerRef.kind",), _R, "name the owner's kind"
+    "controller-kind-required", ("spec.controllerRef.kind",), _R, "set the kind of the owner"
 )
 CONTROLLER_NAME_REQUIRED: Final = Rule(
-    "controller-name-required", ("spec.controllerRef.name",), _R, "name the owner"
+    "controller-name-required", ("spec.controllerRef.name",), _R, "set the name of the owner"
 )
 CONTROLLER_SEGMENT: Final = Rule(
     "controller-segment",
     ("spec.controllerRef.kind", "spec.controllerRef.name"),
     _I,
-    "must be a path segment: not '.' or '..', without '/' and '%'",
+    "must be a path segment: may not be '.' or '..', and may not contain '/' or '%'",
 )
 CONTROLLER_GROUP: Final = Rule(
     "controller-group", ("spec.controllerRef.apiGroup",), _I, DNS_SUBDOMAIN_TEXT
 )
 CLAIMS_TOO_MANY: Final = Rule("claims-too-many", ("resourceClaims",), _T, "", MAX_RESOURCE_CLAIMS)
 CLAIM_NAME_REQUIRED: Final = Rule(
-    "claim-name-required", _CLAIM_NAMES, _R, "every claim needs a name"
+    "claim-name-required", _CLAIM_NAMES, _R, "each claim must have a name"
 )
 CLAIM_NAME: Final = Rule("claim-name", _CLAIM_NAMES, _I, DNS_LABEL_TEXT)
 CLAIM_NAME_DUPLICATE: Final = Rule("claim-name-duplicate", _CLAIM_NAMES, _D, "")
@@ -225,7 +242,7 @@ EXPECTED_TOO_MANY: Final = Rule(
     "expected-too-many", ("spec.expectedPods",), _T, "", MAX_EXPECTED_KINDS
 )
 EXPECTED_NAME_REQUIRED: Final = Rule(
-    "expected-name-required", _EXPECTED_NAMES, _R, "every kind of pods needs a name"
+    "expected-name-required", _EXPECTED_NAMES, _R, "each kind of pods must have a name"
 )
 EXPECTED_NAME: Final = Rule("expected-name", _EXPECTED_NAMES, _I, DNS_LABEL_TEXT)
 EXPECTED_NAME_DUPLICATE: Final = Rule("expected-name-duplicate", _EXPECTED_NAMES, _D, "")
@@ -233,53 +250,54 @@ EXPECTED_COUNT: Final = Rule(
     "expected-count",
     ("spec.expectedPods[].count",),
     _I,
-    f"must be 0 to {MAX_EXPECTED_PODS}",
+    f"must be between 0 and {MAX_EXPECTED_PODS}, inclusive",
 )
 EXPECTED_STAGE: Final = Rule(
     "expected-stage",
     ("spec.expectedPods[].stage",),
     _I,
-    f"must be 0 to {MAX_EXPECTED_STAGE}; 0 is beside the pods of any stage",
+    f"must be between 0 and {MAX_EXPECTED_STAGE}, inclusive: pods of stage 0 run at the same time "
+    "as pods of any stage",
 )
 EXPECTED_CONTAINERS: Final = Rule(
     "expected-containers",
     ("spec.expectedPods[].template.spec.containers",),
     _R,
-    "say what the pods request: at least one container, as in the owner's template",
+    "set at least one container with its resource requests, as in the owner's template",
 )
 EXPECTED_TEMPLATE_SIZE: Final = Rule(
     "expected-template-size",
     ("spec.expectedPods[].template",),
     _I,
-    f"must be at most {MAX_EXPECTED_TEMPLATE} bytes as JSON: leave out what does not decide where "
-    "the pods may run, such as env and volumeMounts",
+    f"must be at most {MAX_EXPECTED_TEMPLATE} bytes as JSON: remove fields that do not restrict "
+    "where the pods may run, such as env and volumeMounts",
 )
 CLAIM_STATUS_UNKNOWN: Final = Rule(
     "claim-status-unknown",
     ("status.resourceClaimStatuses[].name",),
     _I,
-    "must be the name of an entry of spec.resourceClaims",
+    "must match the name of an entry in `spec.resourceClaims`",
 )
 TEMPLATE_REF_DIFFERS: Final = Rule(
     "template-ref-differs",
     ("spec.podGroupTemplateRef.name",),
     _I,
-    "must be the same as podGroupTemplateName; set one of the two",
+    "must be the same as podGroupTemplateName: set only one of them",
 )
 SUBSETS_REQUIRED: Final = Rule(
-    "subsets-required", ("spec.subsets",), _R, "name at least one subset"
+    "subsets-required", ("spec.subsets",), _R, "must have at least one subset"
 )
 SUBSETS_TOO_MANY: Final = Rule("subsets-too-many", ("spec.subsets",), _T, "", MAX_TEMPLATES)
 SUBSET_NAME_REQUIRED: Final = Rule(
     "subset-name-required",
     ("spec.subsets[].name",),
     _R,
-    "every subset needs a name when there are several",
+    "each subset must have a name if there are several",
 )
 SUBSET_NAME: Final = Rule("subset-name", ("spec.subsets[].name",), _I, DNS_LABEL_TEXT)
 SUBSET_NAME_DUPLICATE: Final = Rule("subset-name-duplicate", ("spec.subsets[].name",), _D, "")
 PARENT_DELETING: Final = Rule(
-    "parent-deleting", _PARENT, causes.FORBIDDEN, "the group it belongs to is being deleted"
+    "parent-deleting", _PARENT, causes.FORBIDDEN, "the parent CompositePodGroup is being deleted"
 )
 PREEMPTION_DELAY: Final = Rule(
     "preemption-delay", (f"metadata.annotations[{ANNOTATION_PREEMPTION_DELAY}]",), _I, duration.TEXT
@@ -295,8 +313,8 @@ PROVISIONING_REQUEST: Final = Rule(
 IMMUTABLE: Final = Rule("immutable", ("spec.*",), _I, causes.IMMUTABLE_TEXT)
 
 NAME_TOO_LONG_WARNING: Final = (
-    f"metadata.name: more than {LABEL_VALUE_LENGTH} characters: no pod can name this group by a "
-    "label; use spec.schedulingGroup (Kubernetes 1.36) or a shorter name"
+    f"metadata.name: must be no more than {LABEL_VALUE_LENGTH} characters for pods to name this "
+    "group by a label: use a shorter name, or spec.schedulingGroup (Kubernetes 1.36)"
 )
 
 ALL: Final = tuple(value for value in globals().values() if isinstance(value, Rule))

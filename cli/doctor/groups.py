@@ -176,7 +176,7 @@ class NodeLabels:
             return info(
                 "topology",
                 about,
-                f"{self.nodes - have} of {self.nodes} nodes lack the label {key} of its"
+                f"{self.nodes - have} of {self.nodes} nodes do not have the label {key} of its"
                 " topology: it cannot be scheduled there",
                 label,
             )

@@ -58,11 +58,6 @@ def node_lines(nodes: Sequence[Object], pods: Sequence[Object], label: str) -> l
     return lines
 
 
-# `muster tree` of a live cluster loads no part of the scheduler, which has such a function too.
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
 def pods_per_node(pods: Iterable[Object]) -> Mapping[str, int]:
     """Return the number of pods on each node that have not ended."""
     used: dict[str, int] = {}
@@ -75,3 +70,8 @@ def pods_per_node(pods: Iterable[Object]) -> Mapping[str, int]:
 
 def _name(obj: Object) -> str:
     return str(obj["metadata"]["name"])
+
+
+def _count(number: int, noun: str) -> str:
+    # The scheduler's own takes longer to import than the command to run.
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -213,9 +213,9 @@ class Caches:
         for resource, problem in sorted(self.unlisted.items(), key=lambda it: it[0].full_name):
             name = resource.full_name
             if resource in self.forbidden:
-                yield f"{name} may not be read: apply the roles of this version"
+                yield f"{name} is forbidden to the account: apply the roles of this version"
             else:
-                yield f"{name} cannot be listed, and what is about it waits: {problem}"
+                yield f"{name} cannot be listed, and work that needs them waits: {problem}"
 
     def is_complete(self, resource: Resource) -> bool:
         """Return True if the cache has all objects of the kind: any other does not exist."""
@@ -461,7 +461,7 @@ class Informers:
         # A kind is probed again and again. One error of each type is enough in the log.
         if type(before) is not type(problem):
             _log.error(
-                "failed to list a kind, work on it waits",
+                "failed to list a kind, and work that needs it waits",
                 resource=resource.full_name,
                 error=str(problem),
             )

@@ -60,12 +60,12 @@ _BEHIND_SECONDS: Final = 1.0
 _STATUSES: Final = "resourceClaimStatuses"
 
 UNSERVED_TEXT: Final = (
-    "spec.resourceClaims needs resource.k8s.io/v1, which this cluster does not serve: Kubernetes "
-    "has it from 1.34 on"
+    "spec.resourceClaims needs resource.k8s.io/v1, which this cluster does not serve: use "
+    "Kubernetes 1.34 or later"
 )
 FORBIDDEN_TEXT: Final = (
-    "spec.resourceClaims: muster-controller may not read ResourceClaims and their templates; "
-    "apply the manifests of its version"
+    "spec.resourceClaims: muster-controller may not read ResourceClaims and "
+    "ResourceClaimTemplates: apply the manifests of its version"
 )
 
 
@@ -161,8 +161,8 @@ class GroupClaims:
         if owned is Ownership.FOREIGN:
             raise BlockedError(
                 EVENT_NAME_TAKEN,
-                f"ResourceClaim {name} exists and was not made for this PodGroup: delete it, and "
-                "the group's own is made",
+                f"ResourceClaim {name} exists and was not created for this PodGroup: delete it, "
+                "and Muster creates the claim of the group",
             )
 
     async def _make(self, group: Group, entry: ClaimEntry, name: str) -> ObjectMeta:
@@ -186,7 +186,11 @@ class GroupClaims:
         name = entry.resource_claim_template_name or ""
         missing = BlockedError(
             EVENT_CLAIM_NOT_MADE,
-            _words(entry, f"there is no ResourceClaimTemplate {name}; it is made when that comes"),
+            _words(
+                entry,
+                f"ResourceClaimTemplate {name} not found. Muster creates the "
+                "ResourceClaim when it exists",
+            ),
         )
         if self._caches.claim_templates.get(namespace, name) is None:
             raise missing
@@ -217,14 +221,14 @@ class GroupClaims:
         except (Conflict, Invalid) as error:
             if isinstance(error, Invalid) and not error.patch_failed:
                 raise
-            raise RequeueError("the cache is behind", _BEHIND_SECONDS) from error
+            raise RequeueError("the cache is not up to date", _BEHIND_SECONDS) from error
         except NotFound:
             return  # the group is gone
 
     def _keep_pace(self, namespace: str) -> None:
         wait = self._pace.wait(namespace)
         if wait > 0:
-            raise RequeueError("many claims of this namespace change", wait)
+            raise RequeueError("many ResourceClaims of this namespace change", wait)
 
     def _is_going(self, group: Group) -> bool:
         meta = group.metadata

@@ -252,8 +252,9 @@ class GroupWriter:
         if not found or not self._caches.workloads.by_index(BY_OWNER, owner.as_index):
             return ""
         return (
-            f"Workload {_listed(found)} has no effect: it was created after the one that Muster "
-            f"made for this {owner.kind}. Delete it, or recreate the {owner.kind} while it exists"
+            f"Workload {_listed(found)} has no effect: it was created after the Workload that "
+            f"Muster created for this {owner.kind}. Delete it, or recreate the {owner.kind} while "
+            "it exists"
         )
 
     def _user_workload(self, owner: Owner) -> Workload | None:
@@ -318,7 +319,7 @@ class GroupWriter:
             # Another owner has taken the name since `_named` checked it. The next attempt sees its
             # group in the cache and uses a name that stands for this one.
             if owner.resource in _KNOWN_TO_PODS and pods_name_of(wanted) == name:
-                raise RequeueError("another owner has just got the name", _CACHE_LAG_SECONDS)
+                raise RequeueError("another owner took the name", _CACHE_LAG_SECONDS)
             taken.append(self._note_taken(owner, resource, name))
             return
         if not self._is_ours(owner, resource, found.metadata):
@@ -329,7 +330,7 @@ class GroupWriter:
             await self._patch(resource, found.metadata, ops)
 
     async def _patch(self, resource: Resource, meta: ObjectMeta, ops: PatchBuilder) -> None:
-        with refusals(f"{resource.kind} {meta.name} cannot be changed"):
+        with refusals(f"failed to change {resource.kind} {meta.name}"):
             await self._writer.patch(resource, meta.name, ops.of_uid(meta.uid), meta.namespace)
 
     def _check_served(self, wanted: list[Json]) -> None:
@@ -345,8 +346,8 @@ class GroupWriter:
                 continue
             raise BlockedError(
                 EVENT_FEATURE_OFF,
-                f"{off_text(first)}, which {obj['kind']} {_key(obj)[1]} needs: its pods wait until "
-                "the gate is on again",
+                f"{off_text(first)}, which {obj['kind']} {_key(obj)[1]} needs: its pods wait "
+                "until the gate is on",
             )
 
     def _of_now(self, wanted: Json, standings: Mapping[str, Standing]) -> Json:
@@ -388,7 +389,7 @@ class GroupWriter:
         if made is not None and self._is_fresh(made, owner):
             return made[1]
         try:
-            with refusals(f"{resource.kind} {name} cannot be created"):
+            with refusals(f"failed to create {resource.kind} {name}"):
                 live = await self._writer.create(resource, wanted)
         # It may be the owner's: from an earlier leader, or from a create request whose response was
         # lost.
@@ -442,9 +443,9 @@ class GroupWriter:
         groups = self._caches.pod_groups.by_index(BY_OWNER, (meta.namespace, maker))
         pods = sum(1 for group in groups for _ in self._caches.members(group))
         if maker is None or maker == owner.owner_id or not pods:
-            return f"{what} is being deleted, and made anew then"
+            return f"{what} is being deleted, and then Muster recreates it"
         some = f"{pods} {'pod' if pods == 1 else 'pods'} of an earlier {maker.kind} {maker.name}"
-        return f"waits for {some} to end: {what} is kept for them, and made anew then"
+        return f"{some} must end before Muster can recreate {what}"
 
     def _note_taken(self, owner: Owner, resource: Resource, name: str) -> str:
         """Record that the owner waits for the name, and return the message for the owner."""
@@ -452,7 +453,7 @@ class GroupWriter:
         slot = (resource.kind, (owner.metadata.namespace, name))
         self._blocked.setdefault((slot, owner.resource), set()).add(key)
         return (
-            f"{resource.kind} {name} exists and was not made for this {owner.kind}, whose pods "
+            f"{resource.kind} {name} exists and was not created for this {owner.kind}, whose pods "
             "wait until it is deleted"
         )
 

@@ -137,12 +137,12 @@ class GroupsFromPods:
         except (Forbidden, Invalid) as error:
             await self._refused(key, error)
         self._made[key] = self._clock.monotonic()
-        raise RequeueError("the group was just made", _CACHE_LAG_SECONDS)
+        raise RequeueError("the group was just created", _CACHE_LAG_SECONDS)
 
     async def _refused(self, key: Key, error: ApiError) -> None:
         """Report a rejection on one of the group's pods, and raise RequeueError."""
         # There is no other object yet on which the user would look.
-        text = f"PodGroup {key[1]} cannot be made for this pod: {error.message}"
+        text = f"failed to create PodGroup {key[1]} for this pod: {error.message}"
         self._say(key, EVENT_GROUP_NOT_MADE, text, lambda _: True)
         raise RequeueError(text, _REFUSED_SECONDS) from error
 
@@ -177,7 +177,7 @@ class GroupsFromPods:
         self._say_differ(key, group, differ, live)
         # An owner that could not be read may exist, so the reference must not change now.
         if not common.certain:
-            raise RequeueError("an owner of its pods could not be read", _UNCERTAIN_SECONDS)
+            raise RequeueError("failed to read an owner of its pods", _UNCERTAIN_SECONDS)
 
     def _check_foreign(self, key: Key, group: Group, asked: Asked) -> None:
         """Report pods whose annotations differ from a PodGroup that somebody else created."""
@@ -188,8 +188,8 @@ class GroupsFromPods:
             return
         has = f"minCount {minimum}" if minimum else "no minCount"
         text = (
-            f"PodGroup {key[1]} was not made from its pods and has {has}: that counts, and not"
-            " their min-count annotation. Correct it, or name another group"
+            f"PodGroup {key[1]} was not created from its pods and has {has}, so their min-count "
+            "annotation has no effect. Correct it, or name another group"
         )
         self._say(key, EVENT_PODS_DIFFER, text, lambda ask: ask.min_count != minimum)
 
@@ -265,7 +265,7 @@ class GroupsFromPods:
         if self._said.get(key) == text:
             return
         self._said[key] = text
-        _log.info("group differs from its pods", namespace=key[0], group=key[1], error=text)
+        _log.info("the group differs from its pods", namespace=key[0], group=key[1], error=text)
         for pod in self._caches.pods.each(BY_GROUP, key):
             if pod.ask is not None and about(pod.ask):
                 reference = ObjectReference.of(PODS, pod.metadata)

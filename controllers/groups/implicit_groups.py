@@ -117,8 +117,8 @@ class ImplicitGroups:
         if other not in {None, form}:
             raise BlockedError(
                 EVENT_NAME_TAKEN,
-                f"PodGroup {name} is that of {_words(other)}: the pods of {_words(form)} wait; "
-                "give their template or their replica key another name",
+                f"PodGroup {name} is the group of {_words(other)}, and the pods of {_words(form)} "
+                "wait: rename their template or change their replica key",
             )
 
     async def _delete_idle(self, key: ImplicitKey) -> None:
@@ -190,8 +190,8 @@ def _template(workload: Workload, form: WorkloadForm) -> Template:
         return template
     raise BlockedError(
         EVENT_TEMPLATE_NOT_FOUND,
-        f"no template {form.pod_group} in spec.podGroupTemplates, which pods name by label: they "
-        "wait for one",
+        f"no template {form.pod_group} in spec.podGroupTemplates, but pods name it in their "
+        "labels and wait for it",
     )
 
 

@@ -205,7 +205,7 @@ class OwnerChains:
             _log.warning("failed to review permissions", kind=resource.full_name, error=str(error))
             allowed = False
         if not allowed:
-            _log.info("not allowed to read owners of this kind", kind=resource.full_name)
+            _log.info("the controllers may not read owners of this kind", kind=resource.full_name)
         self._allowed.put((namespace, resource), allowed)
         return allowed
 

@@ -85,7 +85,7 @@ class OwnerController(ABC):
         except ServerError as error:
             # A webhook of another project may be down. `report` writes nothing about a short
             # outage.
-            await self._owner_status.report(owner, f"its groups cannot be written: {error.message}")
+            await self._owner_status.report(owner, f"failed to write its groups: {error.message}")
             raise
         except BlockedError as fault:
             await self._owner_status.blocked(owner, fault)
@@ -98,7 +98,7 @@ class OwnerController(ABC):
             )
             later = await self.report(owner)
             if later:
-                raise RequeueError("the groups still wait", later)
+                raise RequeueError("the groups are still waiting", later)
 
     @abstractmethod
     async def make(self, owner: Owner) -> None:

@@ -68,7 +68,7 @@ class CreatorStatus:
         if meta.uid != key.uid or before == text:
             return
         if not await self._note.write(key.resource, meta, text):
-            raise RequeueError("its annotation was refused", REFUSED_SECONDS)
+            raise RequeueError("the API server rejected its annotation", REFUSED_SECONDS)
         if text and not before:
             self._event(key.resource, meta, text)
 

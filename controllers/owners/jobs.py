@@ -70,7 +70,8 @@ class JobController(OwnerController):
         if parent is None:
             raise BlockedError(
                 EVENT_TEMPLATE_NOT_FOUND,
-                "the Job names a template but has no owner whose Workload could have it",
+                "the Job names a template, but it has no owner whose Workload can have the "
+                "template",
             )
         namespace, group = owner.metadata.namespace, parent.api_version.rpartition("/")[0]
         found = self._caches.workloads_for(namespace, group, parent.kind, parent.name)
@@ -79,8 +80,8 @@ class JobController(OwnerController):
             return min(found, key=lambda it: it.metadata.name)
         raise BlockedError(
             EVENT_TEMPLATE_NOT_FOUND,
-            f"no Workload names {parent.kind} {parent.name} in spec.controllerRef: the Job's pods "
-            "wait for one",
+            f"no Workload names {parent.kind} {parent.name} in spec.controllerRef, and the Job's "
+            "pods wait for one",
         )
 
     def _on_workload(self, old: Workload | None, new: Workload | None) -> None:
@@ -104,7 +105,7 @@ class JobSetController(OwnerController):
         # Admission checks this, but a JobSet may have been stored or scaled past it. Creating that
         # many objects would stop the controller for all other JobSets.
         if problem := jobset_oversize(obj):
-            raise BlockedError(EVENT_TOO_MANY_REPLICAS, f"its groups stay as they are: {problem}")
+            raise BlockedError(EVENT_TOO_MANY_REPLICAS, f"its groups do not change: {problem}")
         if not jobset_groups(obj):
             await self._group_writer.delete_groups(owner)
             return
@@ -123,7 +124,8 @@ class JobSetController(OwnerController):
         if problem:
             raise BlockedError(
                 EVENT_TOO_MUCH_EXPECTED,
-                f"its gang cannot expect the pods that come later, and waits for them: {problem}",
+                "its gang cannot expect the pods that are created later, and waits for them: "
+                f"{problem}",
             )
 
     def _life(self, owner: Owner, name: str, group: str) -> tuple[Progress | None, Pods]:

@@ -34,8 +34,8 @@ class LeaderWorkerSetController(OwnerController):
         if view.replicas > MAX_REPLICAS:
             raise BlockedError(
                 EVENT_TOO_MANY_REPLICAS,
-                f"it has {view.replicas} replicas, and only {MAX_REPLICAS} of them get groups:"
-                " scale it down, the pods of the others wait",
+                f"it has {view.replicas} replicas, and Muster creates groups for {MAX_REPLICAS} "
+                "of them, so the pods of the others wait: lower spec.replicas",
             )
 
     def _sizes(self, view: LwsView) -> dict[int, int]:

@@ -54,7 +54,7 @@ class OwnerStatusWriter:
             self._reported[uid] = text
             self._event(owner, fault.reason, str(fault))
         if later := await self._write(owner, text):
-            raise RequeueError("its annotation was refused", later)
+            raise RequeueError("the API server rejected its annotation", later)
 
     def warn(self, owner: Owner, reason: str, text: str) -> None:
         """Record an event, once for each text; an empty text ends the reason."""

@@ -185,7 +185,9 @@ class ProvisioningController:
             # A 404 with a name is about a missing object, one without is about the kind.
             if isinstance(error, NotFound) and error.name:
                 raise
-            raise RequeueError("the kind is not served now", _BLOCKED_SECONDS) from error
+            raise RequeueError(
+                "the API server does not serve the kind now", _BLOCKED_SECONDS
+            ) from error
 
     async def _ensure(self, key: RootKey, group: Group | None) -> None:
         found = self._found(key)
@@ -218,7 +220,8 @@ class ProvisioningController:
         if len(waiting.shapes) > MOST_POD_SETS:
             text = (
                 f"its waiting pods are of {len(waiting.shapes)} kinds, and a ProvisioningRequest "
-                f"takes {MOST_POD_SETS}: let pods share their requests, volumes and selectors"
+                f"can have at most {MOST_POD_SETS}: use the same requests, volumes and selectors "
+                "for more pods"
             )
             self._tell(key, group, "Warning", EVENT_CAPACITY_NOT_REQUESTED, text)
             return None
@@ -244,7 +247,10 @@ class ProvisioningController:
             raise BlockedError(EVENT_NAME_TAKEN, text)
         self._settle(wanted, notes)
         if not self._limits.take(key):
-            text = f"{MOST_REQUESTS} roots of this namespace have one: it waits for one of them"
+            text = (
+                f"{MOST_REQUESTS} groups of this namespace have a ProvisioningRequest, which is "
+                "the limit: the group waits until one of them ends"
+            )
             self._tell(key, group, "Warning", EVENT_CAPACITY_NOT_REQUESTED, text)
             # The end of another request in the namespace queues this root.
             return
@@ -254,7 +260,10 @@ class ProvisioningController:
         )
         notes.made, notes.made_at = wanted.signature, self._clock.monotonic()
         count = sum(wanted.sets.values())
-        text = f"ProvisioningRequest {wanted.root.request} asks for room for {count} pods"
+        text = (
+            f"ProvisioningRequest {wanted.root.request} requests capacity for {count} "
+            f"{'pod' if count == 1 else 'pods'}"
+        )
         self._tell(key, group, "Normal", EVENT_CAPACITY_REQUESTED, text)
 
     async def _follow(
@@ -292,13 +301,13 @@ class ProvisioningController:
         if notes.made == wanted.signature and notes.made_uid == found.metadata.uid:
             raise BlockedError(
                 EVENT_CAPACITY_NOT_REQUESTED,
-                "the API server stores ProvisioningRequests with another spec than they are "
-                "sent with: install the CRD of autoscaling.x-k8s.io/v1",
+                "the API server stores ProvisioningRequests with another spec than Muster sends: "
+                "install the CRD of autoscaling.x-k8s.io/v1",
             )
         self._settle(wanted, notes)
         left = notes.request_since + REPLACE_SECONDS - self._clock.monotonic()
         if left > 0:
-            raise RequeueError("the gang changes", left)
+            raise RequeueError("the gang is changing", left)
         notes.attempt = 1
         await self._delete(key, found, wanted)
 
@@ -355,12 +364,12 @@ class ProvisioningController:
         if notes.seen != wanted.signature:
             notes.seen, notes.since = wanted.signature, now
         if now - notes.since < SETTLE_SECONDS:
-            raise RequeueError("the gang changes", notes.since + SETTLE_SECONDS - now)
+            raise RequeueError("the gang is changing", notes.since + SETTLE_SECONDS - now)
 
     def _keep_pace(self, key: RootKey) -> None:
         wait = self._limits.wait(key[1])
         if wait > 0:
-            raise RequeueError("many requests of this namespace change", wait)
+            raise RequeueError("many ProvisioningRequests of this namespace change", wait)
 
     def _found(self, key: RootKey) -> CapacityRequest | None:
         """Return the request with the root's name, if it was created for such a root."""
@@ -440,7 +449,7 @@ def _root_key(request: CapacityRequest) -> RootKey | None:
 
 def _uncounted(waiting: Waiting, request: str) -> str:
     return (
-        f"{waiting.others} of its waiting pods are not counted: they need the annotation "
-        f"{ANNOTATION_CONSUMES_REQUEST}: {request}, by which an autoscaler knows that a request "
-        "stands for them"
+        f"{waiting.others} of its waiting pods {'is' if waiting.others == 1 else 'are'} not "
+        f"counted: set the annotation {ANNOTATION_CONSUMES_REQUEST}: {request} on the pods, so "
+        "that the autoscaler does not count them itself"
     )

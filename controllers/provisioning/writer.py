@@ -61,10 +61,10 @@ class CapacityWriter:
             try:
                 pod = await self._writer.get(PODS, name, namespace)
             except NotFound:
-                raise RequeueError("the pods change", _SOON_SECONDS) from None
+                raise RequeueError("the pods are changing", _SOON_SECONDS) from None
             # The pod was replaced by one with another spec since the caches were read.
             if shape_of(pod) != shape:
-                raise RequeueError("the pods change", _SOON_SECONDS)
+                raise RequeueError("the pods are changing", _SOON_SECONDS)
             await self._make_template(root, shape, pod_template(pod))
         for shape in waiting.templates.keys() - waiting.samples.keys():
             await self._make_template(root, shape, waiting.templates[shape])
@@ -123,8 +123,8 @@ class CapacityWriter:
         if found is Ownership.FOREIGN:
             raise BlockedError(
                 EVENT_NAME_TAKEN,
-                f"{resource.kind} {name} exists and was not made for this {root.kind.kind}: no "
-                "capacity is requested until it is deleted",
+                f"{resource.kind} {name} exists and was not created for this {root.kind.kind}: "
+                "delete it, and Muster requests the capacity",
             )
 
     async def _live(self, resource: Resource, name: str, namespace: str) -> ObjectMeta:

@@ -123,7 +123,9 @@ def _served(resource: Resource) -> Iterator[None]:
         yield
     except NotFound as error:
         if not error.name:
-            raise NotServedError(f"{resource.full_name} is not served now") from error
+            raise NotServedError(
+                f"the API server does not serve {resource.full_name} now"
+            ) from error
         raise
 
 
@@ -286,10 +288,10 @@ class Controller(Generic[K]):
         except KubeError as error:
             wait_seconds = self.queue.retry(key, error)
             log.warning(
-                "reconcile will be retried",
+                "failed to reconcile, retrying",
                 controller=self.name,
                 key=key,
-                problem=str(error),
+                error=str(error),
                 wait=round(wait_seconds, 3),
             )
         except Exception as error:  # noqa: BLE001 - logged once for each kind, and tried again
@@ -315,7 +317,7 @@ async def queue_all(objects: Iterable[T], queue: Callable[[T], None]) -> None:
         try:
             queue(obj)
         except Exception:
-            log.exception("object not queued", namespace=meta.namespace, name=meta.name)
+            log.exception("failed to queue an object", namespace=meta.namespace, name=meta.name)
         if pace.over((meta.namespace, meta.name)):
             await pace.give_way()
 

@@ -117,8 +117,8 @@ class WaitingForNote:
         # The numbers in the text change all the time, and no user can act on them.
         if before is not None and before.reason == reason:
             return
-        said = f"the annotation waiting-for cannot be written here: {reason}"
-        what = f"{said}. It would say: {text}" if text else f"{said}. It is out of date"
+        said = f"failed to write the annotation waiting-for: {reason}"
+        what = f"{said}. Its text would be: {text}" if text else f"{said}. It is out of date"
         reference = ObjectReference.of(resource, meta)
         self._recorder.event(reference, "Warning", EVENT_WAIT_NOT_WRITTEN, what)
         about = {"kind": resource.kind, "namespace": meta.namespace, "name": meta.name}

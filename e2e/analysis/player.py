@@ -1,4 +1,4 @@
-"""Plays a trace on a cluster in real time, one event after the other."""
+"""Replay of a trace on a cluster in real time, one event after the other."""
 
 import asyncio
 import signal
@@ -25,7 +25,7 @@ _HOLD = "test.muster.dev/hold"
 
 @dataclass
 class _Round:
-    """A job's pods since they were made last, by name."""
+    """A job's current pods by name, since it last created them."""
 
     made: set[str] = field(default_factory=set)
     seen: set[str] = field(default_factory=set)
@@ -36,17 +36,20 @@ class _Round:
 
 
 class Player:
-    """On a slow machine time passes more slowly: after each event it is waited for what the lab
-    says follows from it, so the next one finds what it found there.
+    """Player of a trace: after each event it waits for the results that the lab predicts.
 
-    Victims stay until all of them are marked, and then go at one moment, as in the lab; the player
-    makes their pods anew, as their Jobs would.
+    So a slow machine delays the trace, and the next event still finds the predicted state. Victims
+    remain until all of them are marked, and then end at once, as in the lab. The player then
+    recreates their pods, as their Jobs would.
     """
 
     def __init__(
         self, env: Environment, jobs: Iterable[Job], nodes: list[str], urgent: str
     ) -> None:
-        """`nodes` by the lab's indices; `urgent` is the priority class of jobs that have any."""
+        """Create a player; `nodes` are by the lab's indices, `urgent` is a priority class.
+
+        Jobs with a priority get that class.
+        """
         self._env, self._urgent = env, urgent
         self._jobs = {job.name: job for job in jobs}
         self._number = {name: str(index) for index, name in enumerate(nodes)}
@@ -55,7 +58,7 @@ class Player:
         self._starts: list[tuple[str, Nodes]] = []
 
     async def play(self, pods: Cache[RawObject], events: list[Event]) -> None:
-        """Raises AssertionError at the first event that the lab says something else of."""
+        """Play the events. Raises AssertionError at the first that differs from the lab."""
         pods.subscribe(self._on_change)
         try:
             await self._play(events)
@@ -78,7 +81,7 @@ class Player:
             await self._until(lambda: self._victims() == event.victims, f"the victims of {event}")
             await self._restart(event.victims)
         await self._until(lambda: len(self._starts) >= len(event.starts), f"the starts of {event}")
-        # Which of those that start at one moment is seen first is chance.
+        # Jobs that start at the same moment may be observed in any order.
         assert sorted(self._starts) == event.starts, f"{self._starts}, not as in {event}"
         assert not self._victims(), f"{self._victims()} are evicted after {event}"
 
@@ -89,12 +92,12 @@ class Player:
         await eventually(probed, what, 60)
 
     def _victims(self) -> list[str]:
-        """Jobs of which all pods terminate."""
+        """Return the jobs whose pods all terminate."""
         rounds = self._rounds.items()
         return sorted(name for name, it in rounds if it.made and it.leaving - it.gone >= it.made)
 
     def _on_change(self, old: RawObject | None, new: RawObject | None) -> None:
-        """Of a pod; the last one of its job to be bound starts the job."""
+        """Handle a change of a pod; the last bound pod of a job starts the job."""
         pod = new or old
         assert pod is not None
         job, name = pod.metadata.labels["job"], pod.metadata.name
@@ -151,7 +154,7 @@ class Player:
         made["metadata"] |= {
             "labels": {LABEL_POD_GROUP: group, "job": job.name}, "finalizers": [_HOLD],
         }  # fmt: skip
-        # Its end is what the finalizer says.
+        # The finalizer decides when the pod ends.
         made["spec"]["terminationGracePeriodSeconds"] = 0
         if job.priority:
             made["spec"]["priorityClassName"] = self._urgent
@@ -179,7 +182,7 @@ class Player:
 
     async def _until_gone(self, job: Job) -> None:
         its = self._rounds[job.name]
-        # What this watch was told is on its way to the scheduler, too.
+        # The scheduler's own watch receives these events at about the same time.
         await self._until(lambda: its.gone >= its.made, f"{job.name} to be gone")
 
     async def _each_pod(self, job: Job, do: Callable[[str], Awaitable[None]]) -> None:
@@ -194,9 +197,10 @@ class Player:
 
     @asynccontextmanager
     async def _nothing_decided(self) -> AsyncIterator[None]:
-        """In the lab a job ends at one moment: nothing is decided with a part of its room.
+        """Stop the scheduler during the block, so that it decides nothing on a partly ended job.
 
-        The scheduler then reads one event for each pod, which all come in one piece.
+        In the lab a job ends at one moment. The scheduler then reads one event for each pod, all in
+        one batch.
         """
         self._env.muster.send("scheduler", signal.SIGSTOP)
         try:

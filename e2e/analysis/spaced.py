@@ -1,4 +1,4 @@
-"""A trace whose events are apart, so that a real cluster can be given one after the other."""
+"""A trace whose events are far enough apart to replay on a real cluster one by one."""
 
 import bisect
 import itertools
@@ -16,24 +16,24 @@ NODES, CORES, RACK_OF = 8, 4, 4
 CLUSTER = Cluster((Pool("n", NODES, {"cpu": CORES, "pods": 200}, {RACK: RACK_OF}),))
 
 APART = 0.3
-"""Seconds between any two events."""
+"""Minimum seconds between any two events."""
 
 GRACE = 0.1
-"""Seconds that victims take to end: they are gone before the next event."""
+"""Seconds that victims take to end, so that they are deleted before the next event."""
 
 URGENT = 1000
-"""The priority of jobs that evict others."""
+"""Priority of jobs that preempt others."""
 
 _BATCH = 25
-"""Jobs after which all have to end before the next one comes."""
+"""Number of jobs after which all must end before the next one arrives."""
 
 Nodes = tuple[tuple[int, ...], ...]
-"""Of a job's pods, gang by gang, as sorted indices."""
+"""The nodes of a job's pods, gang by gang, as sorted indices."""
 
 
 @dataclass
 class Event:
-    """A job comes or ends, and what follows from it: who is evicted, and who starts where."""
+    """The arrival or end of a job, and its effects: victims, and starts with their nodes."""
 
     time: float
     name: str
@@ -43,9 +43,9 @@ class Event:
 
 
 def spaced_trace(count: int, seed: int) -> list[Job]:
-    """`count` jobs of one core a pod; one comes every two seconds.
+    """Return `count` jobs of one core per pod; one arrives every two seconds.
 
-    Gangs and trees of gangs; some are confined to a rack, and some are urgent.
+    They are gangs and trees of gangs; some require one rack, and some are urgent.
     """
     chance, jobs, empty = random.Random(seed), list[Job](), 0.0
     while len(jobs) < count:
@@ -56,7 +56,7 @@ def spaced_trace(count: int, seed: int) -> list[Job]:
 
 
 def _batch(first: int, count: int, after: float, chance: random.Random) -> list[Job]:
-    """Jobs that find the cluster empty, so that they need no others to be tried."""
+    """Draw jobs for an empty cluster, so that the batch can be tried on its own."""
     jobs: list[Job] = []
     for _ in range(50 * count):
         job = _draw(first + len(jobs), jobs[-1].arrival if jobs else after, chance)
@@ -72,7 +72,7 @@ def simulated(jobs: list[Job]) -> Run:
 
 
 def expected(jobs: list[Job]) -> list[Event]:
-    """What the lab says. Raises AssertionError if a job never ends."""
+    """Return the events that the lab predicts. Raises AssertionError if a job never ends."""
     lives = simulated(jobs).lives
     assert all(life.ended is not None for life in lives)
     events = [Event(life.job.arrival, life.job.name, comes=True) for life in lives]
@@ -92,7 +92,7 @@ def expected(jobs: list[Job]) -> list[Event]:
 
 
 def indices(names: tuple[str, ...]) -> tuple[int, ...]:
-    """Of nodes whose names end in their number."""
+    """Return the sorted numbers of nodes whose names end in their number."""
     return tuple(sorted(int(name.rpartition("-")[2]) for name in names))
 
 
@@ -118,7 +118,7 @@ def _draw(number: int, after: float, chance: random.Random) -> Job:
 
 
 def _gap(run: Run) -> float:
-    """The least time between two events: starts and evictions follow these at once."""
+    """Return the shortest time between two events; starts and evictions follow them at once."""
     times = sorted(time for life in run.lives for time in _moments(life))
     return min((b - a for a, b in itertools.pairwise(times)), default=APART)
 

@@ -1,4 +1,4 @@
-"""The simulator and the real thing agree: who starts after whom, on which nodes, before whom."""
+"""The simulator agrees with a real cluster: the order of starts, the nodes and the victims."""
 
 import pytest
 
@@ -15,7 +15,7 @@ async def test_the_same_jobs_start_in_the_same_order_on_the_same_nodes(
 ) -> None:
     jobs = spaced_trace(100 if long else 12, seed=3)
     events = expected(jobs)
-    # It is worth something only if all of these are among them.
+    # The comparison is only meaningful if the trace has all of these.
     assert any(event.victims for event in events)
     assert any(event.starts for event in events if not event.comes)
     assert any(job.replicas > 1 for job in jobs)
@@ -24,8 +24,9 @@ async def test_the_same_jobs_start_in_the_same_order_on_the_same_nodes(
         await env.add_node(cpu=CORES, labels={RACK: f"rack-{index // RACK_OF}"})
         for index in range(NODES)
     ]
-    # Of equal nodes the first that it has read is taken: now that is the order of their names. Like
-    # the lab's, its decisions end with their steps, and not with the time of a busy machine.
+    # Of equal nodes the scheduler takes the first that it has read; now that is the order of their
+    # names. Like the lab's, its decisions end by their steps, and not by the time of a busy
+    # machine.
     patient = {"status": STATUS, "search": {"milliseconds": 60_000}}
     muster.configure(scheduler=patient)
     try:

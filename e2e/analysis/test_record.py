@@ -1,4 +1,4 @@
-"""What a live cluster tells becomes a trace, which is played on that cluster's nodes."""
+"""Recording of a live cluster as a trace, and its replay on that cluster's nodes."""
 
 import asyncio
 import json

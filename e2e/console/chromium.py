@@ -1,4 +1,4 @@
-"""The Chromium of the browser tests: the one on the path, or else Debian's, installed once."""
+"""The Chromium of the browser tests: the one in PATH, or else Debian's, installed once."""
 
 import os
 import shutil
@@ -8,22 +8,22 @@ from pathlib import Path
 
 NAMES = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome")
 FLAGS = ("--no-sandbox", "--force-color-profile=srgb")
-"""The browser's sandbox needs rights that containers and root lack."""
+"""The flags of the browser; its sandbox needs privileges that containers and root lack."""
 INSTALL = ("apt-get", "install", "-y", "--no-install-recommends", "chromium")
 
 
 class MissingChromiumError(RuntimeError):
-    """There is no Chromium, and none can be installed; the message says what to do."""
+    """Chromium is missing and cannot be installed; the message explains what to do."""
 
 
 def on_path() -> Path | None:
-    """The first Chromium of the path."""
+    """Return the first Chromium in PATH, or None."""
     found = filter(None, map(shutil.which, NAMES))
     return next(map(Path, found), None)
 
 
 def chromium() -> Path:
-    """The browser's command, installed first if need be. Raises MissingChromiumError."""
+    """Return the browser's command, installing it if needed. Raises MissingChromiumError."""
     return on_path() or _installed()
 
 

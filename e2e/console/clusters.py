@@ -1,4 +1,4 @@
-"""Clusters and queues as the console's server tells them: small, 5,000 nodes, and hostile names."""
+"""Clusters and queues as the console's server sends them: small, 5,000 nodes, hostile names."""
 
 import random
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,22 +14,22 @@ KEYS: Final = (BLOCK, RACK)
 UNITS: Final = {"cpu": "milli", "memory": "bytes", "nvidia.com/gpu": ""}
 CAPACITY: Final = {"cpu": 64_000, "memory": 512 * 2**30, "nvidia.com/gpu": 8}
 NOW: Final = datetime(2026, 11, 23, 12, 0, tzinfo=UTC)
-"""The examples' present, which the browser's clock is set to."""
+"""The current time of the examples, to which the browser's clock is set."""
 
 
 def ago(seconds: float) -> str:
-    """A time before the fixtures' present, as the server writes it."""
+    """Return a time before NOW, in the server's format."""
     return (NOW - timedelta(seconds=seconds)).isoformat().replace("+00:00", "Z")
 
 
 @dataclass
 class Contents:
-    """What the fake server answers with; tests change it and send the change."""
+    """The contents of the fake server; tests change them and send the change."""
 
     blocks: Mapping[str, Mapping[str, Sequence[str]]]
-    """Racks of each block, nodes of each rack."""
+    """The racks of each block, and the nodes of each rack."""
     full: dict[str, float] = field(default_factory=dict)
-    """How full a node is, 0 to 1; others are empty."""
+    """The utilization of a node, 0 to 1; other nodes are empty."""
     flags: dict[str, Json] = field(default_factory=dict)
     queue: list[Json] = field(default_factory=list)
     workloads: dict[str, Json] = field(default_factory=dict)
@@ -77,7 +77,7 @@ class Contents:
         }
 
     def totals(self, names: Iterable[str], resource: str = "cpu") -> list[Json]:
-        """The new sums of the domains around these nodes."""
+        """Return the updated sums of the domains around these nodes."""
         wanted = set(names)
         changed = []
         for block in self.map(resource)["domains"]:
@@ -86,7 +86,7 @@ class Contents:
         return [{key: one[key] for key in ("id", "used", "free", "held")} for one in changed]
 
     def largest(self, key: str) -> Json:
-        """How many pods of an eighth of a node fit into each domain of `key`."""
+        """Return the capacity of each domain of `key` in pods of an eighth of a node."""
         room = []
         for block in self.map()["domains"]:
             for one in [block] if key == BLOCK else block["children"]:
@@ -132,7 +132,7 @@ def _pods_of(branch: Json) -> Iterable[Json]:
 
 
 def blocks(count: int, racks: int, nodes: int) -> dict[str, dict[str, list[str]]]:
-    """`count` blocks of `racks` racks of `nodes` nodes."""
+    """Return `count` blocks of `racks` racks of `nodes` nodes."""
     return {
         f"block-{b}": {
             f"b{b}-rack-{r}": [f"node-{b}-{r}-{n}" for n in range(1, nodes + 1)]
@@ -143,7 +143,7 @@ def blocks(count: int, racks: int, nodes: int) -> dict[str, dict[str, list[str]]
 
 
 def filled(contents: Contents, seed: int = 7) -> Contents:
-    """Nodes as full as in a busy cluster: whole racks in use, some scattered, some free."""
+    """Fill the nodes as in a busy cluster: entire racks in use, some scattered, some free."""
     draw = random.Random(seed)
     for racks in contents.blocks.values():
         for names in racks.values():
@@ -155,7 +155,7 @@ def filled(contents: Contents, seed: int = 7) -> Contents:
 
 
 def waiting(number: int, reason: str, sentence: str, **more: Any) -> Json:
-    """A row of the queue."""
+    """Return a row of the queue."""
     name = more.pop("name", f"train-{number}")
     namespace = more.pop("namespace", "research" if number % 2 else "vision")
     kind = more.pop("kind", "PodGroup")

@@ -13,7 +13,7 @@ from e2e.console.chromium import FLAGS, MissingChromiumError, chromium
 
 @pytest.fixture(scope="session")
 def command() -> Path:
-    """Chromium, installed first where that is possible."""
+    """The Chromium command, installed if possible."""
     try:
         return chromium()
     except MissingChromiumError as error:

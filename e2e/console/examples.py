@@ -1,15 +1,15 @@
-"""The clusters that the page is shown: what runs in them, what waits, and what was."""
+"""The example clusters of the page: running and pending workloads, and the history."""
 
 import math
 
 from e2e.console.clusters import RACK, Contents, Json, ago, blocks, filled, waiting
 
 GANG = "research/Job/llama-pretrain"
-"""The workload of the small cluster that runs in part."""
+"""The partially running workload of the small cluster."""
 
 SCRIPT = "<img src=x onerror=document.title='taken'><script>document.title='taken'</script>"
 TAG = "<img src=x onerror=document.title='taken'>"
-"""Without a slash, which no name can have."""
+"""A hostile name without a slash, which no name can contain."""
 TURNED = "\u0634\u0628\u0643\u0629-\u05e9\u05dc\u05d5\u05dd-1"
 OVERRIDE = "\u202eterces eht\u202c"
 LONG = "a-name-of-253-characters." + "x" * 228
@@ -17,7 +17,7 @@ HOSTILE = (TAG, TURNED, LONG)
 
 
 def small() -> Contents:
-    """48 nodes in two blocks, one gang that starts, five that wait."""
+    """Return 48 nodes in two blocks, one gang that starts, and five that are pending."""
     contents = filled(Contents(blocks(2, 3, 8)))
     for number in range(1, 9):
         contents.full[f"node-1-1-{number}"] = 1.0
@@ -32,7 +32,7 @@ def small() -> Contents:
 
 
 def large() -> Contents:
-    """5,000 nodes: 20 blocks of 10 racks of 25."""
+    """Return 5,000 nodes: 20 blocks of 10 racks of 25."""
     contents = filled(Contents(blocks(20, 10, 25)))
     contents.queue = [
         waiting(number, "NoRoom", f"0 of 5,000 nodes have room for {8 * number} pods in one rack")
@@ -43,7 +43,7 @@ def large() -> Contents:
 
 
 def hostile() -> Contents:
-    """Names that would do harm where they are taken for anything but text."""
+    """Return a cluster with names that do harm unless they are handled as text."""
     names = [f"{name}-{number}"[:253] for number, name in enumerate(HOSTILE)]
     contents = Contents({TAG: {TURNED: names[:2], LONG: names[2:]}})
     contents.full = dict.fromkeys(names, 0.5)
@@ -113,7 +113,7 @@ def _queue() -> list[Json]:
 
 
 def gang(id_: str, *, running: int, pods: int = 16) -> Json:
-    """A Job of two groups, of which `running` pods run."""
+    """Return a Job of two groups with `running` running pods."""
     name = id_.rpartition("/")[2]
     groups = [
         _group(f"{name[:200]}-workers-{part}", range(8 * part, 8 * part + 8), running)
@@ -198,7 +198,7 @@ def _timeline(*, whole: bool) -> list[Json]:
 
 
 def history(points: int = 180) -> Json:
-    """Three hours in minutes: a wave of work, some preemptions, two blocks."""
+    """Return three hours in steps of a minute: a wave of load, some preemptions, two blocks."""
     wave = [math.sin(step / 17) + math.sin(step / 5) / 3 for step in range(points)]
     return {
         "step": 60,

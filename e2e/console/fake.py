@@ -1,7 +1,7 @@
-"""A server with the console's addresses and messages, whose answers and events tests decide.
+"""A server with the console's URLs and messages, whose responses and events tests control.
 
-It serves the page's own files with the headers that the console sends, so a page that needs more
-than they allow fails here as well.
+It serves the page's own files with the console's headers, so a page that needs more permissions
+than they allow fails here too.
 """
 
 import asyncio
@@ -34,11 +34,11 @@ HEADERS: Final = (
     (b"referrer-policy", b"no-referrer"),
     (b"cache-control", b"no-store"),
 )
-TOKEN: Final = "a-token-that-is-good"  # the fake's own, of no use anywhere else
+TOKEN: Final = "a-token-that-is-good"  # valid only for this fake
 
 
 class Fake:
-    """One server; `port` stays the same when it is ended and started again."""
+    """One fake server; `port` is the same after a restart."""
 
     def __init__(self, contents: Contents) -> None:
         self.contents = contents
@@ -48,7 +48,7 @@ class Fake:
         self.asked: list[str] = []
         self.tried: list[Json] = []
         self.released = asyncio.Event()
-        """Cleared, answers are held back that have been made up already."""
+        """Gate of the responses: those already computed are delayed until it is set."""
         self.released.set()
         self._viewers: set[asyncio.Queue[str]] = set()
         self._server: uvicorn.Server | None = None
@@ -73,7 +73,7 @@ class Fake:
                 await asyncio.sleep(0.01)
 
     async def stop(self) -> None:
-        """End the server and every stream, as when its process is killed."""
+        """End the server and every stream, as if its process were killed."""
         assert self._server is not None
         assert self._task is not None
         for viewer in self._viewers:
@@ -82,7 +82,7 @@ class Fake:
         await self._task
 
     def send(self, event: str, data: Json | None = None) -> None:
-        """An event to everybody who looks on."""
+        """Send an event to all viewers."""
         text = f"event: {event}\ndata: {json.dumps(data, ensure_ascii=False)}\n\n"
         for viewer in self._viewers:
             viewer.put_nowait(text)
@@ -243,7 +243,7 @@ class Fake:
 
 @asynccontextmanager
 async def served(contents: Contents) -> AsyncIterator[Fake]:
-    """The fake with this contents, ended afterwards."""
+    """Run the fake server with these contents during the block."""
     fake = Fake(contents)
     await fake.start()
     try:

@@ -1,4 +1,4 @@
-"""A page of the console in Chromium, which notes what must never happen."""
+"""A page of the console in Chromium that records forbidden events."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -19,12 +19,12 @@ PATIENCE: Final = 60_000.0  # milliseconds: a machine under load is slow, not wr
 
 @dataclass
 class Shown:
-    """A page and its origin, with what it said and asked for."""
+    """A page and its origin, with its errors and requests."""
 
     page: Page
     origin: str
     complaints: list[str] = field(default_factory=list)
-    """Errors of scripts, and what the Content-Security-Policy refused."""
+    """Errors of scripts, and violations of the Content-Security-Policy."""
     abroad: list[str] = field(default_factory=list)
     """Requests to another origin."""
 
@@ -33,21 +33,21 @@ class Shown:
         await self.page.locator("h1").first.wait_for()
 
     async def settled(self) -> None:
-        """Once everything that the view asks for has come."""
+        """Wait until everything that the view requests has arrived."""
         await self.until("!document.querySelector('[aria-busy=true]')")
 
     async def text(self, selector: str = "main") -> str:
         return await self.page.locator(selector).first.inner_text()
 
     async def see(self, text: str, selector: str = "main") -> None:
-        """Wait for a text to be shown."""
+        """Wait until a text is visible."""
         await self.page.locator(selector, has_text=text).first.wait_for()
 
     async def until(self, script: str, argument: Any = None) -> None:
-        """Wait for an expression or a function to be true.
+        """Wait until an expression or a function is true.
 
-        Asked from outside: Playwright's own waiting compiles text within the page, which the
-        page's policy forbids.
+        The check runs from outside: Playwright's own waiting compiles text within the page, which
+        the page's policy forbids.
         """
         async with asyncio.timeout(PATIENCE / 1000):
             while not await self.run(script, argument):
@@ -61,7 +61,7 @@ class Shown:
 async def shown(
     browser: Browser, origin: str, *, size: ViewportSize = DESK, dark: bool = False
 ) -> AsyncIterator[Shown]:
-    """A new page. Leaving fails if it went abroad, or something in it was refused or broke."""
+    """Open a new page; fail on exit if it had errors, violations or requests to another origin."""
     context = await browser.new_context(
         viewport=size, color_scheme="dark" if dark else "light", locale="en-GB"
     )
@@ -99,5 +99,5 @@ async def _watch(found: Shown) -> None:
 
 
 def address(id_: str) -> str:
-    """The view of one workload."""
+    """Return the URL path of one workload's view."""
     return "/workloads/" + "/".join(quote(part, safe="") for part in id_.split("/"))

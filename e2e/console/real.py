@@ -1,4 +1,4 @@
-"""The console's own server beside a scheduler: on the embedded cluster, or on any other."""
+"""The console's own server with a scheduler, on the embedded cluster or any other."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -29,13 +29,13 @@ _ELECTION: Final = LeaderElection(lease_seconds=3, renew_seconds=2, retry_second
 
 @dataclass
 class Stage:
-    """A cluster whose contents a test makes, and the console that shows it."""
+    """A cluster whose contents the test creates, and its console."""
 
     client: Client
     console: LocalConsole
 
     async def nodes(self, blocks: int, racks: int, nodes: int, cpu: str = "4") -> None:
-        """Nodes n-B-R-N."""
+        """Create nodes n-B-R-N."""
         for block in range(1, blocks + 1):
             for rack in range(1, racks + 1):
                 for number in range(1, nodes + 1):
@@ -53,7 +53,7 @@ class Stage:
         await self.client.create(NODES, node)
 
     async def job_gang(self, name: str, size: int, key: str = RACK) -> None:
-        """A Job that is suspended, with a group of its name and that many pods of one core."""
+        """Create a suspended Job, and a group of its name with that many pods of one core."""
         job = {
             "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name},
             "spec": {"suspend": True, "template": {"spec": {
@@ -92,9 +92,9 @@ class Stage:
 
 @asynccontextmanager
 async def staged(settings: Settings | None = None) -> AsyncIterator[Stage]:
-    """An embedded cluster with Muster's kinds, its scheduler, and the console.
+    """Start an embedded cluster with Muster's kinds, its scheduler, and the console.
 
-    Without `settings` the console nests blocks and racks, and answers no what-if.
+    Without `settings` the console nests blocks and racks, and does not support what-if.
     """
     async with LocalCluster() as cluster, AsyncExitStack() as stack:
         clients = [

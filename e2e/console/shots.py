@@ -1,4 +1,4 @@
-"""What the pictures of docs/console.md show: which cluster, which address, which colours."""
+"""The screenshots of docs/console.md: the cluster, URL and color scheme of each."""
 
 from collections.abc import Awaitable, Callable
 from typing import Final
@@ -11,11 +11,11 @@ from e2e.console.page import Shown, address
 PICTURES: Final = STATIC.parents[1] / "docs" / "pictures" / "console"
 PAGE: Final = PICTURES.parents[1] / "console.md"
 LOGIN: Final = "login"
-"""The picture of what those see who have no session."""
+"""The screenshot of the login page."""
 
 Steps = Callable[[Shown], Awaitable[None]]
 Shot = tuple[Callable[[], Contents], str, bool, Steps]
-"""The cluster, the address, whether it is dark, and what is done before the picture is taken."""
+"""The cluster, the URL, True if dark, and the steps before the screenshot."""
 
 
 async def _looked_at(view: Shown) -> None:

@@ -1,4 +1,4 @@
-"""The page on the cluster of the run, the real one, too: every view, and who preempts whom."""
+"""The page on the cluster of the run, including the real one: every view, and preemptions."""
 
 import json
 from collections.abc import AsyncIterator
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.timeout(240)
 async def view(
     env: Environment, command: Path, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Shown]:
-    """The page of a console beside the scheduler that runs; a browser of this test's own loop."""
+    """The page of a console with the running scheduler; the browser uses this test's own loop."""
     monkeypatch.setattr(history, "STEP", 1.0)
     async with AsyncExitStack() as stack:
         client = await stack.enter_async_context(
@@ -66,7 +66,7 @@ async def test_who_preempts_whom_is_seen_as_it_happens(
     of_pod = {"priorityClassName": important}
     await leaf(env, "high", 4, key=RACK, mode="all", priority_class=important, of_pod=of_pod)
 
-    # The page of the victim, without being asked for again.
+    # The page shows the victim's change without a reload.
     await view.see("Preempted", ".timeline")
     await view.see("4 pods preempted by a workload of higher priority", ".timeline")
     await view.see(by_whom, ".timeline")

@@ -1,4 +1,4 @@
-"""Where the map draws each node: each once, within its domain, for clusters of any shape."""
+"""The layout of nodes on the map: each once, within its domain, for clusters of any shape."""
 
 import itertools
 import random
@@ -37,7 +37,7 @@ LIT = """() => {
 
 
 def _domain(draw: random.Random, depth: int, path: str) -> Json:
-    """A domain of random shape; some have nodes beside their parts, some have nothing."""
+    """Draw a domain of random shape; some have nodes next to their parts, some are empty."""
     parts = draw.randrange(1, 7) if depth else 0
     count = draw.choice((0, 1, 2, 9, 40)) if not depth or draw.random() < 0.3 else 0
     return {

@@ -1,4 +1,4 @@
-"""The page follows the server: changes, its loss and return, and the end of a session."""
+"""Live updates of the page: changes, disconnection and reconnection, and the end of a session."""
 
 import pytest
 from playwright.async_api import Browser
@@ -18,7 +18,7 @@ async def _looking(fake: Fake, view: Shown, count: int = 1) -> None:
 
 
 async def _asked(fake: Fake, view: Shown, path: str) -> None:
-    """Once the page's question is there: an event before it is known to its answer alone."""
+    """Wait until the page's request arrives: an earlier event shows only in the response."""
     while path not in fake.asked:
         await view.page.wait_for_timeout(20)
 

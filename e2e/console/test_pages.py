@@ -1,4 +1,4 @@
-"""What holds for every view: safe with hostile names, usable by all, fast with 5,000 nodes."""
+"""Properties of every view: safe with hostile names, accessible, fast with 5,000 nodes."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -73,7 +73,7 @@ async def test_hostile_names_are_text(browser: Browser) -> None:
 
 @pytest.mark.long
 async def test_five_thousand_nodes_are_kept_up_to_date_quickly(browser: Browser) -> None:
-    """An update of 500 nodes costs less than to draw the map; `-s` shows both in milliseconds."""
+    """An update of 500 nodes costs less than drawing the map; `-s` shows both in milliseconds."""
     async with served(large()) as fake, shown(browser, fake.url) as view:
         await view.page.add_init_script(_MEASURE)
         await view.open("/map")
@@ -123,7 +123,7 @@ _REDRAW: Final = """
 
 
 async def _violations(run: object) -> list[str]:
-    """What axe finds, each as its rule and the elements that break it."""
+    """Return axe's violations, each with its rule and the elements that violate it."""
     assert callable(run)
     await run(AXE.read_text())
     found = await run("axe.run(document, { resultTypes: ['violations'] })")

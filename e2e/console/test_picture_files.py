@@ -1,4 +1,4 @@
-"""Every view has its picture, every picture its place in the docs, and all are small."""
+"""Every view has a small screenshot, and the docs use every screenshot."""
 
 import re
 from typing import Final
@@ -7,7 +7,7 @@ from e2e.console.fake import STATIC
 from e2e.console.shots import LOGIN, PAGE, PICTURES, SHOTS
 
 ALL_TOGETHER: Final = 1_500_000
-"""Bytes."""
+"""Maximum size of all screenshots together, in bytes."""
 
 
 def test_each_view_of_the_page_has_a_picture() -> None:

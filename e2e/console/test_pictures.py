@@ -1,4 +1,4 @@
-"""The pictures of docs/console.md, as Chromium shows them; `make pictures` renews them."""
+"""The screenshots of docs/console.md in Chromium; `make pictures` renews them."""
 
 from pathlib import Path
 
@@ -36,6 +36,6 @@ async def test_each_view_has_a_picture(
 
 
 def _size(picture: Path) -> tuple[int, int]:
-    """Width and height, from a PNG's header."""
+    """Return width and height from a PNG's header."""
     header = picture.read_bytes()[16:24]
     return int.from_bytes(header[:4]), int.from_bytes(header[4:])

@@ -1,4 +1,4 @@
-"""Each view, from the console's own server beside a scheduler on the embedded cluster."""
+"""Each view, from the console's own server with a scheduler on the embedded cluster."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(240
 async def looking(
     browser: Browser, settings: Settings | None = None
 ) -> AsyncIterator[tuple[Stage, Shown]]:
-    """A stage of two blocks of two racks of two nodes of 4 cores, and the page, logged in."""
+    """Open a stage of two blocks of two racks of two nodes of 4 cores, and the page, logged in."""
     async with staged(settings) as stage:
         await stage.nodes(2, 2, 2)
         origin = stage.console.address.rstrip("/")

@@ -1,4 +1,4 @@
-"""Files of the page: libraries are as their packages have them, and nothing needs inline code."""
+"""Static files: libraries are identical to their packages, and no page needs inline code."""
 
 import hashlib
 import re

@@ -1,4 +1,4 @@
-"""Every view says what the server told it, at an address that can be shared."""
+"""The content of every view, each at a URL that can be shared."""
 
 import pytest
 from playwright.async_api import Browser

@@ -1,1 +1,1 @@
-"""What faults, tenants and other schedulers do, and what Muster keeps meanwhile."""
+"""Fault injection, hostile tenants and other schedulers, and the invariants that Muster keeps."""

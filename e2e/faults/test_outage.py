@@ -1,4 +1,4 @@
-"""The API server stops and starts again: everything resumes by itself."""
+"""A restart of the API server, after which everything resumes by itself."""
 
 import asyncio
 
@@ -9,7 +9,7 @@ from e2e.harness.objects import job, jobset, of_job, of_jobset, replicated_job
 from kube.base.errors import Unreachable
 from kube.client.resources import JOBS, JOBSETS, NAMESPACES
 
-# Longer than a lease and the longest wait between two tries, and a busy machine besides.
+# Longer than a lease and the longest backoff, with a margin for a busy machine.
 RESUMES_WITHIN = 20.0
 
 

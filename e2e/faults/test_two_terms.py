@@ -1,4 +1,4 @@
-"""A process leads, another one leads, and it leads again: what it wrote first is of no account."""
+"""A process leads, another one takes over, and it leads again: its first writes are obsolete."""
 
 import signal
 
@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.timeout(300), pytest.mark.unsettled("a second schedule
 async def test_the_reasons_of_pods_are_right_after_two_changes_of_leaders(
     env: Environment,
 ) -> None:
-    """The first is stopped, as with a machine that is suspended, and goes on later."""
+    """The first process is stopped, as on a suspended machine, and resumes later."""
     muster = env.muster
 
     async def leads(process: str) -> None:

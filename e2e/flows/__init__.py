@@ -1,1 +1,1 @@
-"""What users do with Muster, by what they use."""
+"""Users' flows with Muster, grouped by feature."""

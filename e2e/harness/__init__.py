@@ -1,4 +1,4 @@
-"""What the suites run on and share: clusters, Muster's processes, the environment of a test.
+"""The common base of the suites: clusters, Muster's processes, the environment of a test.
 
 `environment.Environment` is the entry point.
 """

@@ -1,8 +1,7 @@
-"""What a cluster does for Muster's Deployments: it runs their processes, and says when they serve.
+"""The Deployment controller's part for Muster's Deployments: processes and their statuses.
 
-One process each, with the arguments, the configuration, the account and the mounted Secrets of the
-Deployment. They run on this machine: of what else a Deployment says about pods and about images
-nothing is tried here.
+Each Deployment has one process, with its arguments, configuration, account and mounted Secrets. The
+processes run on this machine: the Deployments' pod and image settings are not tested here.
 """
 
 import asyncio
@@ -54,7 +53,7 @@ class _Running:
 class Deployments:
     """An async context manager: inside it every Deployment in `muster-system` has its process.
 
-    One that changes gets a new process, and the old one ends when that is ready.
+    A changed Deployment gets a new process, and the old one ends when that is ready.
     """
 
     def __init__(self, cluster: Cluster) -> None:
@@ -79,7 +78,7 @@ class Deployments:
             raise ended
 
     async def rolled_out(self) -> None:
-        """Wait until each serves as it is now. Raises TimeoutError."""
+        """Wait until each serves in its current generation. Raises TimeoutError."""
         async with Rest.open(self._admin) as rest:
 
             async def probe() -> bool:
@@ -89,15 +88,15 @@ class Deployments:
             await eventually(probe, "all Deployments to be rolled out", 180)
 
     def logs(self) -> str:
-        """The ends of all logs."""
+        """Return the ends of all logs."""
         return "\n".join(log.read_text()[-3000:] for log in self._folder.glob("logs/*.log"))
 
     def process(self, name: str) -> Process:
-        """The newest process of a Deployment."""
+        """Return the newest process of a Deployment."""
         return self._newest(name).process
 
     def address(self, name: str) -> str:
-        """HOST:PORT of the pages of its newest process."""
+        """Return HOST:PORT of the pages of its newest process."""
         return self._newest(name).address
 
     def _newest(self, name: str) -> _Running:
@@ -118,7 +117,7 @@ class Deployments:
                 await asyncio.sleep(_PROBE_SECONDS)
 
     async def _end_old(self, rest: Rest, old: _Key, there: Mapping[_Key, Object]) -> None:
-        """It serves until its successor does, if it has one."""
+        """End an old process once its successors, if any, serve."""
         successors = [self._running.get(key) for key in there if key[0] == old[0]]
         if any(it is None or not it.told for it in successors):
             return
@@ -129,7 +128,7 @@ class Deployments:
         running.process.kill()
 
     async def _mount(self, rest: Rest, deployment: Object) -> bool:
-        """Keep up the Secrets that its pod mounts. False while one is missing."""
+        """Update the Secrets that its pod mounts; return False while one is missing."""
         there = True
         for name, path in _secrets(deployment):
             if path not in self._mounted:
@@ -154,7 +153,7 @@ class Deployments:
         return _Running(name, process, port, f"127.0.0.1:{health}")
 
     async def _configuration(self, rest: Rest, name: str, port: int) -> Path:
-        """That of the ConfigMap; the port is one that is free here, and so are folders."""
+        """Write the configuration of the ConfigMap, with a free port and local folders."""
         said = (await rest.get(_CONFIGURATION)).ok()["data"]["muster.yaml"]
         for mount, secret in self._mounted.items():
             said = said.replace(f"mounted: {mount}\n", f"mounted: {secret.folder}\n")
@@ -166,7 +165,7 @@ class Deployments:
 
 
 def _secrets(deployment: Object) -> list[tuple[str, str]]:
-    """The Secrets that its pods mount, with the folders."""
+    """Return the Secrets that its pods mount, with the folders."""
     pod = deployment["spec"]["template"]["spec"]
     volumes = {it["name"]: it["secret"] for it in pod.get("volumes") or [] if "secret" in it}
     mounts = pod["containers"][0].get("volumeMounts") or []
@@ -194,7 +193,7 @@ async def _listed(rest: Rest) -> list[Object]:
 
 
 async def _tell(rest: Rest, deployment: Object, running: _Running) -> None:
-    """All replicas are there once the one process is ready."""
+    """Report all replicas as available once the one process is ready."""
     if running.told or not await healthy(running.ready_url):
         return
     name, count = deployment["metadata"]["name"], deployment["spec"]["replicas"]
@@ -209,7 +208,7 @@ async def _tell(rest: Rest, deployment: Object, running: _Running) -> None:
 
 
 async def _slice(rest: Rest, port: int) -> Object:
-    """Where the Service leads; it goes with it."""
+    """Return the EndpointSlice of the Service, deleted with it."""
     service = (await rest.get(_SERVICE)).ok()["metadata"]
     owner = {"apiVersion": "v1", "kind": "Service", "name": WEBHOOK, "uid": service["uid"]}
     return {

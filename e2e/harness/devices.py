@@ -1,7 +1,7 @@
-"""Devices of a flow: slices on its nodes, classes, claims, and what is held of them.
+"""Devices of a flow: slices on its nodes, classes, claims, and their allocations.
 
-Slices and classes are the cluster's, so that `Devices` names them after the flow and takes them
-away at its end. A driver is the flow's own too: no other flow's claims can be met by its devices.
+Slices and classes are cluster-scoped, so `Devices` names them after the flow and deletes them at
+its end. The driver is the flow's own too: no other flow's claims match its devices.
 """
 
 from collections import Counter
@@ -18,7 +18,7 @@ from kube.client.resources import Resource
 
 GROUP = "resource.k8s.io"
 SINCE = ("1.34", "resource.k8s.io/v1 is served, and its gate on, since 1.34")
-"""For the mark `since`: older API servers have betas of it, behind a gate."""
+"""Arguments of the mark `since`: older API servers have only betas of it, behind a gate."""
 CLAIMS = Resource(GROUP, "v1", "resourceclaims", "ResourceClaim")
 CLAIM_TEMPLATES = Resource(GROUP, "v1", "resourceclaimtemplates", "ResourceClaimTemplate")
 CLASSES = Resource(GROUP, "v1", "deviceclasses", "DeviceClass", namespaced=False)
@@ -29,27 +29,27 @@ DeviceId = tuple[str, str, str]
 
 
 def request(device_class: str, count: int = 1, *, name: str = "device", **exactly: Any) -> Json:
-    """A request of a claim for exactly so many devices of a class."""
+    """Return a request of a claim for exactly that many devices of a class."""
     return {"name": name, "exactly": {"deviceClassName": device_class, "count": count, **exactly}}
 
 
 def claim_spec(*requests: Json, **more: Any) -> Json:
-    """The spec of a claim; `more` are its constraints and config."""
+    """Return the spec of a claim; `more` are its constraints and config."""
     return {"devices": {"requests": list(requests), **more}}
 
 
 def claim(name: str, *requests: Json, **more: Any) -> Json:
-    """A claim that pods share by its name."""
+    """Return a claim that pods share by its name."""
     return _object(CLAIMS, name, claim_spec(*requests, **more))
 
 
 def claim_template(name: str, *requests: Json, **more: Any) -> Json:
-    """A template from which each pod gets a claim of its own."""
+    """Return a template from which each pod gets its own claim."""
     return _object(CLAIM_TEMPLATES, name, {"spec": claim_spec(*requests, **more)})
 
 
 def with_claims(spec: Json, entries: Mapping[str, Json]) -> Json:
-    """A pod's spec with claims that its first container uses.
+    """Return a pod's spec with claims that its first container uses.
 
     `entries` are by name, each {"resourceClaimName": ...} or {"resourceClaimTemplateName": ...}.
     """
@@ -66,7 +66,7 @@ def _object(resource: Resource, name: str, spec: Json) -> Json:
 
 
 def devices_of(claim: Json) -> list[DeviceId]:
-    """The devices that a claim holds for itself: not shares, and not by administrative access."""
+    """Return the devices allocated exclusively to a claim: no shares, and no admin access."""
     allocation = (claim.get("status") or {}).get("allocation") or {}
     results = (allocation.get("devices") or {}).get("results") or ()
     return [
@@ -77,7 +77,7 @@ def devices_of(claim: Json) -> list[DeviceId]:
 
 
 class Devices:
-    """The devices of one flow; `driver` is theirs, `namespace` where its claims are."""
+    """The devices of one flow, of `driver`; its claims are in `namespace`."""
 
     def __init__(self, client: Client, namespace: str) -> None:
         self.client = client
@@ -88,9 +88,9 @@ class Devices:
     async def add_class(
         self, name: str = "gpu", *expressions: str, resource: str | None = None
     ) -> str:
-        """A class of the flow's devices for which CEL expressions hold; its full name.
+        """Create a class of the flow's devices that match CEL expressions; return its full name.
 
-        Its devices stand for the extended `resource` if that is given.
+        Its devices provide the extended `resource` if that is given.
         """
         full = f"{self.namespace}-{name}"
         said = (f'device.driver == "{self.driver}"', *expressions)
@@ -108,10 +108,10 @@ class Devices:
         generation: int = 1,
         counters: Sequence[Json] = (),
     ) -> str:
-        """Say which devices a node has, so many plain ones or these; the slice's name.
+        """Publish a node's devices, that many plain ones or these; return the slice's name.
 
-        Published again, the slice is replaced: give it a higher generation then. The counter sets
-        that they share are in a slice of their own.
+        A second call replaces the slice: give it a higher generation then. Shared counter sets are
+        in a separate slice.
         """
         listed = (
             [{"name": f"device-{index}"} for index in range(devices)]
@@ -133,18 +133,18 @@ class Devices:
             await self._create(SLICES, _object(SLICES, name, spec))
 
     async def withdraw(self, node: str) -> None:
-        """Take a node's slice away, as its driver does when it leaves."""
+        """Delete a node's slice, as its driver does when it leaves."""
         name = f"{node}-{self.namespace}"
         self._made.remove((SLICES, name))
         await self.client.delete(SLICES, name)
 
     async def claims(self) -> list[Json]:
-        """The flow's claims."""
+        """Return the flow's claims."""
         found: list[Json] = (await self.client.list(CLAIMS, self.namespace))["items"]
         return found
 
     async def held(self) -> dict[str, list[DeviceId]]:
-        """The devices of each claim that is allocated, by the claim's name."""
+        """Return the devices of each allocated claim, by the claim's name."""
         return {
             one["metadata"]["name"]: devices_of(one)
             for one in await self.claims()
@@ -152,15 +152,15 @@ class Devices:
         }
 
     async def held_twice(self) -> list[DeviceId]:
-        """The flow's devices that several claims hold, in whatever namespace."""
+        """Return the flow's devices that are allocated to several claims, in any namespace."""
         everywhere = (await self.client.list(CLAIMS))["items"]
         counts = Counter(device for one in everywhere for device in devices_of(one))
         return sorted(one for one, count in counts.items() if count > 1 and one[0] == self.driver)
 
     async def nothing_left_allocated(self, timeout: float = 30) -> None:
-        """Wait until none of the flow's claims holds devices.
+        """Wait until none of the flow's claims has devices.
 
-        Raises AssertionError that names those which do.
+        Raises AssertionError that names the others.
         """
 
         async def free() -> bool:
@@ -174,11 +174,11 @@ class Devices:
                 raise AssertionError(f"{error}; still held: {held}") from error
 
     async def close(self) -> None:
-        """Take slices and classes away."""
+        """Delete slices and classes."""
         for resource, name in reversed(self._made):
             try:
                 await self.client.delete(resource, name)
-            except NotFound:  # a flow took it away itself
+            except NotFound:  # the flow deleted it itself
                 continue
         self._made.clear()
 
@@ -189,7 +189,7 @@ class Devices:
 
 @asynccontextmanager
 async def devices_in(client: Client, namespace: str) -> AsyncIterator[Devices]:
-    """The devices of a flow whose claims are in a namespace; gone at the end."""
+    """Create the devices of a flow whose claims are in a namespace; delete them at the end."""
     made = Devices(client, namespace)
     try:
         yield made

@@ -1,6 +1,6 @@
-"""What a cluster does for a Service: its EndpointSlices say which replicas are ready, and where.
+"""The endpoints controller's part for a Service: EndpointSlices with the ready replicas.
 
-API servers before 1.34 look for it in the Endpoints of the Service, which are kept the same.
+API servers before 1.34 read the Endpoints of the Service instead, which are kept equal.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ _ENDPOINTS = "/api/v1/namespaces/{namespace}/endpoints"
 
 
 class EndpointSlices:
-    """A slice for each replica, which differ by port as all are on this machine."""
+    """A slice for each replica; they differ by port, because all are on this machine."""
 
     def __init__(
         self, admin: Path, namespace: str, service: str, backends: Sequence[Backend]
@@ -81,12 +81,12 @@ class EndpointSlices:
 
 
 async def copy_to_endpoints(rest: Rest, namespace: str, service: str) -> None:
-    """What the slices of a Service say, for API servers that do not read them."""
+    """Copy the slices of a Service to Endpoints, for API servers that do not read slices."""
     if not before("1.34"):
         return
     selector = {"labelSelector": f"kubernetes.io/service-name={service}"}
     while True:
-        # Read first, so that what another has written meanwhile is a conflict.
+        # Read first, so that a concurrent write results in a conflict.
         path = _ENDPOINTS.format(namespace=namespace)
         there = await rest.get(f"{path}/{service}")
         slices = (await rest.get(SLICES.format(namespace=namespace), params=selector)).ok()["items"]
@@ -106,7 +106,7 @@ async def copy_to_endpoints(rest: Rest, namespace: str, service: str) -> None:
 
 
 def _subsets(slices: list[Object]) -> list[Object]:
-    """One for each slice with an endpoint that is ready."""
+    """Return one subset for each slice with a ready endpoint."""
     return [
         {"addresses": [{"ip": endpoint["addresses"][0]}], "ports": one["ports"]}
         for one in slices
@@ -116,12 +116,12 @@ def _subsets(slices: list[Object]) -> list[Object]:
 
 
 def own_address() -> str:
-    """An address of this machine that is not loopback, which no EndpointSlice may have.
+    """Return a non-loopback address of this machine; EndpointSlices must not have loopback ones.
 
-    Raises OSError where there is none.
+    Raises OSError if there is none.
     """
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        # Nothing is sent: it only asks the kernel which address would be used.
+        # No packet is sent: the call only asks the kernel for the source address.
         probe.connect(("198.51.100.1", 9))
         address: str = probe.getsockname()[0]
     if address.startswith("127."):

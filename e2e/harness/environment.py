@@ -1,4 +1,4 @@
-"""The environment of one test: a namespace, nodes of its own, and queries and waits on them."""
+"""The environment of one test: a namespace, its own nodes, and queries and waits on them."""
 
 import asyncio
 import itertools
@@ -26,10 +26,10 @@ from kube.informers.cache import Cache
 from kube.informers.reflector import Reflector
 
 TIMEOUT_SECONDS = 90.0
-"""How long a wait may take; usually about a second, unless an earlier test caused an outage.
+"""Maximum seconds of a wait; usually about one, unless an earlier test caused an outage.
 
-After one, Kubernetes' own controllers (garbage collection, Jobs, taints of new nodes) wait half a
-minute and more before they try again.
+After an outage, Kubernetes' own controllers (garbage collection, Jobs, taints of new nodes) back
+off for half a minute or more.
 """
 
 TAINT = "test.muster.dev/tainted"
@@ -37,7 +37,7 @@ _KINDS = (JOBSETS, JOBS, WORKLOADS, COMPOSITE_POD_GROUPS, POD_GROUPS, PODS)
 
 
 class Environment:
-    """`name` is the namespace, and the label value of the nodes that its pods may use."""
+    """The environment; `name` is the namespace, and the label value of the nodes for its pods."""
 
     def __init__(self, cluster: Cluster, muster: Muster, client: Client, name: str) -> None:
         self.cluster = cluster
@@ -53,15 +53,15 @@ class Environment:
         await self.client.create(NAMESPACES, body)
 
     async def close(self) -> None:
-        """Delete all of the flow, wait until it is gone, then the nodes; leave the namespace.
+        """Delete all objects of the flow, wait, then delete the nodes; leave the namespace.
 
-        Deleting the namespace alone would take its controller's ten seconds.
+        Deleting only the namespace would take its controller ten seconds.
         """
         await self.clear()
         await self.cluster.leave_namespace(self.name)
 
     async def clear(self) -> None:
-        """Delete all of the flow, wait until it is gone, then the nodes; the namespace stays."""
+        """Delete all objects of the flow, wait, then delete the nodes; the namespace is kept."""
         for kind in _KINDS:
             for name in await self._names(kind):
                 await self._delete_if_there(kind, name)
@@ -78,9 +78,9 @@ class Environment:
         taints: Sequence[Mapping[str, str]] = (),
         resources: Mapping[str, str] | None = None,
     ) -> str:
-        """A node with room for `cpu` pods of this test; `untaint_node` opens a tainted one to them.
+        """Add a node for `cpu` pods of this test; `untaint_node` opens a tainted one to them.
 
-        It offers other `resources`, too. `labels` may replace the label of this test's nodes.
+        It may offer other `resources`, too. `labels` may replace the label of this test's nodes.
         """
         name = f"{self.name}-{next(self._numbers)}"
         self._nodes.append(name)
@@ -95,7 +95,7 @@ class Environment:
         return name
 
     async def remove_node(self, name: str) -> None:
-        """The node is gone, and what ran there."""
+        """Remove the node with its pods."""
         self._nodes.remove(name)
         await self.cluster.remove_node(name)
 
@@ -109,7 +109,7 @@ class Environment:
         return await self.client.create(resource, obj, self.name)
 
     async def delete(self, resource: Resource, name: str) -> None:
-        """As `kubectl delete`: dependents follow in the background."""
+        """Delete as `kubectl delete`: dependents follow in the background."""
         await self.client.delete(resource, name, self.name, propagation="Background")
 
     async def pods(self, selector: str = "") -> list[Json]:
@@ -119,7 +119,7 @@ class Environment:
 
     @asynccontextmanager
     async def followed(self) -> AsyncIterator[Cache[RawObject]]:
-        """This test's pods as they change, by a watch; in sync with the cluster at the start."""
+        """Follow this test's pods by a watch; the cache is synced at the start."""
         pods: Cache[RawObject] = Cache()
         reflector = Reflector(self.client, PODS, pods, decode=decode_raw, namespace=self.name)
         task = asyncio.ensure_future(reflector.run())
@@ -138,7 +138,7 @@ class Environment:
         return sum(1 for pod in pods if pod.get("status", {}).get("phase") == "Running")
 
     async def runs(self, selector: str, count: int) -> None:
-        """Wait until exactly so many pods run."""
+        """Wait until exactly that many pods run."""
 
         async def probe() -> bool:
             return await self.running(selector) == count
@@ -146,7 +146,7 @@ class Environment:
         await self.until(f"{count} pods of {selector} to run", probe)
 
     async def has_pods(self, selector: str, count: int) -> None:
-        """Wait until so many pods exist, bound or not."""
+        """Wait until that many pods exist, bound or not."""
 
         async def probe() -> bool:
             return len(await self.pods(selector)) == count
@@ -157,7 +157,7 @@ class Environment:
         return await self.client.get(POD_GROUPS, name, self.name)
 
     async def blocker(self, name: str) -> Json:
-        """`status.blocker` of a PodGroup, {} when there is none."""
+        """Return `status.blocker` of a PodGroup, {} if there is none."""
         try:
             group = await self.group(name)
         except NotFound:
@@ -166,7 +166,9 @@ class Environment:
         return blocker
 
     async def waits(self, name: str, **numbers: Any) -> Json:
-        """Wait until the group says that it waits for room, with these numbers; the blocker.
+        """Wait until the group reports insufficient capacity with these numbers.
+
+        Return the blocker.
 
         While its members arrive it waits for them, perhaps with the same numbers.
         """
@@ -187,7 +189,7 @@ class Environment:
         return seen
 
     async def waits_for_nothing(self, kind: Resource, name: str) -> None:
-        """Wait until the owner does not say any more that it waits; a moment after its group."""
+        """Wait until the owner no longer reports that it waits, a moment after its group."""
 
         async def probe() -> bool:
             found = await self.client.get(kind, name, self.name)
@@ -196,7 +198,7 @@ class Environment:
         await self.until(f"{name} to wait for nothing", probe)
 
     async def grouped(self, name: str) -> Json:
-        """Wait until the group exists."""
+        """Wait until the group exists, and return it."""
         found: Json = {}
 
         async def probe() -> bool:
@@ -211,7 +213,7 @@ class Environment:
         return found
 
     async def scheduled(self, name: str) -> None:
-        """Wait until the group is there, was scheduled, and nothing blocks it."""
+        """Wait until the group exists, is scheduled, and has no blocker."""
         await self.grouped(name)
 
         async def probe() -> bool:
@@ -222,12 +224,12 @@ class Environment:
         await self.until(f"{name} to be scheduled", probe)
 
     async def remaining(self) -> dict[str, list[str]]:
-        """The names of all objects of the flows that are still here, by kind."""
+        """Return the names of all remaining objects of the flows, by kind."""
         found = {kind.plural: await self._names(kind) for kind in _KINDS}
         return {plural: names for plural, names in found.items() if names}
 
     async def empty(self) -> None:
-        """Wait until no object of the flows is left."""
+        """Wait until no object of the flows remains."""
         left: dict[str, list[str]] = {}
 
         async def probe() -> bool:
@@ -248,12 +250,12 @@ class Environment:
     async def _names(self, kind: Resource) -> list[str]:
         try:
             found = await self.client.list(kind, self.name)
-        except NotFound:  # a flow took Muster out of the cluster
+        except NotFound:  # a flow removed Muster from the cluster
             return []
         return [item["metadata"]["name"] for item in found["items"]]
 
     async def _delete_if_there(self, kind: Resource, name: str) -> None:
         try:
             await self.delete(kind, name)
-        except NotFound:  # its owner went first
+        except NotFound:  # its owner was deleted first
             return

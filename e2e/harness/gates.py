@@ -1,4 +1,4 @@
-"""Feature gates for a while, on Muster's processes that run already."""
+"""Temporary feature gates on Muster's running processes."""
 
 import asyncio
 from collections.abc import Iterator
@@ -11,9 +11,9 @@ from e2e.harness.muster import Muster
 
 @contextmanager
 def switched_on(muster: Muster, feature: Feature, **fields: object) -> Iterator[None]:
-    """All processes run with the gate on until the end of the block, and then as before.
+    """Run all processes with the gate on until the end of the block, and then as before.
 
-    `fields` are more of their configuration.
+    `fields` extend their configuration.
     """
     try:
         _restart(muster, featureGates={str(feature): True}, **fields)

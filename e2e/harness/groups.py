@@ -1,4 +1,4 @@
-"""Groups and their pods created directly, where a flow needs more than Jobs can express."""
+"""Groups and their pods created directly, for flows that Jobs cannot express."""
 
 import contextlib
 from typing import Any
@@ -21,7 +21,7 @@ async def leaf(
     finalizers: tuple[str, ...] = (),
     **group: Any,
 ) -> None:
-    """A gang of so many pods; keyword arguments as for `tree`."""
+    """Create a gang of that many pods; keyword arguments as for `tree`."""
     made = leaf_group(name, pods, **group)
     made["spec"] |= spec or {}
     await env.create(POD_GROUPS, made)
@@ -33,18 +33,18 @@ async def leaf(
 
 
 def leaf_group(name: str, pods: int, **group: Any) -> Json:
-    """The PodGroup of such a gang."""
+    """Return the PodGroup of such a gang."""
     return _group(POD_GROUPS.kind, name, {"gang": {"minCount": pods}}, **group)
 
 
 async def tree(env: Environment, name: str, minimum: int, **group: Any) -> None:
-    """A composite that needs so many of its children."""
+    """Create a composite that needs that many of its children."""
     policy = {"gang": {"minGroupCount": minimum}}
     await env.create(COMPOSITE_POD_GROUPS, _group(COMPOSITE_POD_GROUPS.kind, name, policy, **group))
 
 
 def members(name: str) -> str:
-    """The selector of a leaf's pods."""
+    """Return the selector of a leaf's pods."""
     return f"{LABEL_POD_GROUP}={name}"
 
 
@@ -52,7 +52,7 @@ async def remove_finalizers(env: Environment, selector: str) -> None:
     """Remove the finalizers, so that terminating pods are deleted."""
     for found in await env.pods(selector):
         if found["metadata"].get("finalizers"):
-            # Whoever put them there may remove them at the same moment, and the pod be gone.
+            # Their owner may remove them at the same moment, and the pod may be deleted.
             ops = PatchBuilder().add("/metadata/finalizers", [])
             with contextlib.suppress(NotFound):
                 await env.client.patch(PODS, found["metadata"]["name"], ops, env.name)
@@ -92,7 +92,7 @@ def _group(
 
 
 async def held(env: Environment, group: str, count: int) -> None:
-    """Wait until so many places are held for a PodGroup."""
+    """Wait until that many places are held for a PodGroup."""
 
     async def probe() -> bool:
         said = ((await env.group(group)).get("status") or {}).get("heldPlaces") or {}

@@ -1,4 +1,4 @@
-"""Secrets as files: what a kubelet does for the pods that mount them."""
+"""Secrets as files: the kubelet's part for the pods that mount them."""
 
 import base64
 import os
@@ -11,16 +11,16 @@ _CURRENT = "..data"
 
 
 class MountedSecret:
-    """A folder with a file for each key of a Secret. All of them change at once."""
+    """A folder with a file for each key of a Secret; all of them change atomically."""
 
     def __init__(self, path: str, folder: Path) -> None:
-        """`path` is the Secret's; nothing is there before the first `refresh`."""
+        """Create the folder of a Secret at `path`; it is empty before the first `refresh`."""
         self._path = path
         self.folder = folder
         self._version = ""
 
     async def refresh(self, rest: Rest) -> bool:
-        """Take over what the Secret has now. False while there is none, as for the first time."""
+        """Copy the Secret's current content; return False until it exists for the first time."""
         answer = await rest.get(self._path)
         if answer.status == 404:
             return bool(self._version)

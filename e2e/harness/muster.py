@@ -1,7 +1,7 @@
 """Muster itself, as users run it: one process each for webhook, controller and scheduler.
 
 They are real processes with their own logs, so that a test can kill one at any moment. Each has
-the ServiceAccount and the rights that manifests/base gives it, and no others.
+only the ServiceAccount and the permissions of manifests/base.
 """
 
 import asyncio
@@ -69,7 +69,7 @@ class Muster:
         }
 
     def configure(self, **fields: object) -> None:
-        """Write the configuration file, with more or other fields than at first.
+        """Write the configuration file, with additional or changed fields.
 
         Processes read it when they start.
         """
@@ -77,7 +77,7 @@ class Muster:
         file.write_text(yaml.safe_dump(self._config | fields))
 
     async def install(self) -> None:
-        """manifests/base, as an administrator applies it, and a token for each account."""
+        """Apply manifests/base, as an administrator does, and create a token for each account."""
         objects = manifests.by_url(manifests.load())
         async with Rest.open(self._kubeconfig) as rest:
             await manifests.create(rest, objects)
@@ -86,20 +86,21 @@ class Muster:
         await self.give_access()
 
     async def give_access(self) -> None:
-        """Write a kubeconfig for each account; the accounts are there."""
+        """Write a kubeconfig for each existing account."""
         async with Rest.open(self._kubeconfig) as rest:
             for name in ALL:
                 token = await accounts.token(rest, NAMESPACE, f"muster-{name}")
                 kubeconfigs.derive(self._kubeconfig, self.kubeconfig(name), token)
 
     def kubeconfig(self, process: str) -> Path:
-        """The kubeconfig of a process's account; `install` and `give_access` write it."""
+        """Return the kubeconfig of a process's account; `install` and `give_access` write it."""
         return self._temporary / f"{process}.kubeconfig"
 
     async def uninstall(self) -> None:
-        """Take back what would make requests fail without the webhook; CRDs stay.
+        """Remove the webhook registrations, which would make requests fail; CRDs are kept.
 
-        The webhook goes first: it would try to register itself again, which it has no right to.
+        The webhook process ends first: it would try to register itself again, for which it lacks
+        the permission.
         """
         self.kill(WEBHOOK)
         async with await Client.connect(self._kubeconfig) as client:
@@ -116,7 +117,7 @@ class Muster:
         await asyncio.gather(*(self.ready(name) for name in names))
 
     async def ready(self, name: str, timeout: float = 120) -> None:
-        """Wait until `/readyz` says so. Raises ProcessFailedError with the end of the log."""
+        """Wait until `/readyz` succeeds. Raises ProcessFailedError with the end of the log."""
         part = self._processes[name]
 
         async def probe() -> bool:
@@ -125,15 +126,15 @@ class Muster:
         await part.process.ready(probe, timeout=timeout)
 
     def page(self, name: str, path: str) -> str:
-        """The URL of one of a process's own pages, `/metrics` for instance."""
+        """Return the URL of one of a process's own pages, `/metrics` for instance."""
         return f"http://{self._processes[name].address}{path}"
 
     def kill(self, name: str) -> None:
-        """SIGKILL: nothing is flushed, nothing given back."""
+        """Send SIGKILL: the process flushes and releases nothing."""
         self._processes[name].process.kill()
 
     def launch(self, name: str) -> None:
-        """Start a process without waiting for anything."""
+        """Start a process without waiting."""
         self._processes[name].process.start()
 
     async def restart(self, name: str) -> None:
@@ -151,10 +152,10 @@ class Muster:
         wrapper: Sequence[str] = (),
         muster: Sequence[str] = MUSTER,
     ) -> None:
-        """One more replica of a process, which reaches the cluster by a kubeconfig of its own.
+        """Add another replica of a process, with its own kubeconfig.
 
-        `wrapper` is a command that runs the one given behind it, `env` for instance; `muster` is
-        how the command itself is called, where another version than this checkout's is to run.
+        `wrapper` is a command that runs the following one, `env` for instance. `muster` is the
+        command itself, to run another version than this checkout's.
         """
         (health,) = ports.free(1)
         config = str(self._temporary / "muster.yaml")
@@ -164,7 +165,7 @@ class Muster:
         self._processes[name] = part
 
     def send(self, name: str, number: signal.Signals) -> None:
-        """SIGSTOP and SIGCONT, for instance."""
+        """Send a signal, SIGSTOP and SIGCONT for instance."""
         self._processes[name].process.send(number)
 
     def pid(self, name: str) -> int:
@@ -174,7 +175,7 @@ class Muster:
         return self._processes[name].process.running
 
     def stop(self) -> None:
-        """Kill all that runs and remove the temporary files."""
+        """Kill all processes and remove the temporary files."""
         for part in self._processes.values():
             part.process.kill()
         shutil.rmtree(self._temporary, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""The objects of the flows. Every pod asks for one CPU and is confined to its test's nodes."""
+"""The objects of the flows. Every pod requests one CPU and is confined to its test's nodes."""
 
 from typing import Any
 

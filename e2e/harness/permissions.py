@@ -1,8 +1,8 @@
-"""Rights of Muster's accounts: given by manifests/, asked for in an audit log.
+"""Permissions of Muster's accounts: granted by manifests/, used according to an audit log.
 
-`python -m e2e.harness.permissions AUDIT_LOG` names what was refused, and what was given and never
-used. `pytest e2e --keep-audit=FILE` leaves the log of a run. That a right to change finalizers is
-used cannot be seen there: admission asks for it when an object names its owner.
+`python -m e2e.harness.permissions AUDIT_LOG` lists the denied requests, and the permissions that
+were never used. `pytest e2e --keep-audit=FILE` keeps the log of a run. The log does not show the
+use of permissions for finalizers: admission checks them when an object names its owner.
 """
 
 import json
@@ -23,7 +23,7 @@ _DECISION = "authorization.k8s.io/decision"
 
 @dataclass(frozen=True, slots=True, order=True)
 class Right:
-    """What an account may do, or did: a verb on a resource (or a part of it) of a group."""
+    """A permission or request of an account: a verb on a resource or subresource of a group."""
 
     account: str
     verb: str
@@ -36,7 +36,7 @@ class Right:
 
 
 def given(objects: Sequence[Object]) -> set[Right]:
-    """All rights that the roles of manifests give to accounts."""
+    """Return all permissions that the roles of manifests grant to accounts."""
     return {
         Right(subject["name"], verb, group, resource)
         for binding in objects
@@ -60,15 +60,15 @@ def _role(objects: Sequence[Object], binding: Object) -> Object:
 
 
 def used(audit: Path) -> set[Right]:
-    """The rights that were asked for and given."""
+    """Return the permissions that were used."""
     return {right for right, decision, _ in _requests(audit) if decision == "allow"}
 
 
 def refused(audit: Path, rights: set[Right]) -> list[str]:
-    """The requests of Muster's accounts that were refused though not among `rights`, each once.
+    """Return the denied requests of Muster's accounts that are not among `rights`, each once.
 
-    What the roles give is refused too for a moment: an API server that just started has not read
-    the roles yet.
+    Permissions of the roles are denied too for a moment, because an API server that just started
+    has not read the roles yet.
     """
     texts = [
         f"{right} {uri}"

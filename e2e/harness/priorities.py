@@ -11,7 +11,7 @@ from kube.client.resources import PRIORITY_CLASSES
 
 @asynccontextmanager
 async def known_class(env: Environment, name: str, value: int) -> AsyncIterator[str]:
-    """The full name of a priority class of the flow's own, which the webhook knows already."""
+    """Create a priority class of the flow and yield its full name once the webhook knows it."""
     full = f"{env.name}-{name}"
     await env.client.create(PRIORITY_CLASSES, {"metadata": {"name": full}, "value": value})
     asking: Json = pod_group(name, 1)

@@ -1,6 +1,6 @@
-"""A cluster that runs, and Muster on it, as long as a block lasts.
+"""A running cluster with Muster, for the duration of a block.
 
-Both are processes: they belong to no event loop and live on between tests.
+Both are processes: they do not depend on an event loop and persist between tests.
 """
 
 import asyncio
@@ -20,14 +20,14 @@ from kube.client.meta import Json
 
 
 class Started(Cluster, Protocol):
-    """A cluster that is yet to be started."""
+    """A cluster that can be started."""
 
     async def start(self) -> None: ...
 
 
 @contextmanager
 def started(cluster: Started) -> Iterator[None]:
-    """The cluster runs until the end of the block."""
+    """Run the cluster until the end of the block."""
     with asyncio.Runner() as runner:
         try:
             runner.run(cluster.start())
@@ -40,9 +40,9 @@ def started(cluster: Started) -> Iterator[None]:
 def installed(
     cluster: Cluster, *, keep_audit: Path | None = None, profiles: Sequence[Json] = ()
 ) -> Iterator[Muster]:
-    """All three processes run; at the end no request of theirs may have lacked a right.
+    """Run all three processes; at the end no request of theirs may have lacked a permission.
 
-    `profiles` are those of the configuration, for other schedulerNames than the usual one.
+    `profiles` are those of the configuration, for schedulerNames other than the default.
     """
     config = {**CONFIG, "profiles": list(profiles)} if profiles else CONFIG
     muster = Muster(cluster.kubeconfig, config=config)
@@ -59,7 +59,7 @@ def installed(
 
 
 async def no_deployments(cluster: ControlPlane) -> None:
-    """Delete those that the manifests install: here their processes run beside the cluster."""
+    """Delete the manifests' Deployments: here their processes run outside the cluster."""
     path = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments"
     async with cluster.client() as rest:
         (await rest.delete(path, {"propagationPolicy": "Background"})).ok()

@@ -1,8 +1,8 @@
-"""What is true of every flow in the end: the scheduler has nothing more to do, and does nothing.
+"""The common end of every flow: the scheduler has no work left, and changes nothing.
 
-A flow is over when nothing is under way any more: no decision, Binding, eviction or report. Then
-everything that waits is decided five times over, and in all of that nothing may change: no pod's
-place, no status, no Reservation, nothing that the scheduler counts as done.
+A flow is over when no decision, Binding, eviction or report is in progress. Then the scheduler
+decides on all pending pods five more times, and in all of that nothing may change: no pod's node,
+no status, no Reservation, no counter of the scheduler's work.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ _DONE = (
     "muster_scheduler_preemption_victims_total",
 )
 _LISTS = "muster_watch_lists_total"
-"""A watch that begins anew may deliver late what others did: then there was no rest."""
+"""The counter of lists: a restarted watch may deliver others' changes late, so it was no rest."""
 _SERIES = re.compile(rf"^((?:muster_scheduler_\w+|{_LISTS})(?:\{{.*\}})?) (\S+)$", re.MULTILINE)
 _OURS = ("PodScheduled", "DisruptionTarget")
 
@@ -51,18 +51,18 @@ Facts = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """The `facts` are what others decide, `answer` what follows from it by the scheduler."""
+    """The `facts` are what others decide, `answer` is the scheduler's result."""
 
     facts: Facts
     answer: Facts
 
 
 async def settled(env: Environment, *schedulers: str) -> None:
-    """Wait until nothing is under way, and see that five more rounds of deciding change nothing.
+    """Wait until no work is in progress, and check that five more decisions change nothing.
 
-    `schedulers` are the processes of which one leads, if they are not the usual one.
-    Raises AssertionError with all that changed though the facts did not, TimeoutError where things
-    never come to rest.
+    `schedulers` are the processes of which one leads, unless they are the default ones. Raises
+    AssertionError with all changes if the facts did not change, and TimeoutError if the cluster
+    never settles.
     """
     muster = env.muster
     for name in (WEBHOOK, CONTROLLER, *(schedulers or [SCHEDULER])):
@@ -77,7 +77,7 @@ async def settled(env: Environment, *schedulers: str) -> None:
                 rounds = (await leader.metrics()).get("muster_scheduler_rounds_total", 0)
                 led = [await leader.decide() for _ in range(ROUNDS)]
                 if not all(led):
-                    # Leases are short here: a machine that stands still for two seconds loses them.
+                    # Leases are short here: a machine that pauses for two seconds loses them.
                     await env.until("the scheduler to lead again", leader.decide)
                 after = await leader.at_rest()
                 if all(led) and after.facts == before.facts:
@@ -92,7 +92,7 @@ async def settled(env: Environment, *schedulers: str) -> None:
 
 
 class _Scheduler:
-    """The scheduler that leads as its metrics and debug pages show it."""
+    """The leading scheduler, observed by its metrics and debug pages."""
 
     def __init__(
         self, session: aiohttp.ClientSession, env: Environment, names: Sequence[str]
@@ -103,9 +103,9 @@ class _Scheduler:
         self._name = names[0]
 
     async def decide(self) -> bool:
-        """Have all that waits decided anew, and wait until it is.
+        """Make the scheduler decide on all pending pods again, and wait for it.
 
-        False if none leads, or another than before.
+        Returns False if none leads, or another than before.
         """
         before = self._name
         for name in self._names:
@@ -118,13 +118,13 @@ class _Scheduler:
         return False
 
     async def metrics(self) -> dict[str, float]:
-        """Values of the scheduler's own series, and for each name the sum over its labels."""
+        """Return values of the scheduler's own metrics, and by name the sum over its labels."""
         page = self._env.muster.page(self._name, "/metrics")
         async with self._session.get(page) as answer:
             return _values(await answer.text())
 
     async def at_rest(self) -> Record:
-        """Wait until nothing is under way and a whole round has changed nothing."""
+        """Wait until no work is in progress and a complete round has changed nothing."""
         seen: list[Record] = []
 
         under_way: list[str] = []
@@ -163,7 +163,7 @@ class _Scheduler:
 
 
 def _facts(kind: Resource, obj: Json) -> tuple[Facts, Facts]:
-    """What others say of an object, and what the scheduler does."""
+    """Return the parts of an object that others write, and those that the scheduler writes."""
     meta, spec, status = obj["metadata"], obj["spec"], obj.get("status", {})
     facts = {"uid": meta["uid"], "generation": meta.get("generation")}
     if kind is NODES:
@@ -180,7 +180,7 @@ def _facts(kind: Resource, obj: Json) -> tuple[Facts, Facts]:
 
 
 def _values(text: str) -> dict[str, float]:
-    # The client library's parser took half of the tests' processor time.
+    # The client library's parser took half of the tests' CPU time.
     values: dict[str, float] = {}
     for series, value in _SERIES.findall(text):
         values[series] = float(value)

@@ -1,4 +1,4 @@
-"""The real control plane: it comes up whole, and goes on after a part of it was killed."""
+"""The real control plane: it starts completely, and continues after a part of it was killed."""
 
 from collections.abc import AsyncIterator
 

@@ -1,4 +1,4 @@
-"""What flows with devices use: what they publish is there, and what is held is found."""
+"""The helpers for device flows: published devices exist, and allocations are found."""
 
 import secrets
 from collections.abc import AsyncIterator

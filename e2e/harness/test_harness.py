@@ -1,4 +1,4 @@
-"""The harness itself: processes, ports, builds, normalised traces, the summary of a run."""
+"""The harness itself: processes, ports, builds, normalized traces, the summary of a run."""
 
 import os
 import select
@@ -31,7 +31,7 @@ async def test_a_process_is_killed_and_started_again(tmp_path: Path) -> None:
 
     assert second != first
     assert not process.running
-    process.kill()  # nothing happens
+    process.kill()  # has no effect
 
 
 async def test_a_process_that_ends_while_starting_shows_its_log(tmp_path: Path) -> None:
@@ -65,7 +65,7 @@ time.sleep(600)
         child = os.pidfd_open(int(parent.stdout.readline()))
         parent.kill()
         parent.wait()
-    # A descriptor of a process becomes readable when the process ends.
+    # A process's descriptor becomes readable when the process ends.
     ended, _, _ = select.select([child], [], [], 20)
     os.close(child)
     assert ended == [child]
@@ -87,7 +87,7 @@ def test_a_pid_that_is_another_process_now_is_not_taken_for_ours(tmp_path: Path)
 
 def test_a_port_is_given_once(monkeypatch: pytest.MonkeyPatch) -> None:
     few = range(20000, 20200)
-    held: list[socket.socket] = []  # not all of them until the end of the run
+    held: list[socket.socket] = []  # released before the end of the run
     monkeypatch.setattr(ports, "_RANGE", few)
     monkeypatch.setattr(ports, "_HELD", held)
     try:

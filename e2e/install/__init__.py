@@ -1,1 +1,1 @@
-"""How Muster is installed, operated, upgraded and removed."""
+"""Installation, operation, upgrade and removal of Muster."""

@@ -1,4 +1,4 @@
-"""`muster doctor` on an installation that is in order, and on one with a single thing broken."""
+"""`muster doctor` on a healthy installation, and on one with a single fault."""
 
 import json
 import signal
@@ -32,7 +32,7 @@ SYSTEM = processes.NAMESPACE
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What a run of the command printed, and its exit code."""
+    """The output of a run of the command, and its exit code."""
 
     code: int
     report: Json
@@ -42,7 +42,7 @@ class Said:
         return [one for one in self.report["findings"] if one["severity"] in wanted]
 
     def lines(self) -> list[str]:
-        """All that is wrong, as text."""
+        """All findings as text."""
         return [
             f"{one['check']} {one['object']['kind']} {one['object']['name']}: {one['problem']}"
             for one in self.of()
@@ -60,7 +60,7 @@ async def ask_doctor(env: Environment, *more: str) -> Said:
 
 
 async def run(env: Environment, *arguments: str, codes: Container[int] = (0,)) -> tuple[int, str]:
-    """A command of ours; its exit code and what it printed."""
+    """Run a Muster command; return its exit code and output."""
     ended = await muster(env.cluster.kubeconfig, *arguments)
     assert ended.code in codes, ended
     assert not ended.errors
@@ -71,7 +71,7 @@ async def run(env: Environment, *arguments: str, codes: Container[int] = (0,)) -
 async def changed(
     env: Environment, resource: Resource, name: str, change: Callable[[Object], None]
 ) -> AsyncIterator[None]:
-    """An object that is otherwise for a while, then as before."""
+    """Change an object for the duration of a block, then restore it."""
     before = await env.client.get(resource, name)
     broken = json.loads(json.dumps(before))
     change(broken)
@@ -114,7 +114,7 @@ async def test_a_ca_that_has_not_signed_the_webhooks_certificate(env: Environmen
         for webhook in obj["webhooks"]:
             webhook["clientConfig"]["caBundle"] = encoded(other.ca_bundle)
 
-    # It would correct that at once.
+    # The webhook would correct that at once.
     env.muster.send(processes.WEBHOOK, signal.SIGSTOP)
     async with changed(env, MUTATING_WEBHOOKS, "muster", wrong):
         said = await ask_doctor(env)
@@ -210,7 +210,7 @@ async def test_an_annotation_that_is_misspelt(env: Environment) -> None:
 
 @pytest.mark.long
 async def test_texts_that_would_move_a_cursor_are_escaped(env: Environment) -> None:
-    """Whoever may create events in a namespace writes what an administrator is shown."""
+    """Anyone who may create events in a namespace controls text that an administrator sees."""
     event = {
         "metadata": {"name": "forged", "namespace": env.name},
         "involvedObject": {"kind": "Pod", "namespace": env.name, "name": "\x1b[2J"},

@@ -1,7 +1,7 @@
-"""Feature gates on, off and on again over one etcd.
+"""Feature gates on, off and on again with one etcd.
 
-Off: nothing that is stored is lost, nothing that runs is disturbed, nothing new starts, all can be
-deleted. On again: what waited starts.
+Off: no stored object is lost, no running pod is disturbed, nothing new starts, all can be deleted.
+On again: pending pods start.
 """
 
 import asyncio
@@ -42,11 +42,11 @@ from kube.client.resources import JOBS, JOBSETS, PODS, Resource
 
 COSCHEDULINGS = resource(COSCHEDULING)
 SIZE = 2
-"""Pods of each gang."""
+"""Number of pods of each gang."""
 
 
 class Use(NamedTuple):
-    """A gang that uses one feature: how it is made, its PodGroup, its pods, what its owner is."""
+    """A gang that uses one feature: its creation, its PodGroup, its pods, its owner."""
 
     feature: Feature
     make: Callable[[Environment, str], Awaitable[None]]
@@ -121,7 +121,7 @@ USES = (
 async def test_gates_are_switched_off_and_on_again(
     env: Environment, important: str, long: bool
 ) -> None:
-    """All at once; with the full counts each by itself, too."""
+    """All gates at once; with the full counts each by itself, too."""
     await _on_off_on(env, USES, important, "all")
     for at, use in enumerate(USES if long else ()):
         await _on_off_on(env, [use], important, f"n{at}")
@@ -174,7 +174,7 @@ async def _all_run(env: Environment, gangs: Mapping[str, Use]) -> None:
 
 
 async def _nothing_starts(env: Environment, waits: Mapping[str, Use], room: str) -> None:
-    """Not even with room for all; what runs goes on, and what is stored stays."""
+    """Check that nothing starts despite free capacity, and that pods and objects are kept."""
     running, stored = await _placed(env), await _stored(env)
     assert len(running) == SIZE * len(waits)
     await env.untaint_node(room)
@@ -189,7 +189,7 @@ async def _nothing_starts(env: Environment, waits: Mapping[str, Use], room: str)
 
 @asynccontextmanager
 async def _off(env: Environment, uses: Sequence[Use]) -> AsyncIterator[None]:
-    """All processes restarted with the gates off; and on again in the end, whatever happens."""
+    """Restart all processes with the gates off; turn them on again at the end, whatever happens."""
     gates = {str(use.feature): False for use in uses}
     env.muster.configure(featureGates=gates | {str(Feature.PREEMPTION): False})
     try:
@@ -207,14 +207,14 @@ async def _restart(env: Environment) -> None:
 
 
 async def _suspended(env: Environment, name: str) -> None:
-    """A Job that has no group yet."""
+    """Create a Job that has no group yet."""
     made = job(name, env.name, pods=SIZE)
     made["spec"]["suspend"] = True
     await env.create(JOBS, made)
 
 
 async def _resume(env: Environment, name: str) -> None:
-    """Its pods come, wait for a group that nobody makes, and say so."""
+    """Resume the Job; its pods report that they wait for a group that no controller creates."""
     await env.client.patch(JOBS, name, PatchBuilder().add("/spec/suspend", False), env.name)
 
     async def probe() -> bool:
@@ -254,21 +254,21 @@ async def _says_gate(env: Environment, use: Use, name: str) -> None:
 
 
 async def _placed(env: Environment) -> dict[str, str]:
-    """The nodes of pods that have one, by UID, and that none is being evicted."""
+    """Return the nodes of bound pods by UID, and check that none is being evicted."""
     found = [each for each in await env.pods() if each["spec"].get("nodeName")]
     assert not [each for each in found if each["metadata"].get("deletionTimestamp")]
     return {each["metadata"]["uid"]: each["spec"]["nodeName"] for each in found}
 
 
 async def _stored(env: Environment) -> set[str]:
-    """The UIDs of all objects that the gates are about."""
+    """Return the UIDs of all objects of the gated kinds."""
     kinds = {use.owner for use in USES} | {POD_GROUPS}
     lists = await asyncio.gather(*(env.client.list(kind, env.name) for kind in kinds))
     return {item["metadata"]["uid"] for found in lists for item in found["items"]}
 
 
 async def _is_refused(env: Environment, use: Use, name: str) -> None:
-    """A new object is, where it is of a kind that is about the feature alone."""
+    """Check that a new object is rejected, if its kind belongs to the feature alone."""
     if use.feature is Feature.IMPLICIT_POD_GROUPS:
         return  # a Workload may be for a Job: pods that name it get a warning
     with pytest.raises(Invalid) as refused:
@@ -277,7 +277,7 @@ async def _is_refused(env: Environment, use: Use, name: str) -> None:
 
 
 async def _delete(env: Environment, use: Use, name: str) -> None:
-    """As a user deletes it: nothing may need a finalizer removed by hand."""
+    """Delete as a user does: no finalizer may have to be removed by hand."""
     group = use.group.format(name)
     await env.delete(use.owner, name)
     if use.owner not in (JOBS, JOBSETS):

@@ -1,4 +1,4 @@
-"""manifests/: what is installed, and that its rights are few and told apart."""
+"""manifests/: the installed objects, with minimal and separate permissions."""
 
 import json
 import subprocess

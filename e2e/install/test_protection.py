@@ -1,4 +1,4 @@
-"""manifests/protection on a whole API server: accepted, and it does what it says."""
+"""manifests/protection on a complete API server: accepted and effective."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -73,7 +73,7 @@ async def test_muster_has_a_share_of_its_own_and_its_leases_another(
             async def settled() -> bool:
                 return bool(await level("/api/v1/pods") == own)
 
-            # Allowed or not: requests are classified before they are authorised.
+            # Allowed or not: requests are classified before they are authorized.
             await eventually(settled, "requests to have Muster's own share", 60)
             leases = "/apis/coordination.k8s.io/v1/namespaces/muster-system/leases"
             assert await level(f"{leases}/muster-scheduler") == election

@@ -1,4 +1,4 @@
-"""A release of this commit: whole, and the same bytes each time."""
+"""A release of this commit: complete, and the same bytes each time."""
 
 import hashlib
 import json
@@ -24,7 +24,7 @@ VERSION = next(numbers.read(ROOT))[1]
 
 @pytest.fixture(scope="module")
 def released(server_kind: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The files of a release of what is checked out."""
+    """The files of a release of the checkout."""
     if server_kind != "real":
         pytest.skip("made once, by the kubectl of the real control plane: run with --cluster=real")
     binary("kubectl")
@@ -35,7 +35,7 @@ def released(server_kind: str, tmp_path_factory: pytest.TempPathFactory) -> Path
 
 @pytest.mark.long
 def test_the_same_commit_makes_the_same_bytes(released: Path, tmp_path: Path) -> None:
-    """From another folder, under another umask and hash seed, in another zone, at another time."""
+    """The second build uses another folder, umask, hash seed, time zone and time."""
     repository = tmp_path / "clone"
     clone = ["git", "clone", "--quiet", "--shared", str(ROOT), str(repository)]
     subprocess.run(clone, check=True)
@@ -43,7 +43,7 @@ def test_the_same_commit_makes_the_same_bytes(released: Path, tmp_path: Path) ->
     command = [sys.executable, "-m", "tools.release", VERSION, f"--output={again}"]
     # The program of this checkout, since the commit may be older; its own sources are exported.
     environment = {"PATH": f"{BIN}:/usr/bin:/bin", "HOME": str(tmp_path), "PYTHONHASHSEED": "7"}
-    # The checkout may be another user's; who trusts it says so in the home that is not there.
+    # The checkout may belong to another user, and the home has no git setting that trusts it.
     trust = {
         "GIT_CONFIG_COUNT": "1",
         "GIT_CONFIG_KEY_0": "safe.directory",
@@ -115,7 +115,7 @@ def test_the_bill_names_every_locked_package_with_its_hashes(released: Path) -> 
 
 
 def downloads(bill: dict[str, Any]) -> list[dict[str, Any]]:
-    """Where each package comes from, which is where its hashes stand."""
+    """Return the source of each package, which has its hashes."""
     references = [it for one in bill["components"] for it in one["externalReferences"]]
     found = [it for it in references if it["type"] == "distribution"]
     assert len(found) >= len(bill["components"])

@@ -1,4 +1,4 @@
-"""What `muster doctor` and docs/versions.md say that a version of Kubernetes has, it has."""
+"""Features of Kubernetes versions according to `muster doctor` and docs/versions.md."""
 
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -75,7 +75,7 @@ PROBES: dict[str, Probe] = {
 
 @pytest.fixture
 async def asked(rest: Rest, server_kind: str) -> tuple[Rest, tuple[int, int]]:
-    """A real API server, and the version that it says it is."""
+    """A real API server, and the version that it reports."""
     if server_kind == "local":
         pytest.skip("what API servers of Kubernetes do: run with --cluster=real")
     said: dict[str, Any] = (await rest.get("/version")).ok()

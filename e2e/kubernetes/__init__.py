@@ -1,1 +1,1 @@
-"""Kubernetes itself: what the embedded cluster and the filters are compared with."""
+"""Kubernetes itself, as the reference for the embedded cluster and the filters."""

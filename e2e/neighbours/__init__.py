@@ -1,1 +1,1 @@
-"""Muster beside other people's controllers, which are real."""
+"""Muster alongside other projects' real controllers."""

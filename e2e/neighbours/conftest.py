@@ -1,4 +1,4 @@
-"""A control plane of its own, with Karpenter and kube-scheduler beside Muster."""
+"""A separate control plane, with Karpenter and kube-scheduler alongside Muster."""
 
 from collections.abc import AsyncIterator, Iterator
 
@@ -15,7 +15,7 @@ from kube.client.client import Client
 
 @pytest.fixture(scope="session")
 def cluster(server_kind: str) -> Iterator[ControlPlane]:
-    """Elsewhere Karpenter would buy nodes for the pods of every other flow."""
+    """The cluster; on a shared one Karpenter would buy nodes for the pods of every other flow."""
     if server_kind != "real":
         pytest.skip("Karpenter runs beside a real control plane: run with --cluster=real")
     made = ControlPlane(Options(scheduler=True, karpenter=True))
@@ -31,12 +31,12 @@ def running_muster(cluster: ControlPlane) -> Iterator[Muster]:
 
 @pytest.fixture
 async def nodepools(cluster: ControlPlane, client: Client) -> AsyncIterator[NodePools]:
-    """The NodePools of a flow; they and their nodes are gone when it is over."""
+    """The NodePools of a flow; they and their nodes are deleted afterwards."""
     async with NodePools.opened(client) as pools:
         yield pools
 
 
 @pytest.fixture
 async def env(nodepools: NodePools, env: Environment) -> Environment:
-    """Its pods go first: Karpenter drains the nodes that it takes back."""
+    """The environment, closed before the NodePools, because Karpenter drains deleted nodes."""
     return env

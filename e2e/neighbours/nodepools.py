@@ -1,4 +1,4 @@
-"""What Karpenter is asked to buy nodes for, and everything that it bought."""
+"""NodePools for which Karpenter buys nodes, and all the nodes that it bought."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -33,7 +33,7 @@ _RESERVED = 100
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """What a NodePool may buy: nodes with room for `size` pods of one CPU, `limit` of them."""
+    """The nodes that a NodePool may buy: for `size` pods of one CPU, at most `limit` of them."""
 
     sizes: Sequence[int] = (4,)
     limit: int | None = None
@@ -60,7 +60,7 @@ class Offer:
         }
         spec: Json = {
             "template": {"metadata": {"labels": {NODE_LABEL: room}}, "spec": template},
-            # Idle nodes go at once, all of them: what is bought in vain is seen.
+            # Idle nodes are deleted at once, all of them, so that needless nodes are noticed.
             "disruption": {
                 "consolidationPolicy": self.consolidation,
                 "consolidateAfter": "0s",
@@ -87,7 +87,7 @@ class NodePools:
     @classmethod
     @asynccontextmanager
     async def opened(cls, client: Client) -> AsyncIterator[Self]:
-        """Follows the NodeClaims; in the end the NodePools are gone, and soon their nodes."""
+        """Follow the NodeClaims; at the end delete the NodePools, and so their nodes."""
         pools = cls(client)
         await pools._create_class()
         reflector = Reflector(client, NODE_CLAIMS, pools._claims, decode=decode_raw)
@@ -98,11 +98,11 @@ class NodePools:
         finally:
             following.cancel()
             await asyncio.wait({following})
-            # After that: the watch's connection is closed while these requests are under way.
+            # After that: the watch's connection closes while these requests are in progress.
             await pools._close()
 
     async def create(self, name: str, offer: Offer | None = None, *, room: str = "") -> None:
-        """For the pods of the flow `room`; unless another is given, that of the same name."""
+        """Create a NodePool for the pods of the flow `room`, by default of the same name."""
         offer = offer or Offer()
         self._pools[name] = offer
         made = {
@@ -115,7 +115,7 @@ class NodePools:
 
     @asynccontextmanager
     async def beside(self, room: str) -> AsyncIterator[Self]:
-        """A NodePool for other pods, its nodes counted apart from these, as long as the block."""
+        """Create a NodePool for other pods during the block, whose nodes are counted separately."""
         async with self.opened(self._client) as others:
             await others.create(room)
             yield others
@@ -125,15 +125,15 @@ class NodePools:
         await self._client.patch(NODE_POOLS, name, ops)
 
     async def delete(self, name: str) -> None:
-        """Its nodes go with it, once Karpenter has drained them."""
+        """Delete it; Karpenter drains its nodes and deletes them."""
         await self._client.delete(NODE_POOLS, name, propagation="Background")
 
     def held(self) -> int:
-        """How many nodes are bought and not given back, nor about to be."""
+        """Return the number of nodes that are bought and neither deleted nor about to be."""
         return len(self.bought - self.given_back)
 
     async def zones(self) -> set[str]:
-        """Where the nodes are, once each of them is somewhere."""
+        """Return the zones of the nodes, once each of them has one."""
         found: list[str] = []
 
         async def probe() -> bool:
@@ -147,7 +147,7 @@ class NodePools:
         return set(found)
 
     async def holds(self, nodes: int, timeout: float = 90) -> None:
-        """Wait until so many nodes are bought and kept."""
+        """Wait until that many nodes are bought and kept."""
 
         async def probe() -> bool:
             return self.held() == nodes

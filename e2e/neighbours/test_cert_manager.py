@@ -1,4 +1,4 @@
-"""The chart with a real cert-manager: it issues, injects and renews, and no request is refused."""
+"""The chart with a real cert-manager: it issues, injects and renews, and no request fails."""
 
 import asyncio
 import base64
@@ -33,7 +33,7 @@ VALUES: Object = {"certificates": {"provider": "cert-manager"}}
 CERTIFICATE = f"/apis/cert-manager.io/v1/namespaces/{NAMESPACE}/certificates/muster-webhook"
 SECRET = f"/api/v1/namespaces/{NAMESPACE}/secrets/muster-webhook-tls"
 SHORT: Object = {"spec": {"duration": "4m", "renewBefore": "3m30s"}}
-"""Renewed every 30 s; the processes look at their files as often."""
+"""A renewal every 30 s; the processes check their files as often."""
 RATE = 20.0
 
 pytestmark = pytest.mark.timeout(900)
@@ -41,7 +41,7 @@ pytestmark = pytest.mark.timeout(900)
 
 @pytest.fixture
 def cluster(server_kind: str) -> Iterator[Cluster]:
-    """Its own: cert-manager writes into webhook configurations and CRDs of the whole cluster."""
+    """A separate cluster: cert-manager writes cluster-scoped configurations and CRDs."""
     if server_kind != "real":
         pytest.skip("cert-manager runs beside a real control plane: run with --cluster=real")
     for name in ("helm", "cert-manager"):
@@ -96,7 +96,7 @@ async def test_certificates_are_issued_injected_and_renewed_under_load(
 
 
 async def injected(rest: Rest) -> None:
-    """API servers have the CA of the certificate, and nothing else."""
+    """Wait until API servers have exactly the certificate's CA."""
 
     async def same() -> bool:
         ca = (await rest.get(SECRET)).ok()["data"]["ca.crt"]
@@ -106,7 +106,7 @@ async def injected(rest: Rest) -> None:
 
 
 async def is_renewed(rest: Rest, before: set[str]) -> set[str]:
-    """What the webhook serves, once it is none of these, and is that of the Secret."""
+    """Wait until the webhook serves another certificate, that of the Secret, and return it."""
     found = ""
 
     async def other() -> bool:
@@ -121,7 +121,7 @@ async def is_renewed(rest: Rest, before: set[str]) -> set[str]:
 
 
 async def fingerprint(rest: Rest) -> str:
-    """Of the certificate that the one process behind the Service shows."""
+    """Return the fingerprint of the certificate of the one process behind the Service."""
     (one,) = (await rest.get(SLICES.format(namespace=NAMESPACE))).ok()["items"]
     address, port = one["endpoints"][0]["addresses"][0], one["ports"][0]["port"]
     shown = await asyncio.to_thread(ssl.get_server_certificate, (address, port))

@@ -1,4 +1,4 @@
-"""Running gangs that others evict: Karpenter to save money, a descheduler to move pods."""
+"""Running gangs that others evict: Karpenter to save cost, a descheduler to move pods."""
 
 import pytest
 
@@ -28,9 +28,9 @@ async def evict(rest: Rest, pod: Json) -> None:
 
 
 async def left_alone(env: Environment) -> bool:
-    """Whether Karpenter has said that it leaves a pod of the flow alone because of its annotation.
+    """Return True if Karpenter reports that a pod's annotation blocks its disruption.
 
-    That it was about to use the node, just after it bought it, is no such word.
+    Its report about a nominated node, just after it bought it, does not count.
     """
     events = (await env.client.list(EVENTS))["items"]
     names = {pod["spec"].get("nodeName") for pod in await env.pods()}
@@ -54,14 +54,14 @@ async def test_a_running_gang_is_not_taken_apart_to_save_money(
     await env.create(JOBS, made)
     await env.runs(of_job("gang"), 5)
 
-    # One pod has a node of four CPUs to itself; half of that would do.
+    # One pod has a node of four CPUs to itself; half of that would be enough.
     cheaper = Offer(sizes=(2,), consolidation=UNDERUTILIZED)
     await nodepools.create(f"{env.name}-cheaper", cheaper, room=env.name)
 
     async def decided() -> bool:
         return await left_alone(env) or await env.running() < 5
 
-    # It says nothing about the same node twice in two minutes.
+    # It reports the same node at most once in two minutes.
     await env.until("Karpenter to have looked at it", decided, 200)
     assert await env.running() == 5
     assert (len(nodepools.bought), nodepools.held()) == (2, 2)
@@ -71,7 +71,7 @@ async def test_a_running_gang_is_not_taken_apart_to_save_money(
 async def test_an_evicted_member_is_replaced_and_the_others_stay(
     env: Environment, nodepools: NodePools, rest: Rest
 ) -> None:
-    """As a descheduler does it, which asks the API server for one eviction after another."""
+    """The test acts as a descheduler, which requests one eviction after another."""
     await nodepools.create(env.name)
     made = gang(env, 4)
     made["spec"]["backoffLimit"] = 6

@@ -1,4 +1,4 @@
-"""Karpenter buys what a gang lacks, once, and no gang starts before all of it is there."""
+"""Karpenter buys a gang's missing nodes, once, and no gang starts before all of them exist."""
 
 import asyncio
 from datetime import datetime
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.timeout(240)
 
 
 async def started_whole(env: Environment, selector: str = "") -> None:
-    """No pod had a place before the last node that the others needed was there."""
+    """Check that no pod was bound before the last node that the others needed existed."""
     pods = await env.pods(selector)
     names = {pod["spec"]["nodeName"] for pod in pods}
     nodes = [await env.client.get(NODES, name) for name in names]
@@ -39,7 +39,7 @@ def _time(text: str) -> datetime:
 
 
 async def events_on_pods(env: Environment) -> list[str]:
-    """The pods of which Muster said why they wait, once for each time."""
+    """Return the pods for which Muster recorded a reason, once for each event."""
     events = (await env.client.list(EVENTS, env.name))["items"]
     return [
         event["involvedObject"]["name"]
@@ -51,7 +51,7 @@ async def events_on_pods(env: Environment) -> list[str]:
 
 
 async def idle_nodes_went(env: Environment, nodepools: NodePools) -> None:
-    """Wait until Karpenter has found a node idle that became so after this call."""
+    """Wait until Karpenter has deleted a node that became idle after this call."""
     room = f"{env.name}-idle"
     async with nodepools.beside(room) as others:
         decoy = pod("decoy", room, scheduler="default-scheduler")
@@ -62,7 +62,7 @@ async def idle_nodes_went(env: Environment, nodepools: NodePools) -> None:
 
 
 async def test_a_plain_job_gets_what_it_lacks(env: Environment, nodepools: NodePools) -> None:
-    """kube-scheduler's pods, for comparison: Karpenter is there and buys."""
+    """The pods are kube-scheduler's, for comparison: Karpenter runs and buys."""
     await env.add_node(cpu=10)
     await nodepools.create(env.name)
 
@@ -87,7 +87,7 @@ async def test_a_gang_gets_what_it_lacks(env: Environment, nodepools: NodePools)
 async def test_a_tree_gets_what_it_lacks(
     env: Environment, nodepools: NodePools, room: int, nodes: int
 ) -> None:
-    """All of its groups count, though only one of them is at fault."""
+    """All of its groups count, though only one of them lacks capacity."""
     if room:
         await env.add_node(cpu=room)
     await nodepools.create(env.name)
@@ -104,7 +104,7 @@ async def test_a_tree_gets_what_it_lacks(
 async def test_a_gang_waits_at_a_limit_until_it_is_raised(
     env: Environment, nodepools: NodePools, long: bool
 ) -> None:
-    """What was bought is kept for it meanwhile, though it is idle."""
+    """The bought nodes are kept for it meanwhile, though they are idle."""
     await nodepools.create(env.name, Offer(limit=3))
 
     await env.create(JOBS, job("gang", env.name, pods=16))
@@ -181,7 +181,7 @@ async def test_a_jobset_gets_its_nodes_in_one_zone(env: Environment, nodepools: 
 async def test_gangs_of_one_node_each_get_a_node_each(
     env: Environment, nodepools: NodePools
 ) -> None:
-    """Karpenter is not told: it puts one pod after the other, the first of each on one node."""
+    """Karpenter does not know gangs: it packs single pods, the first pod of each onto one node."""
     await nodepools.create(env.name)
 
     worker = replicated_job("w", env.name, replicas=2, pods=3)

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from functools import partial
@@ -36,7 +37,7 @@ class SystemClock:
 
     def __init__(self) -> None:
         # Each event of a pod asks some thirty times: this costs no call of a Python function.
-        self.monotonic = partial(time.clock_gettime, _SUSPENDED_TOO)
+        self.monotonic: Callable[[], float] = partial(time.clock_gettime, _SUSPENDED_TOO)
         """Return seconds of the monotonic clock, including those in which it was suspended."""
 
     def now(self) -> datetime:

@@ -1,5 +1,5 @@
-"""Admission webhooks: which are asked about a request, how they are asked, and what follows.
+"""Admission webhooks: match a request, call the webhooks and apply their responses.
 
-`matching` decides, `review` speaks the AdmissionReview protocol, `calling` carries it over TLS,
-`webhooks` puts them in order as hooks.Admission.
+`matching` selects the webhooks of a request, `review` implements the AdmissionReview protocol,
+`calling` sends it over TLS, and `webhooks` combines them as a `hooks.Admission` step.
 """

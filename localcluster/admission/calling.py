@@ -1,4 +1,4 @@
-"""Calling a webhook over TLS, with its own CA and the right server name."""
+"""HTTPS client for webhooks, with the CA bundle and the TLS server name of each."""
 
 import asyncio
 import functools
@@ -15,14 +15,14 @@ MAX_ANSWER = 8 * 1024 * 1024
 
 
 class Services(Protocol):
-    """Where Services are; a mapping will do."""
+    """The addresses of Services; a mapping satisfies this protocol."""
 
     def get(self, service: tuple[str, str], /) -> tuple[str, int] | None:
-        """Host and port for (namespace, name), None where there is none."""
+        """Return the host and port of the Service (namespace, name), or None if it has none."""
 
 
 class CallError(Exception):
-    """The webhook could not be asked, or gave no answer that can be read."""
+    """The webhook call failed, or its response could not be read."""
 
 
 @functools.lru_cache(maxsize=64)
@@ -31,10 +31,13 @@ def _context(bundle: str) -> ssl.SSLContext:
 
 
 class Caller:
-    """Keeps connections to webhooks."""
+    """Connection pool for webhooks."""
 
     def __init__(self, services: Services) -> None:
-        """What `services` says may change while the caller is in use."""
+        """Create a caller that resolves Services through `services`.
+
+        The addresses in `services` may change while the caller is in use.
+        """
         self._services = services
         self._session: aiohttp.ClientSession | None = None
 
@@ -45,7 +48,7 @@ class Caller:
             self._session = None
 
     async def post(self, client: Object, body: bytes, timeout_seconds: int) -> bytes:
-        """Send a review to a clientConfig and return the body of the answer. Raises CallError."""
+        """Send a review to a clientConfig and return the body of the response. Raises CallError."""
         shown, url, server_name = self._target(client, timeout_seconds)
         headers = {"Content-Type": "application/json", "Accept": "application/json, */*"}
         if server_name:
@@ -75,7 +78,7 @@ class Caller:
         return self._session
 
     def _target(self, client: Object, timeout_seconds: int) -> tuple[str, str, str | None]:
-        """Return the URL as messages show it, the one to connect to, and the TLS server name."""
+        """Return the URL shown in messages, the URL to connect to, and the TLS server name."""
         query = f"?timeout={timeout_seconds}s"
         if client.get("url"):
             url = client["url"] + query
@@ -124,7 +127,7 @@ def _certificate_words(error: aiohttp.ClientConnectorCertificateError) -> str:
 
 
 async def gather_first_error(calls: list[Any]) -> None:
-    """Run calls at once, wait for all, then raise the error of the first that failed."""
+    """Run all calls concurrently, wait for all, then raise the error of the first that failed."""
     results = await asyncio.gather(*calls, return_exceptions=True)
     for result in results:
         if isinstance(result, BaseException):

@@ -1,4 +1,4 @@
-"""Objects of custom kinds in another version than they are in: by name only, or by a webhook."""
+"""Conversion of custom resources to another version, by apiVersion alone or by a webhook."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -23,18 +23,18 @@ TIMEOUT_SECONDS = 30
 
 
 class ConversionError(Exception):
-    """The webhook's answer is no conversion of what it was sent."""
+    """The webhook's response is not a valid conversion of the objects sent to it."""
 
 
 class Converter:
-    """Follows the stored definitions; remembers how stored objects look in other versions."""
+    """Converter that follows the stored definitions and caches converted objects."""
 
     def __init__(self, store: Store, caller: Caller, trim: Trim | None = None) -> None:
-        """`trim` drops in place what the schema of (collection, version) does not know."""
+        """Create a converter; `trim` prunes an object by the schema of (collection, version)."""
         self._store = store
         self._caller = caller
         self._trim = trim
-        self._epoch = 0  # views made under earlier definitions are not used any more
+        self._epoch = 0  # epoch of the definitions; views of an earlier epoch are stale
         store.subscribe(self._changed)
 
     async def close(self) -> None:
@@ -44,9 +44,9 @@ class Converter:
     async def convert(
         self, objects: Sequence[Object], collection: CollectionId, api_version: str
     ) -> list[Object]:
-        """The objects in that version; those that are in it already come back as they are.
+        """Return the objects in that version; those already in it are returned unchanged.
 
-        What comes in is not changed. Raises StatusError 500 when the webhook fails.
+        The input is never modified. Raises StatusError 500 when the webhook fails.
         """
         others = [one for one in objects if not _is_in(one, api_version)]
         if not others:
@@ -62,18 +62,21 @@ class Converter:
         return [one if _is_in(one, api_version) else next(rest) for one in objects]
 
     async def to_storage(self, info: ResourceInfo, obj: Object) -> Object:
-        """The object in the version that its kind is stored in."""
+        """Return the object in the storage version of its kind."""
         if not info.custom or info.version == info.storage_version:
             return obj
         stored = f"{info.group}/{info.storage_version}"
         return (await self.convert([obj], info.collection, stored))[0]
 
     async def view(self, info: ResourceInfo, stored: Stored) -> Stored:
-        """A stored object in the version of `info`; it is shared, as stored ones are."""
+        """Return a stored object in the version of `info`.
+
+        Callers share it and must not change it.
+        """
         return (await self.views(info, [stored]))[0]
 
     async def views(self, info: ResourceInfo, stored: Sequence[Stored]) -> Sequence[Stored]:
-        """Stored objects in the version of `info`; the webhook is asked once for all of them."""
+        """Return stored objects in the version of `info`, with one webhook call for all of them."""
         others = [one for one in stored if _differs(info, one)] if info.custom else []
         if not others:
             return stored
@@ -88,7 +91,7 @@ class Converter:
         return [one.views[key] if _differs(info, one) else one for one in stored]
 
     async def events(self, info: ResourceInfo, events: list[Event]) -> list[Event]:
-        """The events of a watch with their objects in the version of `info`."""
+        """Return the events of a watch with their objects in the version of `info`."""
         values = await self.views(info, [event.value for event in events])
         return [
             event if value is event.value else Event(event.type, value)
@@ -140,7 +143,10 @@ def _differs(info: ResourceInfo, stored: Stored) -> bool:
 
 
 def _read(answer: bytes, uid: str) -> list[Object]:
-    """The converted objects of an answer. Raises ConversionError, and ValueError for no JSON."""
+    """Return the converted objects of a response.
+
+    Raises ConversionError, or ValueError if not JSON.
+    """
     review = json.loads(answer)
     response = review.get("response") if isinstance(review, dict) else None
     if not isinstance(response, dict):
@@ -156,7 +162,7 @@ def _read(answer: bytes, uid: str) -> list[Object]:
 
 
 def _checked(subject: str, index: int, before: Object, after: Object, api_version: str) -> Object:
-    """A converted object, with the metadata that no webhook may change. Raises ConversionError."""
+    """Return a converted object with the metadata no webhook may change. Raises ConversionError."""
     said = f"{subject} returned invalid converted object at index {index}"
     if after.get("apiVersion") != api_version:
         words = f"invalid groupVersion (expected {api_version}, received {after.get('apiVersion')})"

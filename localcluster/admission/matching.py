@@ -1,4 +1,4 @@
-"""Which webhooks are asked about a request: rules, selectors and match conditions."""
+"""Selection of the webhooks for a request: rules, selectors and match conditions."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -18,7 +18,7 @@ Object = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Hook:
-    """One webhook of a stored configuration, with the parts a match needs made ready."""
+    """One webhook of a stored configuration, with its selectors and conditions parsed."""
 
     spec: Object
     name: str
@@ -27,16 +27,19 @@ class Hook:
     objects: selectors.LabelSelector
     conditions: tuple[cel.Expression, ...]
     plurals: frozenset[str]
-    """What its rules name, `*` among them: most writes are of other kinds."""
+    """The resources that its rules name, possibly `*`.
+
+    Most writes are of other resources, so this set rejects them first.
+    """
 
     @property
     def fails_open(self) -> bool:
-        """Whether a webhook that cannot be asked is passed over."""
+        """True if a request passes when the webhook cannot be called."""
         return bool(self.spec["failurePolicy"] == "Ignore")
 
 
 def read_hook(spec: Object, configuration: str, index: int) -> Hook:
-    """Make a stored webhook ready."""
+    """Parse a stored webhook."""
     return Hook(
         spec=spec,
         name=spec["name"],
@@ -54,7 +57,7 @@ def read_hook(spec: Object, configuration: str, index: int) -> Hook:
 
 
 class Matcher:
-    """Answers whether, and in which version of the object, a webhook is asked."""
+    """Decides whether a webhook is called for a request, and in which version of the object."""
 
     def __init__(self, store: Store, registry: Registry, converter: Converter) -> None:
         """Read namespaces from `store` and equivalent versions from `registry`."""
@@ -63,7 +66,7 @@ class Matcher:
         self._registry = registry
 
     async def match(self, hook: Hook, request: AdmissionRequest) -> ResourceInfo | None:
-        """Return the version to ask about, or None. Raises StatusError where it fails closed."""
+        """Return the version to send, or None. Raises StatusError if matching fails closed."""
         if hook.plurals.isdisjoint(("*", request.info.plural)):
             return None
         if not _selects_object(hook, request):
@@ -134,7 +137,7 @@ def _labels(obj: Object) -> dict[str, str]:
 
 
 def _selects_object(hook: Hook, request: AdmissionRequest) -> bool:
-    """An object is selected by its new or its old labels."""
+    """Return True if the object selector matches the new object or the old one."""
     if not hook.objects.requirements:
         return True
     subjects = [one for one in (request.obj, request.old) if one is not None]

@@ -1,4 +1,4 @@
-"""The AdmissionReview protocol: the request's JSON, and what an answer may say."""
+"""The AdmissionReview protocol: the request's JSON, and the validation of responses."""
 
 import base64
 import binascii
@@ -19,12 +19,12 @@ API_VERSIONS = {"v1": "admission.k8s.io/v1", "v1beta1": "admission.k8s.io/v1beta
 
 
 class InvalidResponseError(Exception):
-    """The webhook answered, but not with a review the protocol allows."""
+    """The webhook responded, but the protocol does not allow that review."""
 
 
 @dataclass(frozen=True, slots=True)
 class AdmissionResponse:
-    """What a webhook said."""
+    """The response of a webhook."""
 
     allowed: bool
     status: Object | None
@@ -63,13 +63,13 @@ def request_body(request: AdmissionRequest, info: ResourceInfo, *, uid: str) -> 
 
 
 def review_version(spec: Object) -> str | None:
-    """Return the first version of the protocol that the webhook and this server both speak."""
+    """Return the first protocol version that both the webhook and this server support."""
     return next((one for one in spec["admissionReviewVersions"] if one in API_VERSIONS), None)
 
 
 @dataclass(frozen=True, slots=True)
 class Versioned:
-    """The two objects of a request in the version that a webhook asked for."""
+    """The two objects of a request in the version that a webhook expects."""
 
     obj: Object | None
     old: Object | None
@@ -78,7 +78,7 @@ class Versioned:
 async def in_version(
     converter: Converter, request: AdmissionRequest, info: ResourceInfo
 ) -> Versioned:
-    """Return the objects of a request as a webhook sees them. Raises StatusError 500."""
+    """Return the objects of a request in the version of `info`. Raises StatusError 500."""
     given = [one for one in (request.obj, request.old) if one is not None]
     if request.kind is not None or all(_is_in(one, info) for one in given):
         return Versioned(request.obj, request.old)
@@ -93,7 +93,7 @@ def _is_in(obj: Object, info: ResourceInfo) -> bool:
 def encode(
     request: AdmissionRequest, info: ResourceInfo, seen: Versioned, *, uid: str, version: str
 ) -> bytes:
-    """Return the body of the call."""
+    """Return the body of the webhook call."""
     body = request_body(request, info, uid=uid)
     body["object"], body["oldObject"] = seen.obj, seen.old
     return msgspec.json.encode(
@@ -102,7 +102,10 @@ def encode(
 
 
 def decode(body: bytes, *, uid: str, version: str, mutating: bool) -> AdmissionResponse:
-    """Read the answer. Raises InvalidResponseError, and ValueError for what is no JSON object."""
+    """Decode the response.
+
+    Raises InvalidResponseError, or ValueError if it is not a JSON object.
+    """
     try:
         review = json.loads(body)
     except ValueError as error:

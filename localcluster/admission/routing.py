@@ -1,4 +1,4 @@
-"""Where a webhook's Service is: its ready endpoints, as with --enable-aggregator-routing."""
+"""Addresses of webhook Services: their ready endpoints, as with --enable-aggregator-routing."""
 
 from collections.abc import Mapping
 from itertools import count
@@ -12,16 +12,16 @@ SERVICE_LABEL = "kubernetes.io/service-name"
 
 
 class Routing:
-    """Finds Services by (namespace, name): a stand-in if there is one, else a ready endpoint."""
+    """Resolver from (namespace, name) to a stand-in address if it exists, else a ready endpoint."""
 
     def __init__(self, store: Store, stand_ins: Mapping[tuple[str, str], Address]) -> None:
-        """`stand_ins` may change while this is in use."""
+        """Create a resolver; `stand_ins` may change while it is in use."""
         self._store = store
         self._stand_ins = stand_ins
         self._turn = count()
 
     def get(self, service: tuple[str, str]) -> Address | None:
-        """An address to connect to, each of several in turn; None where there is none."""
+        """Return an address to connect to, round-robin over several; None if there is none."""
         if service in self._stand_ins:
             return self._stand_ins[service]
         ready = self._ready(service)

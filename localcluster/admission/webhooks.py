@@ -1,4 +1,4 @@
-"""The admission step that asks webhooks: mutating ones in turn, validating ones at once."""
+"""The admission step that calls webhooks: mutating in sequence, validating in parallel."""
 
 from typing import Any
 
@@ -24,17 +24,20 @@ Object = dict[str, Any]
 
 _MUTATING = resources.MUTATING_WEBHOOKS.collection
 _VALIDATING = resources.VALIDATING_WEBHOOKS.collection
-# As on the API server, no webhook can lock everybody out of the configuration of webhooks.
+# As on the API server, a webhook must not be able to block the repair of webhook configurations.
 _EXEMPT = frozenset({_MUTATING, _VALIDATING})
 
 
 class Webhooks:
-    """hooks.Admission over the stored webhook configurations, and hooks.Part for connections."""
+    """The admission step over the stored webhook configurations.
+
+    Also a Part that owns connections.
+    """
 
     def __init__(
         self, store: Store, registry: Registry, services: Services, converter: Converter
     ) -> None:
-        """`services` says where a Service is, by (namespace, name)."""
+        """Create the step; `services` resolves (namespace, name) to the address of a Service."""
         self._store = store
         self._converter = converter
         self._matcher = Matcher(store, registry, converter)
@@ -43,17 +46,17 @@ class Webhooks:
         store.subscribe(self._changed)
 
     async def start(self) -> None:
-        """Connections are opened when first needed."""
+        """Do nothing; connections are opened on first use."""
 
     async def stop(self) -> None:
         """Close all connections."""
         await self._caller.close()
 
     async def mutate(self, request: AdmissionRequest) -> None:
-        """Ask the mutating webhooks in the order of their configurations' names.
+        """Call the mutating webhooks in the order of their configurations' names.
 
-        Those that ask for it (reinvocationPolicy IfNeeded) are asked once more when a later one
-        changed the object.
+        A webhook with reinvocationPolicy IfNeeded is called once more if a later one changed the
+        object.
         """
         if request.info.collection in _EXEMPT:
             return
@@ -73,7 +76,7 @@ class Webhooks:
                 await self._mutate_with(hook, request, info)
 
     async def validate(self, request: AdmissionRequest) -> None:
-        """Ask the validating webhooks all at once; the first refusal in order counts."""
+        """Call the validating webhooks in parallel; the first rejection in order counts."""
         if request.info.collection in _EXEMPT:
             return
         matched = [
@@ -127,7 +130,7 @@ class Webhooks:
     async def _ask(
         self, hook: Hook, request: AdmissionRequest, info: ResourceInfo, *, mutating: bool
     ) -> AdmissionResponse | None:
-        """Return the verdict that lets the request pass; None if the webhook was passed over."""
+        """Return the response that admits the request; None if the webhook was skipped."""
         if request.dry_run and hook.spec["sideEffects"] not in {"None", "NoneOnDryRun"}:
             raise bad_request(f'admission webhook "{hook.name}" does not support dry run')
         try:
@@ -164,7 +167,7 @@ class Webhooks:
 
 
 def refusal(name: str, status: Object) -> StatusError:
-    """Return a webhook's refusal, with its own code, reason and causes."""
+    """Return the error for a webhook's rejection, with its own code, reason and causes."""
     denied = f'admission webhook "{name}" denied the request'
     reason = status.get("reason") or ""
     explanation = status.get("message") or reason

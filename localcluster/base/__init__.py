@@ -1,4 +1,4 @@
-"""Values, the store and the interfaces on which all other packages build.
+"""Values, the store and the interfaces that all other packages build on.
 
 `store.Store` and `hooks` are the entry points.
 """

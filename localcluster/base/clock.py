@@ -7,42 +7,42 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """What the server and its controllers ask of time."""
+    """Time as the server and its controllers use it."""
 
     def now(self) -> datetime:
-        """The wall clock, in UTC."""
+        """Return the wall-clock time in UTC."""
         ...
 
     def monotonic(self) -> float:
-        """Seconds that never go back."""
+        """Return seconds on a monotonic clock."""
         ...
 
     async def sleep(self, seconds: float) -> None:
-        """Wait that many seconds of this clock."""
+        """Sleep that many seconds of this clock."""
         ...
 
 
 class SystemClock:
-    """The machine's own clock."""
+    """The clock of the machine."""
 
     def now(self) -> datetime:
-        """The wall clock, in UTC."""
+        """Return the wall-clock time in UTC."""
         return datetime.now(UTC)
 
     def monotonic(self) -> float:
-        """Seconds that never go back."""
+        """Return seconds on a monotonic clock."""
         return time.monotonic()
 
     async def sleep(self, seconds: float) -> None:
-        """Wait that many seconds."""
+        """Sleep that many seconds."""
         await asyncio.sleep(seconds)
 
 
 def timestamp(moment: datetime) -> str:
-    """metav1.Time: RFC 3339 in UTC with whole seconds."""
+    """Format a moment as metav1.Time: RFC 3339 in UTC with whole seconds."""
     return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def parse_time(text: str) -> datetime:
-    """The moment that a metav1.Time or MicroTime names. Raises ValueError."""
+    """Parse a metav1.Time or MicroTime. Raises ValueError."""
     return datetime.fromisoformat(text)

@@ -1,4 +1,4 @@
-"""Refusals in the shape that every Kubernetes client reads: metav1.Status."""
+"""API errors as metav1.Status, the format that every Kubernetes client reads."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ MODIFIED = (
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """One reason of a refusal: the field's path, a Kubernetes cause reason, and the text.
+    """One cause of an error: the field's path, a Kubernetes cause reason, and the message.
 
     Reasons are those of field errors: FieldValueRequired, FieldValueInvalid, FieldValueDuplicate,
     FieldValueNotSupported, FieldValueForbidden, FieldValueTypeInvalid, FieldValueTooLong,
@@ -25,13 +25,13 @@ class Cause:
     message: str
 
     def to_json(self) -> dict[str, str]:
-        """As it stands in details.causes."""
+        """Return the entry of details.causes."""
         out = {"reason": self.reason, "message": self.message, "field": self.field}
         return {name: value for name, value in out.items() if value}
 
 
 class StatusError(Exception):
-    """A refusal of the server; `to_json` is the body of the answer, `code` its HTTP status."""
+    """An error response; `to_json` is the body of the response, `code` its HTTP status."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class StatusError(Exception):
         details: dict[str, Any] | None = None,
         headers: dict[str, str] | None = None,
     ) -> None:
-        """Take the parts of the Status; `headers` are HTTP headers that go with it."""
+        """Create an error from the fields of a Status; `headers` are added to the HTTP response."""
         super().__init__(message)
         self.code = code
         self.reason = reason
@@ -50,7 +50,7 @@ class StatusError(Exception):
         self.headers = headers or {}
 
     def to_json(self) -> dict[str, Any]:
-        """The metav1.Status object."""
+        """Return the metav1.Status object."""
         status: dict[str, Any] = {
             "kind": "Status",
             "apiVersion": "v1",
@@ -78,26 +78,26 @@ def _details(info: ResourceInfo | None, name: str, kind: str | None = None) -> d
 
 
 def not_found(info: ResourceInfo, name: str) -> StatusError:
-    """404: no such object."""
+    """Return a 404: no such object."""
     return StatusError(
         404, "NotFound", f'{info.qualified} "{name}" not found', _details(info, name)
     )
 
 
 def already_exists(info: ResourceInfo, name: str) -> StatusError:
-    """409: the name is taken."""
+    """Return a 409: an object of that name exists already."""
     message = f'{info.qualified} "{name}" already exists'
     return StatusError(409, "AlreadyExists", message, _details(info, name))
 
 
 def conflict(info: ResourceInfo, name: str, why: str = MODIFIED) -> StatusError:
-    """409: the request was made against another state of the object."""
+    """Return a 409: the request is based on an outdated version of the object."""
     message = f'Operation cannot be fulfilled on {info.qualified} "{name}": {why}'
     return StatusError(409, "Conflict", message, _details(info, name))
 
 
 def apply_conflict(causes: Sequence[Cause], message: str) -> StatusError:
-    """409: server-side apply met fields of other managers."""
+    """Return a 409: server-side apply conflicts with fields of other managers."""
     details = {"causes": [cause.to_json() for cause in causes]}
     return StatusError(409, "Conflict", message, details)
 
@@ -105,7 +105,7 @@ def apply_conflict(causes: Sequence[Cause], message: str) -> StatusError:
 def invalid(
     info: ResourceInfo, name: str, causes: Sequence[Cause], kind: str | None = None
 ) -> StatusError:
-    """422: the object breaks rules; all of them are in the causes."""
+    """Return a 422: the object is invalid; the causes list every error."""
     kind = kind or info.kind
     qualified = f"{kind}.{info.group}" if info.group else kind
     texts = [
@@ -118,44 +118,44 @@ def invalid(
 
 
 def forbidden(info: ResourceInfo, name: str, why: str) -> StatusError:
-    """403: understood and refused."""
+    """Return a 403: the request is understood but forbidden."""
     named = f'{info.qualified} "{name}"' if name else info.qualified
     return StatusError(403, "Forbidden", f"{named} is forbidden: {why}", _details(info, name))
 
 
 def bad_request(message: str) -> StatusError:
-    """400: the request itself makes no sense."""
+    """Return a 400: the request is malformed."""
     return StatusError(400, "BadRequest", message)
 
 
 def unauthorized() -> StatusError:
-    """401: nobody we know."""
+    """Return a 401: the user is unknown."""
     return StatusError(401, "Unauthorized", "Unauthorized")
 
 
 def unknown_path() -> StatusError:
-    """404: no such resource is served."""
+    """Return a 404: the server does not serve that resource."""
     return StatusError(404, "NotFound", "the server could not find the requested resource", {})
 
 
 def method_not_allowed() -> StatusError:
-    """405: the resource has no such verb."""
+    """Return a 405: the resource does not support that verb."""
     message = "the server does not allow this method on the requested resource"
     return StatusError(405, "MethodNotAllowed", message)
 
 
 def expired(message: str) -> StatusError:
-    """410: the history asked for is gone; list anew."""
+    """Return a 410: the requested history has expired and the client must list again."""
     return StatusError(410, "Expired", message)
 
 
 def too_old(asked: int, oldest: int) -> StatusError:
-    """410 of a watch: the revision asked for has left the history."""
+    """Return a 410 for a watch whose resource version is no longer in the history."""
     return expired(f"too old resource version: {asked} ({oldest})")
 
 
 def too_large(asked: int, current: int) -> StatusError:
-    """504: the revision asked for has not happened yet."""
+    """Return a 504: the requested resource version is in the future."""
     message = f"Timeout: Too large resource version: {asked}, current: {current}"
     cause = Cause("", "ResourceVersionTooLarge", "Too large resource version")
     details = {"causes": [cause.to_json()], "retryAfterSeconds": 1}
@@ -165,7 +165,7 @@ def too_large(asked: int, current: int) -> StatusError:
 def too_many_requests(
     message: str, retry_after: int = 1, cause: Cause | None = None
 ) -> StatusError:
-    """429: not now; try again after so many seconds."""
+    """Return a 429 that asks the client to retry after that many seconds."""
     details: dict[str, Any] = {}
     if cause is not None:
         details["causes"] = [cause.to_json()]
@@ -177,7 +177,7 @@ def too_many_requests(
 
 
 def unsupported_media_type(accepted: Sequence[str]) -> StatusError:
-    """415: the body is in a format we do not read."""
+    """Return a 415: the server cannot read the format of the body."""
     message = (
         "the body of the request was in an unknown format - accepted media types include: "
         + ", ".join(accepted)
@@ -186,12 +186,12 @@ def unsupported_media_type(accepted: Sequence[str]) -> StatusError:
 
 
 def not_acceptable(accepted: Sequence[str]) -> StatusError:
-    """406: the client takes no format we write."""
+    """Return a 406: the client accepts no format that the server can write."""
     message = "only the following media types are accepted: " + ", ".join(accepted)
     return StatusError(406, "NotAcceptable", message)
 
 
 def internal(message: str) -> StatusError:
-    """500: something on our side failed."""
+    """Return a 500: the server itself failed."""
     details = {"causes": [Cause("", "", message).to_json()]}
     return StatusError(500, "InternalError", f"Internal error occurred: {message}", details)

@@ -1,4 +1,4 @@
-"""Faults on purpose, so that clients can be tested against a server that fails."""
+"""Fault injection, to test clients against a server that fails."""
 
 import asyncio
 import re
@@ -19,11 +19,11 @@ REASONS = {
 
 @dataclass(slots=True)
 class RequestFault:
-    """Requests that match wait `delay` seconds, and fail with `status` if that is not 0.
+    """Delay matching requests by `delay` seconds, and fail them with `status` unless it is 0.
 
-    `path` is a regular expression searched in the path; `skip` requests are let through first,
-    then `count` are hit (None: all). With `after` the request is carried out before it fails: the
-    answer is lost, not the write.
+    `path` is a regular expression searched in the path. The first `skip` requests pass, then
+    `count` requests are hit (None: all). With `after` the request is carried out before it fails,
+    so the response is lost but the write is not.
     """
 
     path: str = ""
@@ -37,7 +37,7 @@ class RequestFault:
     hits: int = 0
 
     def takes(self, method: str, path: str) -> bool:
-        """Whether this request is hit; counts it."""
+        """Return True if this request is hit, and count it."""
         if self.methods and method not in self.methods:
             return False
         if self.count == 0 or not re.search(self.path, path):
@@ -51,7 +51,7 @@ class RequestFault:
         return True
 
     def error(self) -> StatusError:
-        """The refusal."""
+        """Return the error response of this fault."""
         reason, message = REASONS.get(self.status, ("", "a fault on purpose"))
         headers, details = {}, None
         if self.status == 429:
@@ -62,7 +62,7 @@ class RequestFault:
 
 @dataclass(slots=True)
 class WatchFault:
-    """Every so-many-th event of the watches that match is dropped or sent twice."""
+    """Drop or duplicate every n-th event of the matching watches."""
 
     path: str = ""
     drop_every: int = 0
@@ -70,7 +70,7 @@ class WatchFault:
     seen: int = 0
 
     def mangle(self, events: Iterable[Event]) -> list[Event]:
-        """The events that are sent in place of these."""
+        """Return the events to send instead of these."""
         out: list[Event] = []
         for event in events:
             self.seen += 1
@@ -84,17 +84,17 @@ class WatchFault:
 
 @dataclass(slots=True)
 class FaultPlan:
-    """The faults in force; add to and take from the lists at any time."""
+    """The active faults; callers may change the lists at any time."""
 
     requests: list[RequestFault] = field(default_factory=list)
     watches: list[WatchFault] = field(default_factory=list)
 
     def take(self, method: str, path: str) -> list[RequestFault]:
-        """The faults that hit a request."""
+        """Return the faults that hit a request."""
         return [fault for fault in self.requests if fault.takes(method, path)]
 
     def mangler(self, path: str) -> Callable[[list[Event]], list[Event]] | None:
-        """What a watch on that path does to its events, None for nothing."""
+        """Return the function that changes the events of a watch on that path, or None."""
         chosen = [fault for fault in self.watches if re.search(fault.path, path)]
         if not chosen:
             return None
@@ -107,13 +107,13 @@ class FaultPlan:
         return mangle
 
     def clear(self) -> None:
-        """A good day again."""
+        """Remove all faults."""
         self.requests.clear()
         self.watches.clear()
 
 
 async def inject(faults: Iterable[RequestFault], *, after: bool) -> None:
-    """Let the faults of one moment (before or after the work) happen. Raises StatusError."""
+    """Apply the faults of one moment, before or after the request. Raises StatusError."""
     for fault in faults:
         if fault.after == after:
             if fault.delay:

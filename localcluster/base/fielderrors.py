@@ -1,4 +1,4 @@
-"""One fault of one field, in the words and reasons that the API server uses."""
+"""Field errors, with the messages and reasons of the API server."""
 
 import json
 from collections.abc import Sequence
@@ -8,14 +8,14 @@ from localcluster.base.errors import Cause
 
 
 class Omitted:
-    """Stands for a value that a message leaves out."""
+    """Sentinel for a value that the message omits."""
 
 
 OMITTED: Final = Omitted()
 
 
 def go_number(value: float) -> str:
-    """Write a number as Go's %v does: integral floats without a fraction, 1e+21 and up with one."""
+    """Format a number as Go's %v does: integral floats below 1e21 without a fraction."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int):
@@ -26,7 +26,7 @@ def go_number(value: float) -> str:
 
 
 def render(value: object) -> str:
-    """Write a bad value as a message shows it: strings quoted, objects and lists as JSON."""
+    """Format an invalid value for a message: strings quoted, objects and lists as JSON."""
     if value is None:
         return "null"
     if isinstance(value, (bool, int, float)):
@@ -46,49 +46,49 @@ def _with_detail(kind: str, detail: str) -> str:
 
 
 def required(path: str, detail: str = "") -> Cause:
-    """The field must be given."""
+    """Return the error for a required field that is missing."""
     return Cause(path, "FieldValueRequired", _with_detail("Required value", detail))
 
 
 def invalid(path: str, value: object, detail: str) -> Cause:
-    """The value is of the right type, but wrong."""
+    """Return the error for a value that has the right type but is invalid."""
     return Cause(path, "FieldValueInvalid", _with_value("Invalid value", value, detail))
 
 
 def type_invalid(path: str, value: object, detail: str) -> Cause:
-    """The value is of the wrong JSON type."""
+    """Return the error for a value of the wrong JSON type."""
     return Cause(path, "FieldValueTypeInvalid", _with_value("Invalid value", value, detail))
 
 
 def forbidden(path: str, detail: str) -> Cause:
-    """The field may not be set here."""
+    """Return the error for a field that may not be set here."""
     return Cause(path, "FieldValueForbidden", _with_detail("Forbidden", detail))
 
 
 def duplicate(path: str, value: object) -> Cause:
-    """The value occurs twice where it must be unique."""
+    """Return the error for a value that occurs twice where it must be unique."""
     return Cause(path, "FieldValueDuplicate", _with_value("Duplicate value", value, ""))
 
 
 def not_supported(path: str, value: object, supported: Sequence[Any]) -> Cause:
-    """The value is none of an enumeration."""
+    """Return the error for a value that is not in the enumeration."""
     names = ", ".join(json.dumps(v if isinstance(v, str) else render(v)) for v in supported)
     detail = f"supported values: {names}" if supported else ""
     return Cause(path, "FieldValueNotSupported", _with_value("Unsupported value", value, detail))
 
 
 def not_found(path: str, value: object, detail: str) -> Cause:
-    """The value names something that is not there."""
+    """Return the error for a reference to something that does not exist."""
     return Cause(path, "FieldValueNotFound", _with_value("Not found", value, detail))
 
 
 def too_long(path: str, most: int) -> Cause:
-    """The string is longer than `most` characters."""
+    """Return the error for a string longer than `most` characters."""
     unit = "byte" if most == 1 else "bytes"
     return Cause(path, "FieldValueTooLong", f"Too long: may not be more than {most} {unit}")
 
 
 def too_many(path: str, actual: int, most: int) -> Cause:
-    """The list or map holds more than `most` entries."""
+    """Return the error for a list or map with more than `most` entries."""
     unit = "item" if most == 1 else "items"
     return Cause(path, "FieldValueTooMany", f"Too many: {actual}: must have at most {most} {unit}")

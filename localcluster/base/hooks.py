@@ -14,14 +14,14 @@ Operation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """Who asks."""
+    """The user who sends a request."""
 
     name: str
     groups: tuple[str, ...] = ()
     uid: str = ""
 
     def to_json(self) -> Object:
-        """The userInfo of an admission review."""
+        """Return the userInfo of an admission review."""
         out: Object = {"username": self.name}
         if self.uid:
             out["uid"] = self.uid
@@ -32,7 +32,7 @@ class User:
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """What CreateOptions, UpdateOptions and PatchOptions say."""
+    """The parameters of CreateOptions, UpdateOptions and PatchOptions."""
 
     dry_run: bool = False
     field_manager: str = ""
@@ -42,7 +42,7 @@ class WriteOptions:
 
 @dataclass(frozen=True, slots=True)
 class DeleteOptions:
-    """What DeleteOptions says; `None` means: not said."""
+    """The parameters of DeleteOptions; None if not given."""
 
     grace_period_seconds: int | None = None
     propagation_policy: Literal["Background", "Foreground", "Orphan"] | None = None
@@ -53,12 +53,12 @@ class DeleteOptions:
 
 @dataclass(slots=True)
 class AdmissionRequest:
-    """One write on its way through admission.
+    """One write request during admission.
 
-    `obj` is the new object (None for DELETE), `old` the one in the store (None for CREATE). For a
-    sub-resource `obj` is what the request carries (a Binding, a Scale) and `kind` its group,
-    version and kind. `obj` may be changed in place by `mutate`; `old` never. Warnings for the
-    client are appended to `warnings`.
+    `obj` is the new object (None for DELETE), `old` the stored one (None for CREATE). For a
+    subresource `obj` is the content of the request (a Binding, a Scale) and `kind` its group,
+    version and kind. `mutate` may change `obj` in place, but never `old`. Warnings for the client
+    are appended to `warnings`.
     """
 
     operation: Operation
@@ -76,49 +76,52 @@ class AdmissionRequest:
 
     @property
     def gvk(self) -> tuple[str, str, str]:
-        """Group, version and kind of the object that the request carries."""
+        """Group, version and kind of the object in the request."""
         return self.kind or (self.info.group, self.info.version, self.info.kind)
 
 
 class Admission(Protocol):
-    """One step of admission; the server holds a list of them and calls them in order."""
+    """One step of admission; the server has a list of steps and calls them in order."""
 
     async def mutate(self, request: AdmissionRequest) -> None:
-        """Change `request.obj`. Raises StatusError to refuse.
+        """Change `request.obj`.
 
-        An object put in its place is pruned and defaulted again; one changed in place is not.
+        Raises StatusError to reject.
+
+        A replaced object is pruned and defaulted again; one changed in place is not.
         """
         ...
 
     async def validate(self, request: AdmissionRequest) -> None:
-        """Look at the final object. Raises StatusError to refuse."""
+        """Validate the final object. Raises StatusError to reject."""
         ...
 
 
 class Schemas(Protocol):
-    """The structural schemas of the kinds that have one; all others pass untouched."""
+    """The structural schemas of the kinds that have one; other kinds pass unchanged."""
 
     def prepare(self, info: ResourceInfo, obj: Object) -> list[str]:
-        """Prune and default in place; return what was unknown, as `unknown field "spec.x"`.
+        """Prune and default in place; return unknown fields as `unknown field "spec.x"`.
 
-        Called on every object that a request brings, and again after mutation. Must be idempotent.
+        The server calls this on the object of every request, and again after mutation. Must be
+        idempotent.
         """
         ...
 
     def validate(
         self, info: ResourceInfo, new: Object, old: Object | None, subresource: str = ""
     ) -> list[Cause]:
-        """All breaches of the schema, of list sets and maps, and of CEL rules."""
+        """Return all violations of the schema, of list sets and maps, and of CEL rules."""
         ...
 
     def merge_node(self, info: ResourceInfo) -> MergeNode | None:
-        """How the lists of this kind merge in server-side apply; None if it has no schema."""
+        """Return the merge rules of this kind for server-side apply; None if it has no schema."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """An answer of the server about itself."""
+    """A document in which the server describes itself."""
 
     body: bytes
     content_type: str = "application/json"
@@ -126,20 +129,20 @@ class Document:
 
 
 class Documents(Protocol):
-    """Discovery and OpenAPI."""
+    """The discovery and OpenAPI documents."""
 
     def find(self, path: str, params: Mapping[str, str], accept: str) -> Document | None:
-        """The document at a path (/api, /apis/..., /openapi/...), or None if there is none."""
+        """Return the document at a path (/api, /apis/..., /openapi/...), or None."""
         ...
 
 
 class Part(Protocol):
-    """Something that runs beside the server: a controller, the simulated nodes."""
+    """A component that runs alongside the server: a controller, the simulated nodes."""
 
     async def start(self) -> None:
-        """Begin to work; returns once it is ready."""
+        """Start; returns once the component is ready."""
         ...
 
     async def stop(self) -> None:
-        """End all tasks; raises what they failed with."""
+        """Stop all tasks; raises the errors they failed with."""
         ...

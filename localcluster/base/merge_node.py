@@ -9,11 +9,11 @@ from typing import Literal
 class MergeNode:
     """The merge rules of one value.
 
-    `type` is "granular" for objects that merge field by field and for scalars, "atomic" for values
-    that are replaced whole (a list without further word is), "set" for lists of distinct scalars,
-    "map" for lists of objects told apart by `keys`. `fields` are the rules of an object's fields,
-    `items` those of a list's items or of all values of a map with free keys. A field without a
-    rule is granular if an object and atomic if a list.
+    `type` is "granular" for scalars and for objects that merge field by field, "atomic" for values
+    that are replaced completely (the default for lists), "set" for lists of distinct scalars, and
+    "map" for lists of objects identified by `keys`. `fields` has the rules of an object's fields,
+    `items` those of a list's items or of all values of a map with free keys. A field without a rule
+    is granular if an object and atomic if a list.
     """
 
     type: Literal["granular", "atomic", "set", "map"] = "granular"
@@ -24,7 +24,7 @@ class MergeNode:
     patch_key: str = ""
 
     def child(self, name: str) -> "MergeNode":
-        """The rules of a field."""
+        """Return the rules of a field."""
         return self.fields.get(name) or self.items or LEAF
 
     @property
@@ -34,7 +34,7 @@ class MergeNode:
 
     @property
     def merge_key(self) -> str:
-        """The one key by which strategic merge tells items apart."""
+        """The one key that identifies items in a strategic merge patch."""
         return self.patch_key or (self.keys[0] if self.keys else "")
 
 

@@ -1,4 +1,4 @@
-"""The rules of metadata that hold for every kind."""
+"""The rules of metadata that apply to every kind."""
 
 import random
 import re
@@ -30,17 +30,17 @@ PATH_NAMED_GROUPS = {"rbac.authorization.k8s.io"}
 
 
 def generate_name(base: str) -> str:
-    """The base and five letters that spell no word."""
+    """Return the base plus five random characters without vowels, so that no words appear."""
     return base[:MAX_GENERATED_BASE] + "".join(random.choices(ALPHABET, k=5))  # noqa: S311
 
 
 def new_uid() -> str:
-    """A random UUID."""
+    """Return a random UUID."""
     return str(uuid.UUID(int=random.getrandbits(128), version=4))
 
 
 def subdomain_problem(name: str) -> str | None:
-    """What keeps a name from being a DNS subdomain."""
+    """Return the reason why a name is not a valid DNS subdomain, or None."""
     if len(name) > 253:
         return "must be no more than 253 characters"
     if _subdomain.match(name):
@@ -53,7 +53,7 @@ def subdomain_problem(name: str) -> str | None:
 
 
 def label_problem(name: str) -> str | None:
-    """What keeps a name from being a DNS label."""
+    """Return the reason why a name is not a valid DNS label, or None."""
     if len(name) > 63:
         return "must be no more than 63 characters"
     if _label.match(name):
@@ -87,7 +87,7 @@ def _path_problem(name: str) -> str | None:
 
 
 def name_problem(collection: tuple[str, str], name: str) -> str | None:
-    """What keeps a name from being one for objects of this kind."""
+    """Return the reason why a name is not valid for objects of this kind, or None."""
     if collection in LABEL_NAMED:
         return label_problem(name)
     if collection in DNS_1035_NAMED:
@@ -98,7 +98,7 @@ def name_problem(collection: tuple[str, str], name: str) -> str | None:
 
 
 def qualified_name_problem(name: str) -> str | None:
-    """What keeps a text from being a label key or a finalizer."""
+    """Return the reason why a text is not a valid label key or finalizer, or None."""
     prefix, slash, rest = name.rpartition("/")
     if slash and (not prefix or not _subdomain.match(prefix) or len(prefix) > 253):
         return (
@@ -120,7 +120,7 @@ def qualified_name_problem(name: str) -> str | None:
 
 
 def label_value_problem(value: str) -> str | None:
-    """What keeps a text from being a label's value."""
+    """Return the reason why a text is not a valid label value, or None."""
     if len(value) > 63:
         return "must be no more than 63 characters"
     if _value.match(value):
@@ -133,7 +133,7 @@ def label_value_problem(value: str) -> str | None:
 
 
 def invalid_value(field: str, value: object, problem: str) -> Cause:
-    """A cause for a bad value, with the value shown as Kubernetes shows it."""
+    """Return the error for an invalid value, formatted as Kubernetes does."""
     if isinstance(value, bool):
         shown = str(value).lower()
     else:
@@ -142,12 +142,12 @@ def invalid_value(field: str, value: object, problem: str) -> Cause:
 
 
 def required(field: str, text: str = "") -> Cause:
-    """A cause for a value that is missing."""
+    """Return the error for a missing value."""
     return Cause(field, "FieldValueRequired", "Required value" + (f": {text}" if text else ""))
 
 
 def label_causes(labels: Any, field: str) -> list[Cause]:
-    """What is wrong with labels."""
+    """Return the validation errors of labels."""
     causes = []
     for key, value in (labels or {}).items():
         if problem := qualified_name_problem(key):
@@ -158,7 +158,7 @@ def label_causes(labels: Any, field: str) -> list[Cause]:
 
 
 def annotation_causes(annotations: Any, field: str) -> list[Cause]:
-    """What is wrong with annotations."""
+    """Return the validation errors of annotations."""
     said = annotations or {}
     causes = [
         invalid_value(field, key, problem)
@@ -191,7 +191,7 @@ def _owner_causes(owners: Iterable[Object]) -> list[Cause]:
 
 
 def causes_of(meta: Object, collection: tuple[str, str], *, custom: bool = False) -> list[Cause]:
-    """What is wrong with the metadata of an object, by itself."""
+    """Return the validation errors of an object's metadata."""
     causes = []
     name, base = meta.get("name", ""), meta.get("generateName", "")
     if base and (problem := name_problem(collection, base.rstrip("-") or base)):
@@ -223,7 +223,7 @@ _KEPT_ONCE_DELETING = ("deletionTimestamp", "deletionGracePeriodSeconds")
 
 
 def carry_over(new: Object, old: Object) -> None:
-    """Put back into new metadata what no writer may change."""
+    """Restore the fields of new metadata that no writer may change."""
     if not new.get("uid"):
         new["uid"] = old["uid"]
     for name in (*_KEPT, *_KEPT_ONCE_DELETING):
@@ -234,7 +234,7 @@ def carry_over(new: Object, old: Object) -> None:
 
 
 def update_causes(new: Object, old: Object) -> list[Cause]:
-    """What is wrong with a change of metadata."""
+    """Return the validation errors of a change of metadata."""
     causes = [
         invalid_value(f"metadata.{name}", new.get(name, ""), "field is immutable")
         for name in _FIXED
@@ -254,7 +254,7 @@ def update_causes(new: Object, old: Object) -> list[Cause]:
 
 
 def dedupe_owners(meta: Object) -> None:
-    """Drop owner references that are said twice."""
+    """Drop duplicate owner references."""
     owners = meta.get("ownerReferences")
     if owners and len(owners) > 1:
         meta["ownerReferences"] = [o for i, o in enumerate(owners) if o not in owners[:i]]

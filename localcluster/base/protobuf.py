@@ -1,7 +1,7 @@
-"""The little protobuf that unmodified clients send: kubectl creates small objects in it.
+"""The subset of protobuf that unmodified clients send: kubectl creates small objects in it.
 
-Only the messages in the table are read. A body of another kind, or with a field that the table
-does not know, is refused as a media type we do not read; nothing is ever dropped in silence.
+The decoder reads only the messages in the table. The server rejects a body of another kind, or with
+a field that is not in the table, as an unsupported media type; it never drops a field silently.
 """
 
 import base64
@@ -17,7 +17,7 @@ VARINT, BYTES = 0, 2
 
 
 class UnreadableError(Exception):
-    """A body that the table does not cover, or that is no protobuf."""
+    """The table does not cover the body, or the body is not protobuf."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +139,7 @@ _SHAPES = {
 
 
 def decode(body: bytes) -> dict[str, Any]:
-    """The object in a Kubernetes protobuf envelope. Raises UnreadableError."""
+    """Return the object in a Kubernetes protobuf envelope. Raises UnreadableError."""
     if not body.startswith(MAGIC):
         raise UnreadableError("no envelope")
     api_version = kind = ""
@@ -170,7 +170,7 @@ def _message(data: bytes, shape: Shape) -> dict[str, Any]:
             out.setdefault(name, {})[key] = _value(pair.get(2, b""), kind[1:-1])
         else:
             read = _value(value, kind)
-            if read not in ("", {}, None):  # Go writes what is unset as empty
+            if read not in ("", {}, None):  # Go encodes unset fields as empty values
                 out[name] = read
     return out
 

@@ -1,4 +1,4 @@
-"""Resource quantities: reading them, and writing them as the server does."""
+"""Parser and formatter of resource quantities, with the server's canonical form."""
 
 import re
 from decimal import Decimal
@@ -30,13 +30,13 @@ def _split(text: str) -> tuple[Decimal, str]:
 
 
 def parse(value: str | float) -> Decimal:
-    """The number that a quantity means. Raises ValueError."""
+    """Return the number that a quantity represents. Raises ValueError."""
     return _split(str(value))[0]
 
 
 @lru_cache(maxsize=4096)
 def canonical(value: str | float) -> str:
-    """The quantity as the server writes it: the largest suffix without a fraction.
+    """Return the quantity in the server's canonical form: the largest suffix without a fraction.
 
     Raises ValueError.
     """

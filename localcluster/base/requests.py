@@ -1,4 +1,4 @@
-"""HTTP requests as values: the path, the query and the headers, taken apart."""
+"""HTTP requests as values: the parsed path, query and headers."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -29,7 +29,7 @@ _decode = msgspec.json.Decoder().decode
 
 @dataclass(slots=True)
 class Target:
-    """What a URL names: a kind, and perhaps a namespace, an object, a part of it."""
+    """The target of a URL: a kind, and optionally a namespace, an object and a subresource."""
 
     info: ResourceInfo
     namespace: str = ""
@@ -39,7 +39,7 @@ class Target:
 
 @dataclass(slots=True)
 class Request:
-    """One HTTP request, its body read."""
+    """One HTTP request, including its body."""
 
     method: str
     path: str
@@ -48,23 +48,23 @@ class Request:
     body: bytes = b""
 
     def header(self, name: bytes) -> str:
-        """A header, empty if absent."""
+        """Return a header, empty if absent."""
         return self.headers.get(name, b"").decode("latin-1")
 
     @property
     def manager(self) -> str:
-        """The field manager: as said, or the first word of the user agent."""
+        """The field manager: the parameter if given, else the first word of the user agent."""
         said = self.params.get("fieldManager")
         return said or self.header(b"user-agent").partition("/")[0][:128] or "unknown"
 
 
 def parse_query(query: bytes) -> dict[str, str]:
-    """The parameters of a URL; the last one counts when said twice."""
+    """Return the parameters of a URL; the last of duplicates counts."""
     return dict(parse_qsl(query.decode("latin-1"), keep_blank_values=True)) if query else {}
 
 
 def resolve(registry: Registry, path: str) -> Target | None:
-    """What a path below /api or /apis names, None if nothing is served there."""
+    """Return the target of a path below /api or /apis, None if nothing is served there."""
     parts = path.strip("/").split("/")
     if parts[0] == "api" and len(parts) >= 3:
         group, version, rest = "", parts[1], parts[2:]
@@ -85,7 +85,7 @@ def resolve(registry: Registry, path: str) -> Target | None:
 
 
 def accepted(accept: str) -> tuple[str, str]:
-    """The media type and the form (Table, PartialObjectMetadata...) to answer in.
+    """Return the media type and the form (Table, PartialObjectMetadata...) of the response.
 
     Raises StatusError 406.
     """
@@ -105,7 +105,7 @@ def accepted(accept: str) -> tuple[str, str]:
 
 
 def decode_body(request: Request) -> Any:
-    """The body of a POST or PUT. Raises StatusError 400, 415."""
+    """Decode the body of a POST or PUT. Raises StatusError 400, 415."""
     media = request.header(b"content-type").partition(";")[0].strip()
     if media in {JSON, ""}:
         return decode_json(request.body)
@@ -124,7 +124,7 @@ def _decode_protobuf(body: bytes) -> Any:
 
 
 def decode_json(body: bytes) -> Any:
-    """JSON. Raises StatusError 400."""
+    """Decode JSON. Raises StatusError 400."""
     try:
         return _decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -132,7 +132,7 @@ def decode_json(body: bytes) -> Any:
 
 
 def decode_yaml(body: bytes) -> Any:
-    """YAML, of which JSON is a part. Raises StatusError 400."""
+    """Decode YAML, a superset of JSON. Raises StatusError 400."""
     try:
         return _decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -144,7 +144,7 @@ def decode_yaml(body: bytes) -> Any:
 
 
 def decode_patch(request: Request, info: ResourceInfo) -> tuple[str, Any]:
-    """The kind of a patch and the patch. Raises StatusError 400, 415."""
+    """Return the type of a patch and the patch. Raises StatusError 400, 415."""
     media = request.header(b"content-type").partition(";")[0].strip()
     kind = PATCHES.get(media)
     if kind is None or (kind == "strategic" and info.custom):
@@ -161,7 +161,7 @@ def _dry_run(said: object) -> bool:
 
 
 def write_options(request: Request, *, apply: bool = False) -> WriteOptions:
-    """The options of a write. Raises StatusError 400."""
+    """Return the options of a write. Raises StatusError 400."""
     params = request.params
     validation = params.get("fieldValidation") or "Warn"
     if validation not in {"Ignore", "Warn", "Strict"}:
@@ -176,7 +176,7 @@ def write_options(request: Request, *, apply: bool = False) -> WriteOptions:
 
 
 def delete_options(request: Request) -> DeleteOptions:
-    """The options of a deletion, from the body or the query. Raises StatusError 400."""
+    """Return the options of a deletion, from the body or the query. Raises StatusError 400."""
     body = decode_body(request) if request.body else {}
     if not isinstance(body, dict):
         raise bad_request("the body of a deletion must be DeleteOptions")

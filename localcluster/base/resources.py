@@ -1,4 +1,4 @@
-"""Which kinds the server serves: the registry, and the kinds that are built in."""
+"""The registry of the served kinds, and the built-in kinds."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -29,7 +29,7 @@ class PrinterColumn:
 
 @dataclass(frozen=True, slots=True)
 class ScalePaths:
-    """Where a custom resource keeps what its scale sub-resource shows (simple JSON paths)."""
+    """The simple JSON paths of the fields that a custom resource's scale subresource shows."""
 
     spec_replicas: str
     status_replicas: str
@@ -38,7 +38,7 @@ class ScalePaths:
 
 @dataclass(frozen=True, slots=True)
 class ResourceInfo:
-    """One kind in one version, as it is served."""
+    """One kind in one version, as the server serves it."""
 
     group: str
     version: str
@@ -59,7 +59,7 @@ class ResourceInfo:
     storage_group: str | None = None
 
     def __post_init__(self) -> None:
-        """Fill in the names that follow from the others."""
+        """Derive the default names and the storage version from the other fields."""
         if not self.singular:
             object.__setattr__(self, "singular", self.kind.lower())
         if not self.list_kind:
@@ -79,17 +79,17 @@ class ResourceInfo:
 
     @property
     def collection(self) -> tuple[str, str]:
-        """The store's name for all objects of this kind, whatever version shows them."""
+        """The store's name for all objects of this kind, independent of the version."""
         group = self.group if self.storage_group is None else self.storage_group
         return group, self.plural
 
     @property
     def has_status(self) -> bool:
-        """Whether status is written through its own sub-resource only."""
+        """True if status is written only through its own subresource."""
         return "status" in self.subresources
 
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
-        """The URL path of the collection, an object, or a sub-resource."""
+        """Return the URL path of the collection, an object, or a subresource."""
         parts = ["/apis", self.group, self.version] if self.group else ["/api", self.version]
         if self.namespaced and namespace:
             parts += ["namespaces", namespace]
@@ -99,10 +99,10 @@ class ResourceInfo:
 
 
 class Registry:
-    """The served kinds. `generation` counts changes, so that documents made from it can be kept."""
+    """The served kinds. `generation` counts changes, so that derived documents can be cached."""
 
     def __init__(self, infos: Iterable[ResourceInfo] = ()) -> None:
-        """Start with the given kinds."""
+        """Create a registry with the given kinds."""
         self._by_plural: dict[tuple[str, str, str], ResourceInfo] = {}
         self._by_kind: dict[tuple[str, str, str], ResourceInfo] = {}
         self.generation = 0
@@ -112,7 +112,7 @@ class Registry:
             self.register(info)
 
     def register(self, info: ResourceInfo) -> None:
-        """Serve a kind from now on, in place of an older form of the same version."""
+        """Serve a kind, replacing an older definition of the same version."""
         self.unregister(info.group, info.version, info.plural)
         self._by_plural[info.group, info.version, info.plural] = info
         self._by_kind[info.group, info.version, info.kind] = info
@@ -120,7 +120,7 @@ class Registry:
         self.generation += 1
 
     def unregister(self, group: str, version: str, plural: str) -> None:
-        """Serve that version no more; nothing happens if it was not served."""
+        """Stop serving that version; do nothing if it was not served."""
         info = self._by_plural.pop((group, version, plural), None)
         if info is not None:
             self._by_kind.pop((group, version, info.kind), None)
@@ -128,32 +128,32 @@ class Registry:
             self.generation += 1
 
     def lookup(self, group: str, version: str, plural: str) -> ResourceInfo | None:
-        """The kind behind a URL."""
+        """Return the kind of a URL, or None."""
         return self._by_plural.get((group, version, plural))
 
     def by_kind(self, group: str, version: str, kind: str) -> ResourceInfo | None:
-        """The kind behind an apiVersion and kind."""
+        """Return the kind of a group, version and kind, or None."""
         return self._by_kind.get((group, version, kind))
 
     def by_api_version(self, api_version: str, kind: str) -> ResourceInfo | None:
-        """The kind that an object or an owner reference names."""
+        """Return the kind that an object or an owner reference names, or None."""
         group, _, version = api_version.rpartition("/")
         return self.by_kind(group, version, kind)
 
     def versions(self, group: str, plural: str) -> list[ResourceInfo]:
-        """All served versions of one resource."""
+        """Return all served versions of one resource."""
         return list(self._versions.get((group, plural), ()))
 
     def all(self) -> Iterator[ResourceInfo]:
-        """Every served kind and version."""
+        """Return every served kind and version."""
         return iter(list(self._by_plural.values()))
 
     def stored(self) -> Iterator[ResourceInfo]:
-        """One served version for each collection in the store, the stored version if served."""
+        """Return one served version for each collection in the store, the stored one if served."""
         return iter(self._by_collection().values())
 
     def by_collection(self, collection: tuple[str, str]) -> ResourceInfo | None:
-        """The version in which the server itself handles the objects of a collection."""
+        """Return the version in which the server itself handles the objects of a collection."""
         return self._by_collection().get(collection)
 
     def _by_collection(self) -> dict[tuple[str, str], ResourceInfo]:

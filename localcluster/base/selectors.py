@@ -1,4 +1,4 @@
-"""Label and field selectors, parsed once and then asked many times."""
+"""Label and field selectors, parsed once and then matched many times."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -25,7 +25,10 @@ class Requirement:
     values: tuple[str, ...] = ()
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Whether labels meet the condition; NotIn and DoesNotExist also when the key is absent."""
+        """Return True if labels meet the condition.
+
+        NotIn and DoesNotExist match an absent key too.
+        """
         present = self.key in labels
         match self.operator:
             case "In":
@@ -49,12 +52,12 @@ class Requirement:
 
 @dataclass(frozen=True, slots=True)
 class LabelSelector:
-    """All of its requirements must hold; without any it takes everything."""
+    """A label selector: all of its requirements must match; without any it selects everything."""
 
     requirements: tuple[Requirement, ...] = ()
 
     def matches(self, labels: Mapping[str, str] | None) -> bool:
-        """Whether an object with these labels is selected."""
+        """Return True if the selector matches an object with these labels."""
         have = labels or {}
         return all(requirement.matches(have) for requirement in self.requirements)
 
@@ -83,14 +86,14 @@ def _requirement(text: str) -> Requirement:
 
 @lru_cache(maxsize=512)
 def parse_labels(text: str) -> LabelSelector:
-    """A selector as it stands in a URL. Raises StatusError 400."""
+    """Parse a label selector of a URL. Raises StatusError 400."""
     if not text.strip():
         return LabelSelector()
     return LabelSelector(tuple(_requirement(part) for part in _OUTSIDE_PARENTHESES.split(text)))
 
 
 def from_object(selector: Mapping[str, Any]) -> LabelSelector:
-    """A metav1.LabelSelector: matchLabels and matchExpressions."""
+    """Convert a metav1.LabelSelector: matchLabels and matchExpressions."""
     labels = (selector.get("matchLabels") or {}).items()
     requirements = [Requirement(key, "In", (value,)) for key, value in labels]
     for expression in selector.get("matchExpressions") or ():
@@ -159,24 +162,24 @@ _BUILT_IN: dict[tuple[str, str], dict[str, Getter]] = {
 }
 
 
-# Kinds that name themselves when they refuse a field.
+# These kinds include their name in the error about an unsupported field.
 _TOLD_WITH_KIND = {("resource.k8s.io", "resourceslices")}
 
 
 @dataclass(frozen=True, slots=True)
 class FieldSelector:
-    """Pairs of a field's getter, the wanted value, and whether it must be equal or differ."""
+    """Terms of a field's getter, a value, and whether the two must be equal or differ."""
 
     terms: tuple[tuple[Getter, str, bool], ...] = ()
     name: str | None = None
 
     def matches(self, obj: Mapping[str, Any]) -> bool:
-        """Whether the object is selected."""
+        """Return True if the selector matches the object."""
         return all((get(obj) == value) is equal for get, value, equal in self.terms)
 
 
 def parse_fields(info: ResourceInfo, text: str) -> FieldSelector:
-    """A field selector as it stands in a URL. Raises StatusError 400."""
+    """Parse a field selector of a URL. Raises StatusError 400."""
     terms: list[tuple[Getter, str, bool]] = []
     exact_name: str | None = None
     for part in filter(None, (piece.strip() for piece in text.split(","))):

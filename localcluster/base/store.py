@@ -1,7 +1,8 @@
 """Objects in memory with the guarantees of etcd: one revision counter, history, snapshots.
 
-All calls are synchronous and belong to one event loop. Values are immutable: nobody may change an
-object that was put in or got out; `Stored.copy` gives one that may be changed.
+All calls are synchronous and belong to one event loop. Values are immutable: callers must not
+change an object that they put into the store or read from it. `Stored.copy` returns a copy that may
+be changed.
 """
 
 from bisect import bisect_left, insort
@@ -20,22 +21,22 @@ _decode = msgspec.json.Decoder().decode
 
 
 class ExistsError(Exception):
-    """The key is taken."""
+    """The key exists already."""
 
 
 class MissingError(Exception):
-    """There is no such key."""
+    """The key does not exist."""
 
 
 class ChangedError(Exception):
-    """The value is not the one that the writer had seen."""
+    """The stored value is not the one that the writer read."""
 
 
 class CompactedError(Exception):
-    """The revision asked for has left the history; `oldest` is the first one still there."""
+    """The requested revision is no longer in the history; `oldest` is the first that is."""
 
     def __init__(self, oldest: int) -> None:
-        """Remember the oldest revision that can be asked for."""
+        """Record the oldest revision in the history."""
         super().__init__(f"compacted up to revision {oldest}")
         self.oldest = oldest
 
@@ -46,7 +47,7 @@ class Stored:
     __slots__ = ("obj", "raw", "revision", "views")
 
     def __init__(self, obj: dict[str, Any], revision: int) -> None:
-        """Stamp the revision into the object and encode it, kind and version in front."""
+        """Set the resourceVersion of the object and encode it, kind and apiVersion first."""
         if revision:
             obj["metadata"]["resourceVersion"] = str(revision)
         if next(iter(obj)) != "kind" and "kind" in obj:
@@ -54,16 +55,16 @@ class Stored:
         self.obj = obj
         self.raw: bytes = _encode(obj)
         self.revision = revision
-        self.views: dict[tuple[int, str], Stored] = {}  # the same in other versions
+        self.views: dict[tuple[int, str], Stored] = {}  # the same object in other versions
 
     @property
     def key(self) -> Key:
-        """Namespace ("" for cluster-wide objects) and name."""
+        """Namespace ("" for cluster-scoped objects) and name."""
         meta = self.obj["metadata"]
         return meta.get("namespace", ""), meta["name"]
 
     def copy(self) -> dict[str, Any]:
-        """A value of one's own, free to be changed."""
+        """Return a copy of the value that the caller may change."""
         copied: dict[str, Any] = _decode(self.raw)
         return copied
 
@@ -73,12 +74,12 @@ def _metadata_first(obj: dict[str, Any]) -> dict[str, Any]:
 
 
 class Event:
-    """A change: `value` is the state after it (when DELETED the last one), `old` the one before."""
+    """A change: `value` is the state after it (the last state if DELETED), `old` the one before."""
 
     __slots__ = ("_line", "old", "type", "value")
 
     def __init__(self, kind: EventType, value: Stored, old: Stored | None = None) -> None:
-        """Take the parts."""
+        """Create an event."""
         self.type = kind
         self.value = value
         self.old = old
@@ -91,14 +92,14 @@ class Event:
 
     @property
     def line(self) -> bytes:
-        """The line of a watch stream, made once for all watchers."""
+        """The line of a watch stream, encoded once for all watchers."""
         if self._line is None:
             self._line = watch_line(self.type, self.value.raw)
         return self._line
 
 
 def watch_line(kind: EventType, raw: bytes) -> bytes:
-    """One line of a watch stream."""
+    """Encode one line of a watch stream."""
     return b'{"type":"%s","object":%s}\n' % (kind.encode(), raw)
 
 
@@ -109,7 +110,7 @@ class Collection:
     """All objects of one kind, with their recent history."""
 
     def __init__(self, history: int, oldest: int = 0) -> None:
-        """Keep the last `history` events; nothing is known of revisions before `oldest`."""
+        """Keep the last `history` events; revisions before `oldest` are unknown."""
         self.objects: dict[Key, Stored] = {}
         self.keys: list[Key] = []
         self.events: deque[Event] = deque()
@@ -118,7 +119,7 @@ class Collection:
         self._history = history
 
     def record(self, event: Event) -> None:
-        """Take a change into the history and tell the listeners."""
+        """Add a change to the history and notify the listeners."""
         self.events.append(event)
         while len(self.events) > self._history:
             self.oldest = self.events.popleft().revision
@@ -126,7 +127,7 @@ class Collection:
             listener(event)
 
     def since(self, revision: int) -> Iterator[Event]:
-        """The events after a revision, oldest first. Raises CompactedError."""
+        """Return the events after a revision, oldest first. Raises CompactedError."""
         if revision < self.oldest:
             raise CompactedError(self.oldest)
         newer: list[Event] = []
@@ -137,7 +138,7 @@ class Collection:
         return reversed(newer)
 
     def span(self, namespace: str) -> list[Key]:
-        """The keys of one namespace ("" for all), in order."""
+        """Return the keys of one namespace ("" for all), in order."""
         if not namespace:
             return self.keys
         low = bisect_left(self.keys, (namespace, ""))
@@ -166,7 +167,7 @@ class Store:
         return self._revision
 
     def collection(self, which: CollectionId) -> Collection:
-        """The collection of that name; its history begins when it is first asked for."""
+        """Return the collection of that name; its history begins at the first call."""
         found = self._collections.get(which)
         if found is None:
             oldest = self._revision if self._revision > 1 else 0
@@ -174,15 +175,15 @@ class Store:
         return found
 
     def collections(self) -> list[CollectionId]:
-        """The names of all collections that were ever used."""
+        """Return the names of all collections in use."""
         return list(self._collections)
 
     def get(self, which: CollectionId, key: Key) -> Stored | None:
-        """The present value, or None."""
+        """Return the current value, or None."""
         return self.collection(which).objects.get(key)
 
     def create(self, which: CollectionId, key: Key, obj: dict[str, Any]) -> Stored:
-        """Put a new object in. Raises ExistsError."""
+        """Add a new object. Raises ExistsError."""
         collection = self.collection(which)
         if key in collection.objects:
             raise ExistsError(key)
@@ -207,7 +208,7 @@ class Store:
         return stored
 
     def delete(self, which: CollectionId, key: Key, expected: int) -> Stored:
-        """Take out the value written at revision `expected`; returns its last state.
+        """Delete the value written at revision `expected` and return its last state.
 
         Raises MissingError, ChangedError.
         """
@@ -221,7 +222,7 @@ class Store:
         return stored
 
     def snapshot(self, which: CollectionId, revision: int) -> dict[Key, Stored]:
-        """The whole collection as it was at a revision. Raises CompactedError."""
+        """Return all objects of the collection at a revision. Raises CompactedError."""
         collection = self.collection(which)
         state = dict(collection.objects)
         for event in reversed(list(collection.since(revision))):
@@ -232,7 +233,7 @@ class Store:
         return state
 
     def restore(self, which: CollectionId, objects: list[dict[str, Any]]) -> None:
-        """Put objects in as they were, with the revisions that they have; `resume` comes after."""
+        """Add saved objects with their original revisions; the caller calls `resume` afterwards."""
         collection = self.collection(which)
         for obj in objects:
             stored = Stored(obj, int(obj["metadata"]["resourceVersion"]))
@@ -241,17 +242,20 @@ class Store:
             self._record(which, collection, Event("ADDED", stored))
 
     def resume(self, revision: int) -> None:
-        """Go on from a revision, without the history before it."""
+        """Continue from a revision, without the history before it."""
         self._revision = max(self._revision, revision)
         self.expire()
 
     def subscribe(self, listener: Callable[[CollectionId, Event], None]) -> Callable[[], None]:
-        """Call `listener` at once after every change of any collection; returns the way out."""
+        """Call `listener` right after every change of any collection.
+
+        Returns the unsubscribe function.
+        """
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
 
     def expire(self) -> None:
-        """Forget all history: watches from before this revision get 410."""
+        """Drop all history: watches from before this revision get 410."""
         for collection in self._collections.values():
             collection.forget(self._revision)
 

@@ -1,5 +1,5 @@
 # ruff: noqa: ARG002 (the base ignores what its children look at)
-"""What a kind adds to the rules that hold for all kinds."""
+"""The rules that a kind adds to those of all kinds."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ Object = dict[str, Any]
 
 
 class Strategy:
-    """The rules of one kind; this base is the kind that has none."""
+    """The rules of one kind; this base class has none."""
 
     generation = False
     unconditional_update = True
@@ -21,54 +21,54 @@ class Strategy:
     default_propagation = "Background"
 
     def default(self, obj: Object) -> None:
-        """Fill in defaults, in place. Idempotent."""
+        """Set defaults in place. Idempotent."""
 
     def prepare_create(self, obj: Object) -> None:
-        """Make a new object as the server wants it; its metadata is complete."""
+        """Prepare a new object, whose metadata is complete, for storage."""
 
     def prepare_update(self, new: Object, old: Object) -> None:
-        """Put back what an update may not touch without being told."""
+        """Restore the fields that an update may change only explicitly."""
 
     def prepare_status(self, new: Object, old: Object) -> None:
-        """Put right what follows from a change of the status."""
+        """Adjust the fields that depend on the status."""
 
     def validate_create(self, obj: Object) -> list[Cause]:
-        """What is wrong with a new object, and is not asked again; `validate` is asked as well."""
+        """Return the errors to check only on creation; the server calls `validate` as well."""
         return []
 
     def validate(self, obj: Object) -> list[Cause]:
-        """What is wrong with the object by itself."""
+        """Return the validation errors of the object itself."""
         return []
 
     def validate_update(self, new: Object, old: Object) -> list[Cause]:
-        """What is wrong with the change; `validate` is asked as well."""
+        """Return the validation errors of the change; the server calls `validate` as well."""
         return []
 
     def authorize_status(self, user: User, verb: str, new: Object, old: Object) -> list[Cause]:
-        """What in a change of the status the user has no right to."""
+        """Return an error for each part of a status change that the user may not write."""
         return []
 
     def validate_status(self, new: Object, old: Object) -> list[Cause]:
-        """What is wrong with a change of the status."""
+        """Return the validation errors of a status change."""
         return []
 
     def warnings(self, obj: Object) -> list[str]:
-        """What the client is told of an object that is accepted."""
+        """Return the warnings for the client about an accepted object."""
         return []
 
     def grace(self, obj: Object, wanted: int | None) -> int | None:
-        """Seconds between the deletion and the end; None for kinds that know no grace."""
+        """Return the grace period of a deletion in seconds; None for kinds without one."""
         return None
 
 
 class Generational(Strategy):
-    """A built-in kind whose spec is counted."""
+    """A built-in kind whose spec has a generation."""
 
     generation = True
 
 
 class Custom(Strategy):
-    """A kind that a CRD made."""
+    """A kind that a CRD defines."""
 
     generation = True
     unconditional_update = False
@@ -76,7 +76,10 @@ class Custom(Strategy):
 
 
 def spec_differs(info: ResourceInfo, new: Object, old: Object) -> bool:
-    """Whether the generation moves: anything but metadata, and status where that is apart."""
+    """Return True if the generation increases.
+
+    Every field counts except metadata and, if it is a subresource, status.
+    """
     skip = {"metadata", "status"} if info.has_status else {"metadata"}
     return any(
         new.get(name) != old.get(name) for name in (new.keys() | old.keys()) if name not in skip

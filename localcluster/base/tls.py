@@ -1,4 +1,4 @@
-"""A certificate authority and a server certificate, made anew at each start."""
+"""A certificate authority and a server certificate, created at each start."""
 
 import ipaddress
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ LIFE = timedelta(days=365)
 
 @dataclass(frozen=True, slots=True)
 class ServerFiles:
-    """Where the server's key and certificate lie, and the authority's certificate as PEM."""
+    """Paths of the server's key and certificate, and the CA certificate as PEM."""
 
     certificate: Path
     key: Path
@@ -61,7 +61,7 @@ def _usage(*, signs: bool) -> x509.KeyUsage:
 
 
 def make(folder: Path, now: datetime, *, host: str = "127.0.0.1") -> ServerFiles:
-    """Write `server.crt` and `server.key` for loopback and `host` into a folder."""
+    """Create a certificate for loopback and `host`; write `server.crt` and `server.key`."""
     ca_key = ec.generate_private_key(ec.SECP256R1())
     ca_name = "localcluster-ca"
     ca = (

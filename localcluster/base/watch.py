@@ -1,4 +1,4 @@
-"""A watch: the changes of one collection that a selector lets through, in order."""
+"""A watch: the changes of one collection that match a selector, in order."""
 
 import asyncio
 from collections import deque
@@ -12,17 +12,20 @@ Matcher = Callable[[Stored], bool]
 
 
 def everything(_: Stored) -> bool:
-    """The matcher of a watch without selector."""
+    """Match every object; the matcher of a watch without selector."""
     return True
 
 
 def at_revision(value: Stored, revision: int) -> Stored:
-    """The same object, said to be of another revision (an object that leaves a selection)."""
+    """Return a copy of the object at another revision, for an object that leaves a selection."""
     return Stored(value.copy(), revision)
 
 
 def select(event: Event, matches: Matcher) -> Event | None:
-    """The event as a watcher with that selection sees it: coming in is ADDED, leaving DELETED."""
+    """Return the event as a watcher with that selector sees it.
+
+    An object that enters the selection is ADDED, one that leaves it DELETED.
+    """
     is_in = event.type != "DELETED" and matches(event.value)
     was_in = event.old is not None and matches(event.old)
     if is_in:
@@ -36,7 +39,7 @@ def select(event: Event, matches: Matcher) -> Event | None:
 
 
 def bookmark(info: ResourceInfo, revision: int, *, initial_end: bool = False) -> Event:
-    """A BOOKMARK: everything up to this revision has been sent."""
+    """Return a BOOKMARK: everything up to this revision has been sent."""
     meta: dict[str, object] = {"creationTimestamp": None}
     if initial_end:
         meta["annotations"] = {"k8s.io/initial-events-end": "true"}
@@ -45,12 +48,12 @@ def bookmark(info: ResourceInfo, revision: int, *, initial_end: bool = False) ->
 
 
 def failure(error: StatusError) -> Event:
-    """An ERROR: the last thing a broken watch says."""
+    """Return an ERROR, the last event of a failed watch."""
     return Event("ERROR", Stored(error.to_json(), 0))
 
 
 class Watch:
-    """A stream of events. Iterate it, or take batches; `close` ends it from any side."""
+    """A stream of events. Iterate it, or read batches; `close` ends it from either side."""
 
     def __init__(
         self,
@@ -65,9 +68,9 @@ class Watch:
         limit: int = 100_000,
         on_close: Callable[["Watch"], None] | None = None,
     ) -> None:
-        """Listen from now on; `initial` goes first, through the selection if it is a `replay`.
+        """Listen from now on, after the `initial` events; a `replay` filters these by the selector.
 
-        A watcher that falls `limit` events behind is cut off.
+        A watcher that falls `limit` events behind is disconnected.
         """
         self._collection = collection
         self._matches = matches
@@ -93,7 +96,7 @@ class Watch:
             self._wake.set()
 
     async def batch(self) -> list[Event]:
-        """All events that wait, at least one; an empty list is the end."""
+        """Return all pending events, at least one; an empty list marks the end."""
         while not self._queue and not self.closed:
             self._wake.clear()
             await self._wake.wait()
@@ -108,7 +111,7 @@ class Watch:
             self.close()
 
     def close(self) -> None:
-        """End the stream; what waits can still be taken."""
+        """End the stream; pending events can still be read."""
         if self.closed:
             return
         self.closed = True
@@ -120,7 +123,7 @@ class Watch:
             self._on_close(self)
 
     async def __aiter__(self) -> AsyncIterator[Event]:
-        """Each event; raises StatusError where the stream carries an ERROR."""
+        """Yield each event; raises StatusError for an ERROR event."""
         try:
             while events := await self.batch():
                 for event in events:

@@ -1,4 +1,4 @@
-"""The rules of the kinds that are built in.
+"""The validation and defaulting rules of the built-in kinds.
 
 `strategies.strategies` is the entry point.
 """

@@ -1,4 +1,4 @@
-"""The admission steps that are compiled into the server."""
+"""The admission plugins that are compiled into the server."""
 
 from typing import Any
 
@@ -15,14 +15,17 @@ SYSTEM_CLASSES = {
 
 
 class NamespaceLifecycle:
-    """Nothing is made in a namespace that is missing or going; some namespaces stay."""
+    """Admission plugin: nothing is created in missing or terminating namespaces.
+
+    It also protects the namespaces that every cluster needs from deletion.
+    """
 
     def __init__(self, store: Store) -> None:
-        """Look namespaces up in a store."""
+        """Create the plugin; it reads namespaces from `store`."""
         self._store = store
 
     async def mutate(self, request: AdmissionRequest) -> None:
-        """Refuse creation where there is no namespace to hold it."""
+        """Reject a creation if the namespace is missing or terminating."""
         if request.operation != "CREATE" or not request.info.namespaced or request.subresource:
             return
         namespace = self._store.get(NAMESPACES.collection, ("", request.namespace))
@@ -32,7 +35,7 @@ class NamespaceLifecycle:
             raise self._terminating(request)
 
     async def validate(self, request: AdmissionRequest) -> None:
-        """Refuse to delete what every cluster needs."""
+        """Reject the deletion of a namespace that every cluster needs."""
         is_namespace = request.info.collection == NAMESPACES.collection
         if request.operation == "DELETE" and is_namespace and request.name in KEPT:
             raise forbidden(NAMESPACES, request.name, "this namespace may not be deleted")
@@ -51,14 +54,14 @@ class NamespaceLifecycle:
 
 
 class PodPriority:
-    """The class of a pod becomes a number and a preemption policy."""
+    """Admission plugin: resolve a pod's priority class to a value and a preemption policy."""
 
     def __init__(self, store: Store) -> None:
-        """Look classes up in a store."""
+        """Create the plugin; it reads priority classes from `store`."""
         self._store = store
 
     async def mutate(self, request: AdmissionRequest) -> None:
-        """Resolve the class of a new pod; keep what an old pod has."""
+        """Resolve the class of a new pod; keep the values of an existing pod."""
         if request.info.collection != PODS.collection or request.subresource or not request.obj:
             return
         spec = request.obj.get("spec")
@@ -72,7 +75,7 @@ class PodPriority:
             self._resolve(request, spec)
 
     async def validate(self, request: AdmissionRequest) -> None:
-        """Nothing more to say."""
+        """Do nothing."""
 
     def _resolve(self, request: AdmissionRequest, spec: dict[str, Any]) -> None:
         name = spec.get("priorityClassName") or ""
@@ -103,7 +106,7 @@ class PodPriority:
         spec["priority"], spec["preemptionPolicy"] = value, policy
 
     def _default(self) -> dict[str, Any]:
-        """The global default class; the lowest value if there are several."""
+        """Return the global default class; the one with the lowest value if there are several."""
         classes = self._store.collection(PRIORITY_CLASSES.collection).objects.values()
         marked = [stored.obj for stored in classes if stored.obj.get("globalDefault")]
         if not marked:
@@ -116,10 +119,10 @@ class PodPriority:
 
 
 class PodTolerations:
-    """Every pod bears a node that is not ready or not reachable for five minutes."""
+    """Admission plugin: every pod tolerates a not-ready or unreachable node for five minutes."""
 
     async def mutate(self, request: AdmissionRequest) -> None:
-        """Add the two tolerations to a pod that does not speak of these taints."""
+        """Add the two tolerations to a pod that does not already have one for these taints."""
         if request.info.collection != PODS.collection:
             return
         spec = (request.obj or {}).get("spec")
@@ -133,7 +136,7 @@ class PodTolerations:
         spec["tolerations"] = have
 
     async def validate(self, request: AdmissionRequest) -> None:
-        """Nothing more to say."""
+        """Do nothing."""
 
 
 def _covers(toleration: dict[str, Any], taint: str) -> bool:

@@ -1,4 +1,4 @@
-"""Jobs and cron jobs: defaults, the selector made from the UID, what may change."""
+"""Jobs and CronJobs: defaults, the selector generated from the UID, immutable fields."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ MAX_INT32 = 2**31 - 1
 
 
 def default_job_spec(spec: Object) -> None:
-    """The defaults of a Job's or a Job template's spec."""
+    """Set the defaults of a Job's or a Job template's spec."""
     if spec.get("completions") is None and spec.get("parallelism") is None:
         spec["completions"] = 1
     if spec.get("parallelism") is None:
@@ -33,7 +33,7 @@ def default_job_spec(spec: Object) -> None:
 
 
 def job_spec_causes(spec: Object, at: str) -> list[Cause]:
-    """What is wrong with the spec of a Job."""
+    """Return the validation errors of the spec of a Job."""
     text = "must be greater than or equal to 0"
     causes = [
         invalid_value(f"{at}.{name}", spec[name], text)
@@ -61,15 +61,15 @@ class Jobs(Generational):
     default_propagation = "Orphan"
 
     def default(self, obj: Object) -> None:
-        """The defaults of the spec; labels come from the template when there are none."""
+        """Set the defaults of the spec; copy the template's labels if the Job has none."""
         spec = obj.setdefault("spec", {})
         default_job_spec(spec)
         labels = spec["template"]["metadata"].get("labels")
         if labels and not obj["metadata"].get("labels"):
-            obj["metadata"]["labels"] = labels  # one map, as there: the Job gets the UID labels too
+            obj["metadata"]["labels"] = labels  # a shared map, as upstream: gets UID labels too
 
     def prepare_create(self, obj: Object) -> None:
-        """No status yet; the selector and its labels are made from the UID."""
+        """Reset the status; generate the selector and its labels from the UID."""
         obj["status"] = {}
         spec, meta = obj["spec"], obj["metadata"]
         if spec.get("manualSelector"):
@@ -81,7 +81,7 @@ class Jobs(Generational):
         selector[UID_LABELS[0]] = meta["uid"]
 
     def validate(self, obj: Object) -> list[Cause]:
-        """The spec, and that the selector selects the template."""
+        """Return the errors of the spec, and one if the selector does not match the template."""
         spec = obj["spec"]
         causes = job_spec_causes(spec, "spec")
         wanted = (spec.get("selector") or {}).get("matchLabels") or {}
@@ -97,7 +97,10 @@ class Jobs(Generational):
         return causes
 
     def validate_update(self, new: Object, old: Object) -> list[Cause]:
-        """Template, selector, completions and modes stay, with few exceptions."""
+        """Return the errors of changes to template, selector, completions or modes.
+
+        A few exceptions are allowed.
+        """
         after, before = new["spec"], old["spec"]
         causes = []
         if after.get("selector") != before.get("selector"):
@@ -124,7 +127,10 @@ def _fixed(field: str, value: object) -> Cause:
 
 
 def _template(template: Object, before: Object, old: Object) -> Any:
-    """The part of a template that may not change: less while the Job waits and never ran."""
+    """Return the immutable part of a template.
+
+    It is smaller if the Job is suspended and never started.
+    """
     status = old.get("status") or {}
     if not before.get("suspend") or status.get("startTime"):
         return template
@@ -138,10 +144,10 @@ def _template(template: Object, before: Object, old: Object) -> Any:
 
 
 class CronJobs(Generational):
-    """The rules of cron jobs; nothing runs them."""
+    """The rules of CronJobs; no controller runs them."""
 
     def default(self, obj: Object) -> None:
-        """The defaults of the spec."""
+        """Set the defaults of the spec."""
         spec = obj.setdefault("spec", {})
         spec.setdefault("concurrencyPolicy", "Allow")
         spec.setdefault("suspend", False)
@@ -154,9 +160,9 @@ class CronJobs(Generational):
         )
 
     def prepare_create(self, obj: Object) -> None:
-        """No status yet."""
+        """Reset the status."""
         obj["status"] = {}
 
     def validate(self, obj: Object) -> list[Cause]:
-        """A schedule is needed."""
+        """Return an error if the schedule is missing."""
         return [] if obj["spec"].get("schedule") else [required("spec.schedule")]

@@ -23,7 +23,7 @@ class Nodes(Strategy):
     """The rules of nodes."""
 
     def default(self, obj: Object) -> None:
-        """Allocatable is the capacity unless said."""
+        """Set allocatable to the capacity unless given."""
         status = obj.setdefault("status", {})
         obj.setdefault("spec", {})
         canonicalise(status.get("capacity"))
@@ -38,18 +38,18 @@ class Namespaces(Strategy):
     returns_deleted = True
 
     def default(self, obj: Object) -> None:
-        """The label that carries the name."""
+        """Set the label with the namespace's name."""
         meta = obj["metadata"]
         if meta.get("name"):
             meta.setdefault("labels", {})["kubernetes.io/metadata.name"] = meta["name"]
 
     def prepare_create(self, obj: Object) -> None:
-        """Active, and held by the finalizer that empties it."""
+        """Set the phase to Active and add the finalizer of the namespace controller."""
         obj["spec"] = {"finalizers": ["kubernetes"]}
         obj["status"] = {"phase": "Active"}
 
     def prepare_update(self, new: Object, old: Object) -> None:
-        """Finalizers change through the finalize sub-resource only."""
+        """Restore the spec: finalizers change only through the finalize subresource."""
         new["spec"] = old["spec"]
 
 
@@ -59,12 +59,12 @@ class PriorityClasses(Strategy):
     generation = True
 
     def default(self, obj: Object) -> None:
-        """The policy, and the value, which JSON leaves out when zero."""
+        """Set the default policy, and the value, which JSON omits if zero."""
         obj.setdefault("value", 0)
         obj.setdefault("preemptionPolicy", "PreemptLowerPriority")
 
     def validate(self, obj: Object) -> list[Cause]:
-        """Values of users stay below those of the system."""
+        """Return an error if a user's class has a system value, or if the policy is unknown."""
         name, causes = obj["metadata"].get("name", ""), []
         policies = ("Never", "PreemptLowerPriority")
         if obj["preemptionPolicy"] not in policies:
@@ -87,7 +87,7 @@ class PriorityClasses(Strategy):
         return causes
 
     def validate_update(self, new: Object, old: Object) -> list[Cause]:
-        """Value and policy stay."""
+        """Return an error if value or policy changed."""
         causes = []
         if new["value"] != old["value"]:
             text = "Forbidden: may not be changed in an update."
@@ -98,12 +98,12 @@ class PriorityClasses(Strategy):
 
 
 class PodDisruptionBudgets(Generational):
-    """The rules of disruption budgets."""
+    """The rules of PodDisruptionBudgets."""
 
     unconditional_update = False
 
     def prepare_create(self, obj: Object) -> None:
-        """Nothing may be disrupted before the controller has counted."""
+        """Allow no disruption until the controller has counted the pods."""
         obj["status"] = {
             "disruptionsAllowed": 0,
             "currentHealthy": 0,
@@ -112,7 +112,7 @@ class PodDisruptionBudgets(Generational):
         }
 
     def validate(self, obj: Object) -> list[Cause]:
-        """One of the two bounds only."""
+        """Return an error if both bounds are set."""
         spec = obj.get("spec") or {}
         if spec.get("minAvailable") is not None and spec.get("maxUnavailable") is not None:
             text = "minAvailable and maxUnavailable cannot be both set"
@@ -127,7 +127,7 @@ class Leases(Strategy):
     create_on_update = True
 
     def validate(self, obj: Object) -> list[Cause]:
-        """Durations are positive, transitions not negative."""
+        """Return an error if a duration is not positive or transitions are negative."""
         spec, causes = obj.get("spec") or {}, []
         duration, transitions = spec.get("leaseDurationSeconds"), spec.get("leaseTransitions")
         if duration is not None and duration <= 0:
@@ -144,7 +144,7 @@ class Secrets(Strategy):
     """The rules of secrets."""
 
     def default(self, obj: Object) -> None:
-        """Opaque; plain strings become data."""
+        """Set the type Opaque; move stringData to data."""
         obj.setdefault("type", "Opaque")
         plain = obj.pop("stringData", None)
         if plain:
@@ -153,11 +153,11 @@ class Secrets(Strategy):
                 data[key] = base64.b64encode(value.encode()).decode()
 
     def validate(self, obj: Object) -> list[Cause]:
-        """Keys are names of files."""
+        """Return an error for each key that is not a valid file name."""
         return data_causes(obj)
 
     def validate_update(self, new: Object, old: Object) -> list[Cause]:
-        """The type stays, and everything once immutable."""
+        """Return an error if the type changed, or the data of an immutable secret."""
         causes = []
         if new.get("type") != old.get("type"):
             causes.append(_immutable("type", new.get("type")))
@@ -171,7 +171,7 @@ _KEY = re.compile(r"[-._a-zA-Z0-9]+\Z")
 
 
 def data_causes(obj: Object) -> list[Cause]:
-    """What is wrong with the keys of a config map or a secret."""
+    """Return the errors of the keys of a ConfigMap or a secret."""
     return [
         invalid_value(f"{field}[{key}]", key, KEY_PROBLEM)
         for field in ("data", "binaryData")
@@ -181,14 +181,14 @@ def data_causes(obj: Object) -> list[Cause]:
 
 
 class ConfigMaps(Strategy):
-    """The rules of config maps."""
+    """The rules of ConfigMaps."""
 
     def validate(self, obj: Object) -> list[Cause]:
-        """Keys are names of files."""
+        """Return an error for each key that is not a valid file name."""
         return data_causes(obj)
 
     def validate_update(self, new: Object, old: Object) -> list[Cause]:
-        """Everything stays once immutable."""
+        """Return an error if an immutable ConfigMap changed."""
         if old.get("immutable") and new.get("data") != old.get("data"):
             text = "Forbidden: field is immutable when `immutable` is set"
             return [Cause("data", "FieldValueForbidden", text)]
@@ -196,12 +196,12 @@ class ConfigMaps(Strategy):
 
 
 class Services(Strategy):
-    """The rules of services; nothing routes to them."""
+    """The rules of Services; traffic is not routed to them."""
 
     returns_deleted = True
 
     def default(self, obj: Object) -> None:
-        """The defaults of the spec."""
+        """Set the defaults of the spec."""
         spec = obj.setdefault("spec", {})
         spec.setdefault("type", "ClusterIP")
         spec.setdefault("sessionAffinity", "None")
@@ -215,11 +215,11 @@ class Services(Strategy):
             port.setdefault("targetPort", port.get("port"))
 
     def prepare_create(self, obj: Object) -> None:
-        """No load balancer."""
+        """Set a status without load balancer."""
         obj["status"] = {"loadBalancer": {}}
 
     def validate(self, obj: Object) -> list[Cause]:
-        """Ports are needed unless the service is headless."""
+        """Return an error if ports are missing, unless the Service is headless."""
         spec = obj["spec"]
         needs_ports = spec.get("clusterIP") != "None" and spec["type"] != "ExternalName"
         return [required("spec.ports")] if needs_ports and not spec.get("ports") else []
@@ -232,7 +232,7 @@ class WebhookConfigurations(Strategy):
     unconditional_update = False
 
     def default(self, obj: Object) -> None:
-        """What a webhook that says little means."""
+        """Set the defaults of each webhook."""
         mutating = obj.get("kind") == "MutatingWebhookConfiguration"
         for hook in obj.get("webhooks") or ():
             hook.setdefault("failurePolicy", "Fail")
@@ -253,7 +253,7 @@ class RoleBindings(Strategy):
     """The rules of both kinds of role binding."""
 
     def default(self, obj: Object) -> None:
-        """The group of roles, users and groups."""
+        """Set the API group of the role, users and groups."""
         rbac = "rbac.authorization.k8s.io"
         obj.setdefault("roleRef", {}).setdefault("apiGroup", rbac)
         for subject in obj.get("subjects") or ():
@@ -261,7 +261,7 @@ class RoleBindings(Strategy):
                 subject.setdefault("apiGroup", rbac)
 
     def validate(self, obj: Object) -> list[Cause]:
-        """A binding names a role."""
+        """Return an error if the binding names no role."""
         ref = obj["roleRef"]
         causes = [] if ref.get("name") else [required("roleRef.name")]
         if ref.get("kind") not in {"Role", "ClusterRole"}:
@@ -271,17 +271,17 @@ class RoleBindings(Strategy):
         return causes
 
     def validate_update(self, new: Object, old: Object) -> list[Cause]:
-        """The role stays."""
+        """Return an error if the role changed."""
         if new["roleRef"] == old["roleRef"]:
             return []
         return [invalid_value("roleRef", new["roleRef"], "cannot change roleRef")]
 
 
 class Workloads(Generational):
-    """Deployments and their like: kept and scaled, but run by nobody."""
+    """Deployments and similar kinds: stored and scaled, but no controller runs them."""
 
     def default(self, obj: Object) -> None:
-        """One replica, and the defaults of the template."""
+        """Set one replica and the defaults of the template."""
         spec = obj.setdefault("spec", {})
         spec.setdefault("replicas", 1)
         template = spec.get("template")
@@ -289,10 +289,10 @@ class Workloads(Generational):
             default_pod_spec(template.setdefault("spec", {}))
 
     def prepare_create(self, obj: Object) -> None:
-        """No status yet."""
+        """Reset the status."""
         obj["status"] = {"replicas": 0}
 
     def validate_update(self, new: Object, old: Object) -> list[Cause]:
-        """The selector stays."""
+        """Return an error if the selector changed."""
         after, before = new["spec"].get("selector"), old["spec"].get("selector")
         return [] if after == before else [_immutable("spec.selector", after)]

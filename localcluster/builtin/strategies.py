@@ -1,4 +1,4 @@
-"""Which rules each built-in kind has."""
+"""The strategies of the built-in kinds."""
 
 from localcluster.base import resources
 from localcluster.base.clock import Clock
@@ -30,7 +30,7 @@ from localcluster.rbac.authorizer import Authorizer
 
 
 def strategies(store: Store, authorizer: Authorizer, clock: Clock) -> dict[CollectionId, Strategy]:
-    """A strategy for each built-in kind that has rules of its own."""
+    """Return a strategy for each built-in kind that has rules of its own."""
     rights = Rights(store, authorizer)
     events = Strategy()
     events.create_on_update = True

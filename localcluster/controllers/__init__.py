@@ -1,1 +1,1 @@
-"""The controllers of the embedded cluster, and its kubelets."""
+"""The controllers and kubelets of the embedded cluster."""

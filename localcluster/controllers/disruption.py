@@ -1,4 +1,4 @@
-"""The disruption controller: how many pods of a PodDisruptionBudget may be evicted right now."""
+"""The disruption controller: it computes the allowed disruptions of PodDisruptionBudgets."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -22,18 +22,18 @@ from localcluster.controllers.base.objects import (
 )
 from localcluster.controllers.base.workqueue import Loop
 
-# How long an eviction that the API server has granted may take before it is thought to have failed.
+# An eviction that the API server granted counts as failed if the pod is not deleted by then.
 DELETION_TIMEOUT = timedelta(minutes=2)
 BY_NAMESPACE = "namespace"
-BATCH_SECONDS = 0.05  # changes of pods are gathered for so long
+BATCH_SECONDS = 0.05  # window in which pod changes are batched
 
-Scale = Mapping[str, int]  # wanted pods by UID of their controller
+Scale = Mapping[str, int]  # desired pods by UID of their controller
 
 
 def budget_status(pdb: Obj, pods: Sequence[Obj], scale: Scale, now: datetime) -> Obj:
-    """The PDB's status, given the pods that it selects.
+    """Return the status of a PodDisruptionBudget for the pods that it selects.
 
-    Evictions that are granted but not yet seen as deletions are in `status.disruptedPods`.
+    `status.disruptedPods` lists the evictions that are granted but not yet observed as deletions.
     """
     old = pdb.get("status") or {}
     by_name = {pod["metadata"]["name"]: pod for pod in pods}
@@ -64,7 +64,7 @@ def budget_status(pdb: Obj, pods: Sequence[Obj], scale: Scale, now: datetime) ->
 
 
 def _expectation(spec: Obj, pods: Sequence[Obj], scale: Scale) -> tuple[int, int]:
-    """How many pods there should be, and how many of them healthy."""
+    """Return the expected number of pods, and the desired number of healthy ones."""
     controlled = sum(scale.values())
     if "maxUnavailable" in spec:
         return controlled, max(0, controlled - _portion(spec["maxUnavailable"], controlled))
@@ -75,7 +75,7 @@ def _expectation(spec: Obj, pods: Sequence[Obj], scale: Scale) -> tuple[int, int
 
 
 def _portion(value: int | str, whole: int) -> int:
-    """A number, or a percentage of the whole rounded up."""
+    """Return a number, or a percentage of `whole` rounded up."""
     if isinstance(value, int):
         return value
     share = Decimal(value.removesuffix("%")) * whole / 100
@@ -97,7 +97,7 @@ def _allowed_condition(pdb: Obj, allowed: int, now: datetime) -> Obj:
 
 
 class DisruptionController:
-    """Keeps the status of every PodDisruptionBudget true."""
+    """Controller that keeps the status of every PodDisruptionBudget current."""
 
     def __init__(self, client: CachedClient, clock: Clock) -> None:
         self._client = client
@@ -141,7 +141,10 @@ class DisruptionController:
         return DELETION_TIMEOUT.total_seconds() if status.get("disruptedPods") else None
 
     def _scale(self, pods: Iterable[Obj]) -> Scale:
-        """Of the controllers that run here only Jobs make pods; they scale by parallelism."""
+        """Return the desired pods by controller.
+
+        Of the controllers in this cluster only Jobs create pods; they scale by parallelism.
+        """
         scale: dict[str, int] = {}
         for pod in pods:
             owner = controller_of(pod)

@@ -1,4 +1,7 @@
-"""The garbage collector: what is owned by nothing any more goes; owners wait where they must."""
+"""The garbage collector: it deletes objects whose owners no longer exist.
+
+It also implements foreground deletion and orphaning.
+"""
 
 from collections.abc import Sequence
 
@@ -14,36 +17,39 @@ USER = User(
     "system:serviceaccount:kube-system:generic-garbage-collector",
     ("system:serviceaccounts", "system:serviceaccounts:kube-system", "system:authenticated"),
 )
-ABSENT_OWNER_SECONDS = 0.3  # seconds that an owner nobody has seen may take to appear
+ABSENT_OWNER_SECONDS = 0.3  # seconds that an owner not yet seen may take to appear
 Place = tuple[CollectionId, Key]
 
 
 def owners_of(obj: Object) -> list[Object]:
-    """The owner references of an object."""
+    """Return the owner references of an object."""
     return obj["metadata"].get("ownerReferences") or []
 
 
 def waits_for_dependents(obj: Object) -> bool:
-    """Whether the object goes only after what it owns."""
+    """Return True if the object is deleted in the foreground, after its dependents."""
     meta = obj["metadata"]
     return "deletionTimestamp" in meta and FOREGROUND in (meta.get("finalizers") or ())
 
 
 def orphans_dependents(obj: Object) -> bool:
-    """Whether the object goes and leaves behind what it owns."""
+    """Return True if the object is deleted and its dependents are orphaned."""
     meta = obj["metadata"]
     return "deletionTimestamp" in meta and ORPHAN in (meta.get("finalizers") or ())
 
 
 class GarbageCollector:
-    """Follows the store synchronously; deletes through the Api, one object at a time."""
+    """Garbage collector that follows the store synchronously.
+
+    It deletes through the Api, one object at a time.
+    """
 
     def __init__(self, api: Api) -> None:
-        """Index what exists and follow what changes."""
+        """Index the existing objects and follow changes."""
         self._api = api
         self._alive: dict[str, Place] = {}
         self._dependents: dict[str, set[str]] = {}
-        self._propagated: set[str] = set()  # owners whose dependents have been sent away
+        self._propagated: set[str] = set()  # owners whose dependents are queued already
         self._loop: Loop[str] = Loop("garbage-collector", api.clock, self._visit, workers=1)
         for collection in api.store.collections():
             for stored in api.store.collection(collection).objects.values():
@@ -51,11 +57,11 @@ class GarbageCollector:
         api.store.subscribe(self._changed)
 
     async def start(self) -> None:
-        """Begin to collect."""
+        """Start collecting."""
         await self._loop.start()
 
     async def stop(self) -> None:
-        """End."""
+        """Stop collecting."""
         await self._loop.stop()
 
     def _changed(self, collection: CollectionId, event: Event) -> None:
@@ -127,7 +133,7 @@ class GarbageCollector:
                 raise
 
     async def _collect(self, info: ResourceInfo, stored: Stored) -> None:
-        """Delete an object whose owners are all gone or going."""
+        """Delete an object whose owners are all deleted or being deleted."""
         owners = owners_of(stored.obj)
         solid, waiting = [], False
         for owner in owners:
@@ -162,7 +168,7 @@ class GarbageCollector:
         return "waiting" if found and waits_for_dependents(found.obj) else "solid"
 
     async def _finish_foreground(self, info: ResourceInfo, stored: Stored) -> None:
-        """Delete what is owned; let the owner go when nothing blocks it any more."""
+        """Delete the dependents; release the owner once none blocks it."""
         uid = stored.obj["metadata"]["uid"]
         dependents = self._dependents.get(uid, set())
         if uid not in self._propagated:
@@ -180,10 +186,10 @@ class GarbageCollector:
         )
 
     async def _release(self, info: ResourceInfo, stored: Stored) -> None:
-        """Take the owner's name off everything it owns, then let it go.
+        """Remove the owner reference from all dependents, then release the owner.
 
-        A dependent that changed meanwhile still has the name, and would go with its owner: then
-        the owner stays, and is visited again.
+        A dependent that changed meanwhile still has the reference and would be deleted with its
+        owner. In that case the owner is kept and visited again.
         """
         uid = stored.obj["metadata"]["uid"]
         released = True
@@ -204,7 +210,10 @@ class GarbageCollector:
     async def _set_meta(
         self, info: ResourceInfo, stored: Stored, field: str, value: Sequence[object]
     ) -> bool:
-        """False if the object changed meanwhile: it is visited again."""
+        """Patch a metadata field.
+
+        Return False if the object changed meanwhile and must be visited again.
+        """
         namespace, name = stored.key
         meta = {field: value or None, "resourceVersion": str(stored.revision)}
         try:

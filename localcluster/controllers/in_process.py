@@ -1,4 +1,4 @@
-"""The Api as the controllers inside the cluster use it: plain objects in and out."""
+"""The Api for the controllers inside the cluster: plain objects in and out."""
 
 from collections.abc import AsyncIterator
 
@@ -15,10 +15,10 @@ _TYPES: dict[str, WatchType] = {"ADDED": "ADDED", "MODIFIED": "MODIFIED", "DELET
 
 
 class InProcess:
-    """controllers.api_protocol.Server over an Api.
+    """The controllers' Server protocol over an Api.
 
-    What comes out is shared with the store, and nobody may change it: a copy of each event and
-    answer would be a third of what a busy cluster computes.
+    The results are shared with the store, so callers must not change them: copies of each event and
+    result would take a third of a busy cluster's CPU time.
     """
 
     def __init__(self, api: Api) -> None:
@@ -26,14 +26,14 @@ class InProcess:
         self._api = api
 
     async def watch(self, kind: Kind) -> Watch:
-        """List the kind in all namespaces and watch it from there."""
+        """List the kind in all namespaces and watch it from that revision."""
         info = self._info(kind)
         page = self._api.list(info)
         stream = self._api.watch(info, revision=str(page.revision))
         return Watch([item.obj for item in page.items], _events(stream))
 
     async def get(self, kind: Kind, namespace: str, name: str) -> Object | None:
-        """The object as it is now, None when there is none."""
+        """Return the current object, or None if it does not exist."""
         stored = self._api.store.get(self._info(kind).collection, (namespace, name))
         return stored.obj if stored else None
 
@@ -44,7 +44,7 @@ class InProcess:
         return stored.obj
 
     async def update(self, kind: Kind, obj: Object, *, subresource: str = "") -> Object:
-        """Replace the object or its sub-resource; a stale resourceVersion is a conflict."""
+        """Replace the object or its subresource; a stale resourceVersion is a conflict."""
         stored = await self._api.update(
             self._info(kind),
             obj,
@@ -63,7 +63,10 @@ class InProcess:
         grace_seconds: int | None = None,
         propagation: Propagation | None = None,
     ) -> Object | None:
-        """Delete the object of that UID: None when it is gone, else what is left of it for now."""
+        """Delete the object with that UID.
+
+        Returns None if it is removed, else its remaining state.
+        """
         meta = obj["metadata"]
         options = DeleteOptions(
             grace_period_seconds=grace_seconds, propagation_policy=propagation, uid=meta["uid"]
@@ -74,7 +77,7 @@ class InProcess:
         return None if removal.gone else removal.value.obj
 
     def _info(self, kind: Kind) -> ResourceInfo:
-        """The served kind; one that is not served yet has an empty collection to watch."""
+        """Return the served kind, or a stand-in with an empty collection while it is not served."""
         known = self._api.registry.lookup(kind.group, kind.version, kind.plural)
         return known or ResourceInfo(kind.group, kind.version, kind.plural, kind.kind, custom=True)
 

@@ -1,6 +1,6 @@
-"""What a kubelet writes about its pods and its node, as values.
+"""The kubelet's writes to its pods and its node, as values.
 
-Statuses look as KWOK 0.8 writes them: that is what the end-to-end suite meets on a real server.
+Statuses match KWOK 0.8, which the end-to-end suite uses on a real API server.
 """
 
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ _NODE_READY = {
 
 
 def wanted_end(pod: Obj) -> Phase | None:
-    """The phase in which the pod is to end, if its annotation asks for one."""
+    """Return the phase in which the pod must terminate by its annotation, or None."""
     match annotations_of(pod).get(FINISH_ANNOTATION):
         case "Succeeded":
             return "Succeeded"
@@ -40,7 +40,7 @@ def wanted_end(pod: Obj) -> Phase | None:
 
 
 def running(pod: Obj, node: Obj, address: str, now: datetime) -> Obj:
-    """The status of a pod whose containers have all started."""
+    """Return the status of a pod whose containers have all started."""
     stamp = timestamp(now)
     status = dict(pod.get("status") or {})
     conditions = [_pod_condition(kind, "True", stamp) for kind in _STARTED]
@@ -61,7 +61,7 @@ def running(pod: Obj, node: Obj, address: str, now: datetime) -> Obj:
 
 
 def ended(pod: Obj, phase: Phase, now: datetime) -> Obj:
-    """The status of a pod whose containers have come to their end."""
+    """Return the status of a pod whose containers have terminated."""
     stamp = timestamp(now)
     status = dict(pod.get("status") or {})
     reason = "PodCompleted" if phase == "Succeeded" else "PodFailed"
@@ -78,7 +78,7 @@ def ended(pod: Obj, phase: Phase, now: datetime) -> Obj:
 
 
 def not_fitting(pod: Obj, name: str, requested: int, used: int, capacity: int) -> Obj:
-    """The status of a pod that the kubelet refuses because the node is full."""
+    """Return the status of a pod that the kubelet rejects because the node is full."""
     message = (
         f"Node didn't have enough resource: {name}, "
         f"requested: {requested}, used: {used}, capacity: {capacity}"
@@ -89,7 +89,10 @@ def not_fitting(pod: Obj, name: str, requested: int, used: int, capacity: int) -
 
 
 def of_node(pod: Obj, requested: Amounts) -> Amounts:
-    """What the pod takes of its node: not the resources that devices of its claim stand for."""
+    """Return the resources that the pod uses on its node.
+
+    Extended resources that the devices of its claim provide are left out.
+    """
     claim = (pod.get("status") or {}).get("extendedResourceClaimStatus") or {}
     by_devices = {each["resourceName"] for each in claim.get("requestMappings") or ()}
     return {name: amount for name, amount in requested.items() if name not in by_devices}
@@ -98,7 +101,7 @@ def of_node(pod: Obj, requested: Amounts) -> Amounts:
 def first_shortage(
     requested: Amounts, used: Amounts, allocatable: Amounts
 ) -> tuple[str, int, int, int] | None:
-    """The first resource that would be overfull: its name, and requested, used, capacity."""
+    """Return the first insufficient resource with requested, used and capacity, or None."""
     for name, amount in requested.items():
         if amount and used.get(name, 0) + amount > allocatable.get(name, 0):
             return name, amount, used.get(name, 0), allocatable.get(name, 0)
@@ -106,14 +109,14 @@ def first_shortage(
 
 
 def allocatable(node: Obj) -> Amounts:
-    """What pods may take of a node."""
+    """Return the allocatable resources of a node."""
     return amounts((node.get("status") or {}).get("allocatable") or {})
 
 
 def node_status(
     node: Obj, readiness: Readiness, capacity: Mapping[str, str], address: str, now: datetime
 ) -> Obj:
-    """The status that the node's kubelet reports; what the node says already is kept."""
+    """Return the status that the node's kubelet reports; values in the node are kept."""
     status, stamp = node.get("status") or {}, timestamp(now)
     name = node["metadata"]["name"]
     filled = status.get("capacity") or status.get("allocatable") or dict(capacity)
@@ -175,7 +178,7 @@ _STARTED = ("Initialized", "Ready", "ContainersReady")
 
 
 def _in_order(conditions: list[Obj]) -> list[Obj]:
-    """PodScheduled, which the binding wrote, comes after those of the kubelet."""
+    """Return the conditions with PodScheduled, which the binding wrote, after the kubelet's."""
     return sorted(conditions, key=lambda one: one["type"] == "PodScheduled")
 
 

@@ -1,4 +1,4 @@
-"""The controllers and kubelets of a cluster, started and stopped as one."""
+"""The controllers and kubelets of a cluster, started and stopped together."""
 
 import asyncio
 from typing import Any
@@ -29,7 +29,7 @@ WATCHED = (NODES, PODS, JOBS, JOBSETS, SERVICES, PDBS, CLAIMS, CLAIM_TEMPLATES)
 
 
 class ControllerManager:
-    """The kubelets and controllers of one cluster; `nodes` is what tests use of it."""
+    """The kubelets and controllers of one cluster; tests use its `nodes`."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class ControllerManager:
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Begin; returns once every cache holds the whole cluster."""
+        """Start; returns once every cache is synced."""
         self._task = asyncio.create_task(self._run())
         synced = asyncio.create_task(self._client.synced())
         await asyncio.wait((self._task, synced), return_when=asyncio.FIRST_COMPLETED)
@@ -63,14 +63,14 @@ class ControllerManager:
             await self._task
 
     async def stop(self) -> None:
-        """End all tasks; raises what they failed with."""
+        """Stop all tasks; raises the errors they failed with."""
         if self._task is not None:
             await cancel(self._task)
             self._task = None
 
     @property
     def idle(self) -> bool:
-        """Whether nothing is to be done before time passes or something changes."""
+        """True if there is no work before time passes or an object changes."""
         return self._recorder.idle and all(loop.queue.idle for loop in self._loops)
 
     async def _run(self) -> None:

@@ -1,4 +1,4 @@
-"""Namespaces that are being deleted: their contents go first."""
+"""The namespace controller: it deletes the contents of terminating namespaces."""
 
 from localcluster.base.errors import StatusError
 from localcluster.base.hooks import DeleteOptions, User
@@ -14,21 +14,21 @@ USER = User(
 
 
 class NamespaceController:
-    """Empties namespaces, then takes off the finalizer that held them."""
+    """Controller that empties namespaces, then removes their finalizer."""
 
     def __init__(self, api: Api) -> None:
-        """Follow the store."""
+        """Create the controller; it follows the store."""
         self._api = api
-        self._left: dict[str, int] = {}  # by namespace that goes: objects still on their way out
+        self._left: dict[str, int] = {}  # by terminating namespace: objects not deleted yet
         self._loop: Loop[str] = Loop("namespace-controller", api.clock, self._visit, workers=1)
         api.store.subscribe(self._changed)
 
     async def start(self) -> None:
-        """Begin."""
+        """Start the controller."""
         await self._loop.start()
 
     async def stop(self) -> None:
-        """End."""
+        """Stop the controller."""
         await self._loop.stop()
 
     def _changed(self, collection: CollectionId, event: Event) -> None:
@@ -44,7 +44,7 @@ class NamespaceController:
             self._count(namespace, event)
 
     def _count(self, namespace: str, event: Event) -> None:
-        """Look again when something came in, or when the last of what was left has gone."""
+        """Visit the namespace again after a new object, or after the last deletion."""
         if event.type == "DELETED":
             self._left[namespace] -= 1
         if event.type == "ADDED" or self._left[namespace] <= 0:
@@ -65,7 +65,10 @@ class NamespaceController:
             await self._api.update(NAMESPACES, body, name=name, subresource="finalize", user=USER)
 
     async def _empty(self, namespace: str) -> int:
-        """Delete everything that is not on its way yet; how much is still there."""
+        """Delete every object that is not being deleted yet.
+
+        Return the number of remaining objects.
+        """
         left = 0
         for info in self._api.registry.stored():
             if not info.namespaced:

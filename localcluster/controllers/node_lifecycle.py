@@ -1,6 +1,6 @@
-"""The node life cycle: taints that follow a node's condition, and pods left behind by a node.
+"""The node lifecycle controller: taints by node condition, and pods of deleted nodes.
 
-Pods are not evicted from a node that is not ready: Kubernetes does so after five minutes only.
+It does not evict pods from a node that is not ready: Kubernetes does so only after five minutes.
 """
 
 from collections.abc import Callable
@@ -31,9 +31,9 @@ LifecycleKey = tuple[Literal["node", "orphans"], str]
 
 
 def condition_taints(node: Obj) -> list[Obj]:
-    """The node's taints with those that stand for its Ready condition put right.
+    """Return the node's taints with those for its Ready condition corrected.
 
-    The order of the others is kept; effects are NoSchedule and NoExecute, as upstream sets them.
+    The order of the others is kept; effects are NoSchedule and NoExecute, as upstream.
     """
     ready = condition(node, "Ready")
     wanted = _TAINTS.get(ready["status"] if ready else "False")
@@ -47,7 +47,7 @@ def condition_taints(node: Obj) -> list[Obj]:
 
 
 def unready_status(pod: Obj, stamp: str) -> Obj:
-    """The status of a pod whose node is not ready any more."""
+    """Return the status of a pod whose node is no longer ready."""
     conditions = (pod.get("status") or {}).get("conditions") or []
     lost = {
         "type": "Ready",
@@ -61,7 +61,7 @@ def unready_status(pod: Obj, stamp: str) -> Obj:
 
 
 def ready_status(pod: Obj, stamp: str) -> Obj:
-    """The status of such a pod once its node is back."""
+    """Return the status of such a pod once its node is ready again."""
     conditions = (pod.get("status") or {}).get("conditions") or []
     back = {
         "type": "Ready",
@@ -73,7 +73,7 @@ def ready_status(pod: Obj, stamp: str) -> Obj:
 
 
 def lost_node_status(pod: Obj, stamp: str) -> Obj:
-    """The status of a pod whose node is gone: Failed, and who says so."""
+    """Return the status of a pod whose node no longer exists: Failed, with DisruptionTarget."""
     conditions = (pod.get("status") or {}).get("conditions") or []
     target = {
         "type": "DisruptionTarget",
@@ -88,7 +88,7 @@ def lost_node_status(pod: Obj, stamp: str) -> Obj:
 
 
 class NodeLifecycle:
-    """Taints nodes by condition, and clears away the pods of nodes that are gone."""
+    """Controller that taints nodes by condition, and removes the pods of deleted nodes."""
 
     def __init__(self, client: CachedClient, clock: Clock) -> None:
         self._client = client
@@ -138,7 +138,7 @@ class NodeLifecycle:
                 await self._change(pod, lambda one: ready_status(one, stamp))
 
     async def _clear(self, node: str) -> None:
-        """Fail and remove the pods of a node that is really gone, not only from the cache."""
+        """Fail and delete the pods of a node that the server, not only the cache, lacks."""
         if await self._client.get(NODES, ("", node)) is not None:
             return
         stamp = timestamp(self._clock.now())

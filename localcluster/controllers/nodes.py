@@ -1,8 +1,8 @@
-"""Simulated nodes: one loop plays the kubelet of every node in the cluster.
+"""Simulated nodes: one loop acts as the kubelet of every node in the cluster.
 
-A node object is enough, whoever makes it: its kubelet reports Ready and from then on starts the
-pods that are bound to it once their claims are reserved for them, refuses those that do not fit,
-ends those that are to end, and removes those that are deleted.
+A Node object is enough, whoever creates it. Its kubelet reports Ready and then handles the pods
+bound to it: it starts them once their claims are reserved, rejects those that do not fit,
+terminates those that must end, and removes deleted ones.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -44,9 +44,10 @@ def node_name(pod: Obj) -> Iterable[str]:
 
 
 class Nodes:
-    """The nodes of the cluster, and what tests may do to them and to their pods.
+    """The nodes of the cluster, and the operations of tests on them and on their pods.
 
-    `grace_cap` seconds is the longest that a deleted pod takes to stop, whatever grace it has.
+    `grace_cap` is the longest that a deleted pod takes to stop, in seconds, whatever its grace
+    period.
     """
 
     def __init__(self, client: CachedClient, clock: Clock, *, grace_cap: float = 0.05) -> None:
@@ -57,7 +58,7 @@ class Nodes:
         self._capacities: dict[str, Mapping[str, str]] = {}
         self._used: dict[str, Amounts] = {}  # by node
         self._admitted: dict[str, tuple[str, Amounts]] = {}  # by pod UID: node and requests
-        self._stops: dict[str, float] = {}  # by pod UID: when a deleted pod has stopped
+        self._stops: dict[str, float] = {}  # by pod UID: time at which a deleted pod has stopped
         self._addresses = 0
         self.loop: Loop[NodesKey] = Loop("kubelet", clock, self._reconcile)
         client[PODS].add_index(BY_NODE, node_name)
@@ -74,9 +75,9 @@ class Nodes:
         capacity: Mapping[str, str] | None = None,
         taints: Sequence[Mapping[str, str]] = (),
     ) -> Obj:
-        """Register a Ready node; capacity is completed with cpu 8, memory 32Gi and 110 pods.
+        """Register a Ready node; capacity defaults to cpu 8, memory 32Gi and 110 pods.
 
-        Raises StatusError when the name is taken or a field is bad.
+        Raises StatusError if the name exists or a field is invalid.
         """
         self._capacities[name] = {**CAPACITY, **(capacity or {})}
         own = {
@@ -95,22 +96,22 @@ class Nodes:
         return await self._report(name) or node
 
     async def remove(self, name: str) -> None:
-        """Take the node out of the cluster; its pods are cleared away after it."""
+        """Delete the node; its pods are removed afterwards."""
         node = self._client[NODES].get(("", name))
         if node is not None:
             await self._client.delete(NODES, node)
 
     async def set_ready(self, name: str, readiness: Readiness) -> None:
-        """Make a node Ready, not Ready ("False") or lost ("Unknown").
+        """Set a node's Ready condition to True, False (not ready) or Unknown (lost).
 
-        The kubelet of a node that is not Ready does nothing for its pods until it is again.
+        The kubelet of a node that is not ready does not act on its pods until it is ready again.
         """
         self._readiness[name] = readiness
         await self._report(name)
         self._wake_pods(name)
 
     async def finish(self, namespace: str, selector: str = "", phase: Phase = "Succeeded") -> int:
-        """End the running pods that match the label selector; how many they were."""
+        """Terminate the running pods that match the label selector, and return their number."""
         wanted = parse_labels(selector)
         count = 0
         for pod in self._client[PODS].values():
@@ -183,12 +184,12 @@ class Nodes:
         return None
 
     def _has_claims(self, pod: Obj) -> bool:
-        """Whether the pod may use all its claims; until then its containers do not start."""
+        """Return True if the pod may use all its claims; until then its containers do not start."""
         return all(self._may_use(pod, entry) for entry in claims.entries_of(pod))
 
     def _may_use(self, pod: Obj, entry: Obj) -> bool:
         name = claims.claim_name(pod, entry)
-        if name is None:  # not told yet, or told that there is none to wait for
+        if name is None:  # not in the status yet, or no claim to wait for
             return not claims.waits_for_claim(pod, entry)
         claim = self._client[CLAIMS].get((pod["metadata"]["namespace"], name))
         if claim is None or not claims.is_of(claim, pod, entry):
@@ -248,7 +249,7 @@ class Nodes:
         await self._client.change(PODS, key_of(pod), uid_of(pod), edit, subresource="status")
 
     async def _stop(self, pod: Obj) -> float | None:
-        """Remove a deleted pod once its grace is over."""
+        """Remove a deleted pod once its grace period is over."""
         grace = pod["metadata"].get("deletionGracePeriodSeconds", 0)
         now = self._clock.monotonic()
         due = self._stops.setdefault(uid_of(pod), now + min(float(grace), self.grace_cap))

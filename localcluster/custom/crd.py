@@ -1,8 +1,8 @@
-"""The life cycle of custom resource definitions: what they serve, and what they do to objects.
+"""The life cycle of custom resource definitions: the kinds they serve, and their schemas.
 
-`CustomResources` follows the stored definitions, keeps the registry in step, and offers the
-schemas of their kinds to the server (hooks.Schemas). A definition is established on the loop's
-next turn after it is stored, and leaves once its last object is gone.
+`CustomResources` follows the stored definitions, keeps the registry in sync, and provides the
+schemas of their kinds to the server (hooks.Schemas). A definition is established in the next
+iteration of the event loop after it is stored. It is removed once its last object is deleted.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ CUSTOM_VERBS = (
     "delete", "deletecollection", "get", "list", "patch", "create", "update", "watch",
 )  # fmt: skip
 RETRY_SECONDS = 1.0
-# Rules are not evaluated on an object whose shape is wrong in one of these ways.
+# CEL rules are not evaluated on an object with one of these structural errors.
 _BLOCKING = frozenset(
     f"FieldValue{kind}"
     for kind in ("NotSupported", "Required", "TooLong", "TooMany", "TypeInvalid")
@@ -52,7 +52,7 @@ _WEBHOOKS = (resources.MUTATING_WEBHOOKS.collection, resources.VALIDATING_WEBHOO
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """One served version of a kind, its schema, and how its lists merge."""
+    """One served version of a kind, with its schema and the merge rules of its lists."""
 
     info: ResourceInfo
     schema: Schema
@@ -61,10 +61,10 @@ class Served:
 
 
 class CustomResources:
-    """hooks.Schemas over the stored definitions, and hooks.Part; `hold` is hooks.Admission."""
+    """Schemas and component of the stored definitions; `hold` is an admission step."""
 
     def __init__(self, store: Store, registry: Registry, clock: Clock) -> None:
-        """Follow `store`; definitions that are stored later are served at once."""
+        """Create the component; it follows `store` and serves later definitions at once."""
         self._store = store
         self._registry = registry
         self._clock = clock
@@ -75,21 +75,21 @@ class CustomResources:
         store.subscribe(self._changed)
 
     def attach(self, delete: Delete) -> None:
-        """Say how an object (kind, name, namespace) is deleted, finalizers honoured."""
+        """Set the function that deletes an object (kind, name, namespace) and honors finalizers."""
         self._delete = delete
 
     async def start(self) -> None:
-        """Nothing to wait for: definitions are followed from the beginning."""
+        """Do nothing: the component follows definitions from its creation."""
 
     async def stop(self) -> None:
-        """End the deletions that are under way."""
+        """Cancel the running deletions."""
         tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def served(self, info: ResourceInfo) -> Served | None:
-        """The schema and documents of a custom kind."""
+        """Return the served version of a custom kind, or None."""
         return self._served.get((info.group, info.version, info.plural))
 
     # hooks.Schemas
@@ -97,8 +97,8 @@ class CustomResources:
     def prepare(self, info: ResourceInfo, obj: Object) -> list[str]:
         """Prune in place, default custom objects; return `unknown field "spec.x"` for each field.
 
-        Built-in kinds have defaults of their own. Raises StatusError 400 for one whose values are
-        of the wrong types.
+        Built-in kinds have defaults of their own. Raises StatusError 400 if values of a built-in
+        kind have the wrong types.
         """
         served = self.served(info)
         if served is None:
@@ -117,7 +117,7 @@ class CustomResources:
         old: Object | None,
         subresource: str = "",
     ) -> list[Cause]:
-        """All breaches of the schema, of lists, and of CEL rules where these can be evaluated."""
+        """Return all violations of the schema, of lists, and of CEL rules that can be evaluated."""
         if info.collection == resources.CRDS.collection:
             return check_crd(new, old) if subresource != "status" else []
         if info.collection in _WEBHOOKS:
@@ -132,13 +132,13 @@ class CustomResources:
         return causes + check_rules(new, served.schema, "", before)
 
     def trim(self, collection: CollectionId, version: str, obj: Object) -> None:
-        """Drop in place what the schema of that version does not know, if it is served."""
+        """Prune an object in place by the schema of that version, if it is served."""
         served = self._served.get((collection[0], version, collection[1]))
         if served is not None:
             prune(obj, served.schema)
 
     def merge_node(self, info: ResourceInfo) -> MergeNode | None:
-        """How the lists of this kind merge in server-side apply."""
+        """Return the merge rules of this kind for server-side apply."""
         served = self.served(info)
         return served.merge if served else None
 
@@ -235,7 +235,7 @@ class CustomResources:
                 continue
             schema = replace(parse(raw), embedded=True)
             key = (info.group, info.version, info.plural)
-            if known is None:  # nobody can have watched the kind before it was served
+            if known is None:  # no watch can exist before the kind is served
                 self._store.collection(info.collection).forget(self._store.revision)
             self._served[key] = Served(info, schema, _merge_node(raw), raw)
             self._registry.register(info)
@@ -251,7 +251,7 @@ class CustomResources:
         self._withdraw(crd, keep=set())
 
     def _unwind(self, stored: Stored) -> None:
-        """Delete the objects of a leaving definition, then let it go."""
+        """Delete the objects of a terminating definition, then remove its finalizer."""
         crd = stored.obj
         if FINALIZER not in (crd["metadata"].get("finalizers") or ()):
             return
@@ -268,7 +268,7 @@ class CustomResources:
             task.add_done_callback(lambda _: self._tasks.pop(collection, None))
 
     async def _empty(self, info: ResourceInfo, delete: Delete) -> None:
-        """Delete every object of a kind; what is refused is tried again a little later."""
+        """Delete every object of a kind; retry rejected deletions a little later."""
         while waiting := self._undeleted(info.collection):
             refused = False
             for namespace, name in waiting:
@@ -296,17 +296,17 @@ class CustomResources:
 
 
 class DeletionHold:
-    """hooks.Admission: keeps a definition that is being deleted until its objects are gone."""
+    """Admission step that keeps a terminating definition until its objects are deleted."""
 
     def __init__(self, store: Store) -> None:
-        """Write the finalizer into `store`."""
+        """Create the step; it writes the finalizer into `store`."""
         self._store = store
 
     async def mutate(self, request: AdmissionRequest) -> None:
-        """Definitions are defaulted by `CustomResources.prepare`."""
+        """Do nothing: `CustomResources.prepare` defaults definitions."""
 
     async def validate(self, request: AdmissionRequest) -> None:
-        """Add the finalizer before the deletion; the server then looks at the object again."""
+        """Add the finalizer before the deletion; the server then reads the object again."""
         is_deletion = request.operation == "DELETE" and not request.dry_run
         if not is_deletion or request.info.collection != resources.CRDS.collection:
             return
@@ -327,13 +327,13 @@ def _decode(info: ResourceInfo, obj: Object) -> list[str]:
 
 
 def _merge_node(raw: Object) -> MergeNode:
-    """The schema's merge rules with those that hold for all metadata."""
+    """Return the schema's merge rules plus those of metadata."""
     node = schema_rules(raw)
     return replace(node, fields={**node.fields, "metadata": METADATA})
 
 
 def resource_info(crd: Object, version: Object) -> ResourceInfo:
-    """How one version of a definition is served."""
+    """Return the ResourceInfo of one version of a definition."""
     spec, names = crd["spec"], crd["spec"]["names"]
     subresources = version.get("subresources") or {}
     scale = subresources.get("scale")

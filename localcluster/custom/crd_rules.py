@@ -1,4 +1,4 @@
-"""What a CustomResourceDefinition must be: its defaults, and every reason to refuse it."""
+"""Defaults and validation of CustomResourceDefinitions."""
 
 import re
 from typing import Any
@@ -22,7 +22,7 @@ _NOT_DNS_1035 = (
 
 
 def default_crd(crd: Object) -> None:
-    """Fill in a definition in place."""
+    """Set the defaults of a definition in place."""
     spec = crd.setdefault("spec", {})
     names = spec.setdefault("names", {})
     kind = names.get("kind", "")
@@ -46,7 +46,7 @@ def default_crd(crd: Object) -> None:
 
 
 def check_crd(crd: Object, old: Object | None) -> list[Cause]:
-    """Return every reason to refuse a definition; `old` is the stored one on an update."""
+    """Return every validation error of a definition; `old` is the stored one on an update."""
     spec = crd.get("spec") or {}
     versions = spec.get("versions") or []
     causes = _check_name(crd, spec) + _check_group(spec) + _check_names(spec.get("names") or {})
@@ -180,7 +180,10 @@ def _check_version_set(versions: list[Object]) -> list[Cause]:
 
 
 def _check_conversion(conversion: Object) -> list[Cause]:
-    """The real server names the fields as its internal form does."""
+    """Return the errors of the conversion.
+
+    As in the API server, the messages name the fields of the internal type.
+    """
     path = "spec.conversion"
     strategy, webhook = conversion.get("strategy"), conversion.get("webhook") or {}
     client, versions = webhook.get("clientConfig"), webhook.get("conversionReviewVersions")
@@ -217,13 +220,13 @@ def _check_change(spec: Object, old: Object) -> list[Cause]:
 
 
 def is_true(crd: Object, kind: str) -> bool:
-    """Say whether a condition of the definition's status holds."""
+    """Return True if the condition of the definition's status is True."""
     conditions = (crd.get("status") or {}).get("conditions") or ()
     return any(one["type"] == kind and one["status"] == "True" for one in conditions)
 
 
 def name_conflict(names: Object, others: list[Object]) -> tuple[str, str] | None:
-    """Return reason and message if a name is taken by another definition of the same group."""
+    """Return reason and message if another definition of the same group uses a name."""
     taken = {
         name
         for other in others

@@ -1,5 +1,5 @@
-"""The fields of the kinds: how they are read and merged, `kubectl explain`, the schema of JobSets.
+"""The fields of the kinds: their decoding, merge rules, OpenAPI and the schema of JobSets.
 
-They are in a short notation (see `notation`): those of the built-in kinds in kubernetes.txt, which
-`generate` makes from upstream's OpenAPI, those of JobSets in `jobset`.
+They are written in a short notation (see `notation`): those of the built-in kinds in
+kubernetes.txt, which `generate` creates from upstream's OpenAPI, those of JobSets in `jobset`.
 """

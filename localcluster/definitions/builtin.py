@@ -1,6 +1,6 @@
-"""The built-in kinds whose fields are known: kubernetes.txt has them, as upstream publishes them.
+"""The built-in kinds with known fields: kubernetes.txt lists them as upstream publishes them.
 
-Pods know the group references of several Kubernetes versions at once: `schedulingGroup` (1.36) and
+Pods have the group references of several Kubernetes versions at once: `schedulingGroup` (1.36) and
 `workloadRef` (1.35).
 """
 
@@ -15,11 +15,11 @@ from localcluster.definitions.decoding import Decoder
 from localcluster.definitions.notation import Field, Type, read
 
 FILE = Path(__file__).with_name("kubernetes.txt")
-# Endpoints and the second form of events have types of the same names as others, and other fields.
+# Endpoints and the second form of events have other fields under the type names of other kinds.
 DESCRIBED = tuple(info for info in BUILT_IN if info not in (ENDPOINTS, EVENTS_V1))
-"""The kinds whose fields are known; the others are stored as they come."""
+"""The kinds with known fields; the others are stored without checks."""
 
-# What pods of Kubernetes 1.35 have and those of 1.36 have no more.
+# Fields of pods in Kubernetes 1.35 that 1.36 no longer has.
 _EARLIER = """
 WorkloadReference: A pod group within a workload.
   name! string: The workload.
@@ -33,7 +33,7 @@ _WORKLOAD_REF = Field(
 
 @functools.cache
 def types() -> Mapping[str, Type]:
-    """All types that the described kinds consist of, by name."""
+    """Return all types of the described kinds by name."""
     known = read(FILE.read_text("utf-8"), _EARLIER)
     pod = known["PodSpec"]
     known["PodSpec"] = replace(pod, fields=(*pod.fields, _WORKLOAD_REF))
@@ -44,7 +44,7 @@ _NAMES = {(info.group, info.plural): info.kind for info in DESCRIBED}
 
 
 def type_name(group: str, plural: str) -> str | None:
-    """The type of a kind's objects; None if its fields are not known."""
+    """Return the type of a kind's objects; None if its fields are not known."""
     return _NAMES.get((group, plural))
 
 
@@ -56,7 +56,7 @@ def _decoder() -> Decoder:
 def decode(group: str, plural: str, obj: dict[str, Any]) -> list[str]:
     """Drop the unknown fields of an object in place and return their paths.
 
-    Kinds whose fields are not known pass untouched. Raises DecodingError.
+    Kinds without known fields pass unchanged. Raises DecodingError.
     """
     name = _NAMES.get((group, plural))
     return [] if name is None else _decoder().read(name, obj)

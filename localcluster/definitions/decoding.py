@@ -1,7 +1,7 @@
-"""Reading objects of known types as the server's typed decoder does.
+"""Decoding of objects with known types, as the server's typed decoder does it.
 
-A value of the wrong JSON type makes the whole object unreadable, in the decoder's words; fields
-that the type does not have are dropped and named; nulls count as not given.
+A value of the wrong JSON type fails the decoding of the object, with the decoder's message. Unknown
+fields are dropped and reported; null counts as absent.
 """
 
 import datetime as dt
@@ -18,11 +18,14 @@ _LAYOUT = "2006-01-02T15:04:05Z07:00"
 
 
 class DecodingError(Exception):
-    """The object cannot be read; the text is the decoder's."""
+    """The object cannot be decoded; the text is the decoder's message."""
 
 
 class _MismatchError(Exception):
-    """A value is not of its field's type; the path is filled in on the way out."""
+    """A value does not have its field's type.
+
+    Callers prepend the path while the error propagates.
+    """
 
     def __init__(self, found: str, wanted: str) -> None:
         super().__init__(found, wanted)
@@ -97,7 +100,7 @@ def _time(value: Any) -> None:
 
 
 def _anything(_value: Any) -> None:
-    """Raw JSON is not looked into."""
+    """Accept any value: raw JSON is not inspected."""
 
 
 _SCALARS: dict[str, Read] = {
@@ -130,7 +133,7 @@ def _go_name(word: str) -> str:
 
 
 def _shown(name: str) -> str:
-    """The type's own name, without the group that tells it from another of that name."""
+    """Return the type's own name, without the group suffix that makes it unique."""
     return name.partition("_")[0]
 
 
@@ -139,10 +142,10 @@ def _join(head: str, tail: str) -> str:
 
 
 class Decoder:
-    """Reads objects of one set of types."""
+    """Decoder for one set of types."""
 
     def __init__(self, types: Mapping[str, Type]) -> None:
-        """Make readers as they are needed."""
+        """Create a decoder; it builds readers on first use."""
         self._types = types
         self._objects: dict[str, Read] = {}
 
@@ -169,7 +172,7 @@ class Decoder:
             return known
         fields: dict[str, Read] = {}
         reader = functools.partial(_read_object, name, fields)
-        self._objects[name] = reader  # before the fields: types may contain themselves
+        self._objects[name] = reader  # before the fields, because types may contain themselves
         for field in self._types[name].fields:
             fields[field.name] = self._reader(field.type)
         return reader

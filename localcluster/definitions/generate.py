@@ -1,8 +1,8 @@
-"""Writes kubernetes.txt, the fields of the built-in kinds, from Kubernetes' published OpenAPI.
+"""Generates kubernetes.txt, the fields of the built-in kinds, from Kubernetes' published OpenAPI.
 
 `python -m localcluster.definitions.generate FOLDER`, where FOLDER is `api/openapi-spec/v3` of the
-Go module k8s.io/kubernetes (README.md says how it is found). Of each description the first sentence
-is kept.
+Go module k8s.io/kubernetes (README.md explains where to find it). Only the first sentence of each
+description is kept.
 """
 
 import json
@@ -17,7 +17,7 @@ from localcluster.definitions.builtin import DESCRIBED, FILE
 
 Schema = dict[str, Any]
 
-# Types whose schema does not say what they are, in the words of the notation.
+# Types that the schema does not describe, in the notation.
 _SPECIAL = {
     "Quantity": "quantity",
     "IntOrString": "intOrString",
@@ -30,13 +30,13 @@ _SPECIAL = {
     "JSONSchemaPropsOrBool": "JSONSchemaProps|bool",
     "JSONSchemaPropsOrStringArray": "any",
 }
-# Of two types with one short name, the one that is no kind gets its group's name behind it.
+# Two types share one short name; the one that is not a kind gets its group as suffix.
 _QUALIFIED = {"io.k8s.api.core.v1.ResourceClaim": "ResourceClaim_core"}
 _SCALARS = {"string": "string", "boolean": "bool", "integer": "int32", "number": "number"}
 
 
 def documents(folder: Path) -> dict[str, Schema]:
-    """All schemas of the groups and versions of these kinds, by their full names."""
+    """Return all schemas of the groups and versions of these kinds, by their full names."""
     schemas: dict[str, Schema] = {}
     for where in sorted({(info.group, info.version) for info in DESCRIBED}):
         group, version = where
@@ -47,7 +47,7 @@ def documents(folder: Path) -> dict[str, Schema]:
 
 
 def root(schemas: dict[str, Schema], info: ResourceInfo) -> str:
-    """The schema of a kind."""
+    """Return the full name of the schema of a kind."""
     wanted = {"group": info.group, "version": info.version, "kind": info.kind}
     return next(
         name
@@ -57,9 +57,9 @@ def root(schemas: dict[str, Schema], info: ResourceInfo) -> str:
 
 
 def lines(schemas: dict[str, Schema]) -> Iterator[str]:
-    """The types of all kinds and what they consist of, in the notation, each after its first user.
+    """Yield all types of all kinds in the notation, each after its first user.
 
-    Raises ValueError where two types share a name and not their fields.
+    Raises ValueError if two types share a name but not their fields.
     """
     todo = [root(schemas, info) for info in reversed(DESCRIBED)]
     done: dict[str, str] = {}
@@ -104,7 +104,7 @@ def _references(value: Any) -> Iterator[str]:
 
 
 def _atomic(schemas: dict[str, Schema], field: Schema) -> bool:
-    """True if the field's type is replaced as a whole wherever it is used."""
+    """Return True if the field's type is always replaced completely (atomic)."""
     names = _references(field) if field.get("type") is None else ()
     return any(schemas[name].get("x-kubernetes-map-type") == "atomic" for name in names)
 

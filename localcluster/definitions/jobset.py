@@ -1,4 +1,4 @@
-"""JobSets, as JobSet v0.11.0 serves them, and with the gangConfig of KEP-1068."""
+"""JobSets, as JobSet v0.11.0 serves them, with the gangConfig of KEP-1068."""
 
 from dataclasses import replace
 from typing import Any
@@ -113,7 +113,7 @@ _COLUMNS = (
 
 
 def jobset_crd() -> dict[str, Any]:
-    """Return the CustomResourceDefinition of JobSets, ready to be created."""
+    """Return the CustomResourceDefinition of JobSets."""
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
@@ -147,7 +147,7 @@ def jobset_crd() -> dict[str, Any]:
 
 def _schema() -> dict[str, Any]:
     types = {**builtin.types(), **read(JOBSET)}
-    # JobSet v0.11.0 was made with the pods of Kubernetes 1.35.
+    # JobSet v0.11.0 embeds the pod template of Kubernetes 1.35.
     pod = types["PodSpec"]
     fields = tuple(field for field in pod.fields if field.name != "schedulingGroup")
     types["PodSpec"] = replace(pod, fields=fields)

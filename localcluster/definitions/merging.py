@@ -1,4 +1,4 @@
-"""How lists and maps of a kind merge: the rules behind strategic merge and apply."""
+"""The merge rules of a kind's lists and maps, for strategic merge patch and apply."""
 
 import functools
 from typing import Any
@@ -19,15 +19,15 @@ GENERAL = MergeNode(
 
 @functools.cache
 def built_in_rules(collection: tuple[str, str]) -> MergeNode:
-    """The rules of a built-in kind."""
+    """Return the merge rules of a built-in kind."""
     name = builtin.type_name(*collection)
-    if name is None or name == CRDS.kind:  # a schema contains schemas, and has no rules of its own
+    if name is None or name == CRDS.kind:  # a schema contains schemas and has no own rules
         return GENERAL
     return schema_rules(inline(builtin.types(), name))
 
 
 def schema_rules(raw: dict[str, Any]) -> MergeNode:
-    """The rules of an OpenAPI schema: lists are atomic unless declared sets or maps."""
+    """Return the rules of an OpenAPI schema: lists are atomic unless declared sets or maps."""
     items = raw.get("items")
     if items is not None:
         return _list_rules(raw, items)

@@ -1,18 +1,17 @@
-"""A short notation for object types, and the two schemas that are made of it.
+"""A short notation for object types, and the two schemas that are generated from it.
 
 ```
-JobSpec: What a Job is to do.
-  parallelism int32 min=0: The most pods that run at once.
-  template! PodTemplateSpec: The pods that are made.
-  tolerations [Toleration] atomic: Which taints are borne.
+JobSpec: The desired state of a Job.
+  parallelism int32 min=0: The maximum number of pods that run at once.
+  template! PodTemplateSpec: The template of the pods.
+  tolerations [Toleration] atomic: The taints that pods tolerate.
 ```
 A type is a line with its name; its fields follow, indented: name (`!` if required), type, options.
-Types: string, bool, int32, int64, number, time, quantity, intOrString, any (an object whose fields
-are left open), json (any value), the name of another type, `A|B` for one or the other, `[T]` for a
-list and `{T}` for a map of T.
-Options: `key=a,b` (a list map), `patch=a` (the key by which strategic merge tells items apart,
-where it is another), `set`, `atomic`, `default=x`, `enum=a|b`, `min=`, `max=`, `minLength=`,
-`maxLength=`, `maxItems=`.
+Types: string, bool, int32, int64, number, time, quantity, intOrString, any (an object with open
+fields), json (any value), the name of another type, `A|B` for one or the other, `[T]` for a list
+and `{T}` for a map of T.
+Options: `key=a,b` (a list map), `patch=a` (the merge key of strategic merge patch, if different),
+`set`, `atomic`, `default=x`, `enum=a|b`, `min=`, `max=`, `minLength=`, `maxLength=`, `maxItems=`.
 """
 
 import json
@@ -81,7 +80,7 @@ class Type:
 
 
 def read(*texts: str) -> dict[str, Type]:
-    """Read types by name. Raises ValueError for a line that is none."""
+    """Parse types by name. Raises ValueError for an invalid line."""
     types: dict[str, Type] = {}
     current: Type | None = None
     for line in "\n".join(texts).splitlines():
@@ -104,12 +103,12 @@ def _field(found: re.Match[str]) -> Field:
 
 
 def inline(types: Mapping[str, Type], name: str) -> Schema:
-    """Return a structural schema with all types written out in place."""
+    """Return a structural schema with all types expanded in place."""
     return _object(types[name], lambda word: inline(types, word))
 
 
 def components(types: Mapping[str, Type], prefix: str) -> dict[str, Schema]:
-    """Return OpenAPI components, one a type, that point at each other by `prefix` and name."""
+    """Return OpenAPI components, one per type, that refer to each other by `prefix` and name."""
 
     def reference(word: str) -> Schema:
         return {"allOf": [{"$ref": f"#/components/schemas/{prefix}{word}"}]}

@@ -1,4 +1,4 @@
-"""The listening side: TLS, URLs, bodies, and what is served besides objects.
+"""The HTTP side: TLS, URLs, bodies, and the documents other than objects.
 
-`server` answers requests; `serving` listens.
+`server` handles requests; `serving` listens.
 """

@@ -1,4 +1,4 @@
-"""The audit log: one line of JSON for each request, in the words of audit.k8s.io/v1."""
+"""The audit log: one line of JSON for each request, in the format of audit.k8s.io/v1."""
 
 from pathlib import Path
 
@@ -10,10 +10,10 @@ from localcluster.rbac.authorizer import Decision
 
 
 class AuditLog:
-    """A file that grows; each line is there before the client has its answer."""
+    """An append-only audit log; each line is written before the client has its response."""
 
     def __init__(self, path: Path) -> None:
-        """Write to the end of `path`."""
+        """Append to `path`."""
         self._file = path.open("ab", buffering=0)
 
     def close(self) -> None:
@@ -23,7 +23,7 @@ class AuditLog:
     def write(
         self, user: User, asked: Attributes, decision: Decision, *, uri: str, code: int
     ) -> None:
-        """Add one request: who asked for what, why it was allowed, and what was answered."""
+        """Log one request: the user, the request, the reason of the decision, the status code."""
         event: Object = {
             "kind": "Event",
             "apiVersion": "audit.k8s.io/v1",

@@ -22,7 +22,7 @@ from localcluster.registry.write_pipeline import Write
 
 
 class Call:
-    """One request for one kind, turned into calls of the Api; each verb returns code and value."""
+    """One request for one kind as calls of the Api; each verb returns the code and the value."""
 
     def __init__(
         self,
@@ -34,7 +34,10 @@ class Call:
         *,
         converts: bool,
     ) -> None:
-        """Take the request apart; `converts` when events are spoken of in their newer words."""
+        """Create a call from a parsed request.
+
+        `converts` translates events to and from events.k8s.io/v1.
+        """
         self._api = api
         self._request = request
         self._target = target
@@ -43,7 +46,7 @@ class Call:
         self._converts = converts
 
     def verb(self) -> str:
-        """What is asked. Raises StatusError 405."""
+        """Return the verb of the request. Raises StatusError 405."""
         target, method = self._target, self._request.method
         if target.subresource or target.name:
             watches = method == "GET" and is_true(self._request.params.get("watch"))
@@ -60,7 +63,7 @@ class Call:
         return verb
 
     async def get(self) -> tuple[int, Stored]:
-        """GET."""
+        """Handle GET."""
         target = self._target
         if target.subresource:
             write = Write(target.info, target.namespace, target.name, target.subresource)
@@ -68,7 +71,7 @@ class Call:
         return 200, self._api.get(target.info, target.name, target.namespace)
 
     async def create(self) -> tuple[int, Stored]:
-        """POST."""
+        """Handle POST."""
         target = self._target
         stored = await self._api.create(
             target.info,
@@ -83,7 +86,7 @@ class Call:
         return 201, stored
 
     async def update(self) -> tuple[int, Stored]:
-        """PUT."""
+        """Handle PUT."""
         target, known = self._target, self._known()
         if not known and self._api.pipeline.strategy(target.info).create_on_update:
             self._check_creation()
@@ -100,7 +103,7 @@ class Call:
         return (200 if known else 201), stored
 
     async def patch(self) -> tuple[int, Stored]:
-        """PATCH."""
+        """Handle PATCH."""
         target, known = self._target, self._known()
         kind, patch = decode_patch(self._request, target.info)
         if not known and kind == "apply" and not target.subresource:
@@ -119,7 +122,7 @@ class Call:
         return (200 if known else 201), stored
 
     async def delete(self) -> tuple[int, Stored | Object]:
-        """DELETE of one object."""
+        """Handle DELETE of one object."""
         target = self._target
         removal = await self._api.remove(
             target.info,
@@ -137,7 +140,7 @@ class Call:
         return 200, {**SUCCESS, "details": details}
 
     async def deletecollection(self) -> tuple[int, Object]:
-        """DELETE of all that is selected."""
+        """Handle DELETE of all selected objects."""
         target, params = self._target, self._request.params
         gone = await self._api.delete_collection(
             target.info,
@@ -162,7 +165,10 @@ class Call:
         return to_core(body) if self._converts else body
 
     def _check_creation(self) -> None:
-        """That the user may create what is not there to be changed. Raises StatusError 403."""
+        """Check that the user may create the object that an update would create.
+
+        Raises StatusError 403.
+        """
         target = self._target
         info = target.info
         asked = Attributes(
@@ -180,5 +186,5 @@ _NAMED = {"GET": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 
 
 def is_true(text: str | None) -> bool:
-    """Whether a parameter of a URL says yes."""
+    """Return True if a URL parameter is true."""
     return text in {"1", "true", "True", "t"}

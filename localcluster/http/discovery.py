@@ -1,7 +1,7 @@
-"""Discovery: which groups, versions and resources the server serves, in both forms.
+"""Discovery: the served groups, versions and resources, in both forms.
 
-The aggregated form (apidiscovery.k8s.io) is what kubectl asks for; the older lists of groups and
-resources are what most libraries ask for.
+kubectl requests the aggregated form (apidiscovery.k8s.io). Most libraries request the older lists
+of groups and resources.
 """
 
 import hashlib
@@ -23,7 +23,7 @@ AGGREGATED = re.compile(
 _CHANGE = ("get", "patch", "update")
 _VERSION = re.compile(r"v(?P<major>\d+)(?:(?P<stage>alpha|beta)(?P<minor>\d+))?")
 _STAGES = {None: 2, "beta": 1, "alpha": 0}
-CREATED = frozenset({"binding", "eviction", "token"})  # sub-resources that are only created
+CREATED = frozenset({"binding", "eviction", "token"})  # subresources that support create only
 _OTHER_KINDS = {
     "scale": ("autoscaling", "v1", "Scale"),
     "binding": ("", "v1", "Binding"),
@@ -33,7 +33,7 @@ _OTHER_KINDS = {
 
 
 def version_rank(version: str) -> tuple[int, int, int]:
-    """Order versions as Kubernetes does: v2 before v1 before v1beta2 before v1alpha1."""
+    """Return a sort key for versions, as in Kubernetes: v2, v1, v1beta2, v1alpha1."""
     found = _VERSION.fullmatch(version)
     if found is None:
         return (-1, 0, 0)
@@ -54,22 +54,22 @@ def groups_of(registry: Registry) -> dict[str, dict[str, list[ResourceInfo]]]:
 
 
 def subresource_kind(info: ResourceInfo, name: str) -> tuple[str, str, str]:
-    """Return group, version and kind that a sub-resource speaks."""
+    """Return group, version and kind of a subresource's objects."""
     return _OTHER_KINDS.get(name, (info.group, info.version, info.kind))
 
 
 def subresource_verbs(name: str) -> tuple[str, ...]:
-    """Return what can be done with a sub-resource."""
+    """Return the verbs of a subresource."""
     if name in CREATED:
         return ("create",)
     return ("update",) if name == "finalize" else _CHANGE
 
 
 class Discovery:
-    """hooks.Documents below /api and /apis, made anew when the registry changes."""
+    """The documents below /api and /apis, rebuilt when the registry changes."""
 
     def __init__(self, registry: Registry) -> None:
-        """Describe what `registry` serves at the time of each question."""
+        """Create the documents of the kinds that `registry` serves at the time of each request."""
         self._registry = registry
         self._documents: dict[tuple[str, str], Document | None] = {}
         self._generation = -1
@@ -111,7 +111,7 @@ def _aggregated(
 
 
 def etag(body: bytes) -> str:
-    """Return the hash by which clients know an unchanged document."""
+    """Return the hash by which clients recognize an unchanged document."""
     return hashlib.sha256(body).hexdigest().upper()
 
 

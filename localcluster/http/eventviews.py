@@ -1,4 +1,4 @@
-"""Events in their two shapes: kept as core/v1, shown as events.k8s.io/v1 to those who ask."""
+"""Events in their two formats: stored as core/v1, served as events.k8s.io/v1 on request."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ NEW = "events.k8s.io/v1"
 
 
 def to_core(body: Any) -> Any:
-    """An events.k8s.io/v1 body, or a merge patch of one, in the words of core/v1."""
+    """Convert an events.k8s.io/v1 body, or a merge patch of one, to core/v1."""
     if not isinstance(body, dict):
         return body
     out = {_NAMES.get(name, name): value for name, value in body.items()}
@@ -29,7 +29,7 @@ def to_core(body: Any) -> Any:
 
 
 def patch_to_core(patch: Any) -> Any:
-    """A JSON patch of an events.k8s.io/v1 event in the words of core/v1."""
+    """Convert a JSON patch of an events.k8s.io/v1 event to core/v1."""
     if not isinstance(patch, list):
         return to_core(patch)
     return [_operation(op) if isinstance(op, dict) else op for op in patch]
@@ -45,7 +45,7 @@ def _operation(operation: Object) -> Object:
 
 
 def from_core(obj: Object) -> Object:
-    """A core/v1 event in the words of events.k8s.io/v1."""
+    """Convert a core/v1 event to events.k8s.io/v1."""
     out = {_BACK.get(name, name): value for name, value in obj.items()}
     out["apiVersion"] = NEW
     return out

@@ -16,7 +16,7 @@ Step = tuple[str, str, str]
 
 @lru_cache(maxsize=1024)
 def parse(path: str) -> tuple[Step, ...]:
-    """The steps of a path. Raises ValueError for what is not simple."""
+    """Parse the steps of a path. Raises ValueError for a path that is not simple."""
     text, steps, at = path.strip().removeprefix("{").removesuffix("}").removeprefix("$"), [], 0
     while at < len(text):
         found = _STEP.match(text, at)
@@ -34,7 +34,7 @@ def parse(path: str) -> tuple[Step, ...]:
 
 
 def find(obj: Any, path: str) -> list[Any]:
-    """All values at a path. Raises ValueError for a path that is not simple."""
+    """Return all values at a path. Raises ValueError for a path that is not simple."""
     values = [obj]
     for step in parse(path):
         values = [found for value in values for found in _descend(value, step)]
@@ -56,7 +56,7 @@ def _descend(value: Any, step: Step) -> list[Any]:
 
 
 def text(obj: Any, path: str) -> str | None:
-    """The values at a path as `kubectl get` shows them, None if there are none."""
+    """Return the values at a path as `kubectl get` prints them, None if there are none."""
     found = find(obj, path)
     if not found:
         return None

@@ -1,9 +1,9 @@
-"""OpenAPI documents: one for each group and version, as kubectl reads them.
+"""OpenAPI documents, one for each group and version, as kubectl reads them.
 
-kubectl takes three things from them: the fields of a kind (`explain`), whether PATCH knows
-`fieldValidation` (then the server validates, not the client), and whether a kind is patched
-strategically. The last is left out on purpose: kubectl knows the merge keys of built-in kinds
-itself, and other kinds have none.
+kubectl reads three things from them: the fields of a kind (`explain`), support for
+`fieldValidation` in PATCH (then the server validates, not the client), and support for strategic
+merge patch. The last is omitted on purpose: kubectl knows the merge keys of built-in kinds itself,
+and other kinds have none.
 """
 
 import functools
@@ -49,17 +49,20 @@ def _built_in() -> Mapping[str, Object]:
 
 
 class OpenApi:
-    """hooks.Documents below /openapi, made anew when the registry changes."""
+    """The documents below /openapi, rebuilt when the registry changes."""
 
     def __init__(self, registry: Registry, custom: CustomResources) -> None:
-        """Describe what `registry` serves; `custom` knows the schemas of custom kinds."""
+        """Create the documents of the kinds in `registry`.
+
+        `custom` has the schemas of custom kinds.
+        """
         self._registry = registry
         self._custom = custom
         self._documents: dict[str, Document] = {}
         self._generation = -1
 
     def find(self, path: str, params: Mapping[str, str], accept: str) -> Document | None:  # noqa: ARG002
-        """Return the document at a path, or None; only JSON is written."""
+        """Return the document at a path, or None; the only format is JSON."""
         if not path.startswith("/openapi/"):
             return None
         if "protobuf" in accept and "json" not in accept and "*/*" not in accept:
@@ -124,7 +127,7 @@ def _document(body: Object) -> Document:
 
 
 def _name(info: ResourceInfo) -> str:
-    """The component's name: as the real server's for built-in kinds, else the group reversed."""
+    """Return the component's name: upstream's for built-in kinds, else the reversed group."""
     if info.custom:
         reverse = ".".join(reversed(info.group.split(".")))
         return f"{reverse}.{info.version}.{info.kind}"
@@ -179,13 +182,13 @@ def _operation(info: ResourceInfo, verb: str, method: str) -> Object:
 
 
 class AllDocuments:
-    """hooks.Documents: discovery and OpenAPI together."""
+    """Discovery and OpenAPI documents together."""
 
     def __init__(self, *parts: Documents) -> None:
-        """Ask `parts` in order."""
+        """Combine `parts`, which are searched in order."""
         self._parts = parts
 
     def find(self, path: str, params: Mapping[str, str], accept: str) -> Document | None:
-        """Return the first document that a part has at a path."""
+        """Return the first document that a part has at a path, or None."""
         found = (part.find(path, params, accept) for part in self._parts)
         return next((one for one in found if one is not None), None)

@@ -1,4 +1,4 @@
-"""Stored objects as the bytes that a client asked for."""
+"""Encoding of stored objects in the format that a client requested."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ _encode = msgspec.json.encode
 
 @dataclass(frozen=True, slots=True)
 class Renderer:
-    """How one request wants its answer. Raises StatusError 406 for an unknown form."""
+    """The response format of one request. Raises StatusError 406 for an unknown form."""
 
     info: ResourceInfo
     media: str
@@ -31,23 +31,23 @@ class Renderer:
     include: str = "Metadata"
 
     def __post_init__(self) -> None:
-        """Refuse forms that are not known."""
+        """Reject unknown forms."""
         if self.form not in FORMS:
             raise not_acceptable(WRITTEN)
 
     @property
     def plain(self) -> bool:
-        """Whether stored bytes can go out as they are."""
+        """True if stored bytes can be sent unchanged."""
         return self.media == JSON and not self.form and self.info.storage_group is None
 
     def one(self, stored: Stored) -> bytes:
-        """A single object."""
+        """Encode a single object."""
         if self.plain and stored.obj.get("apiVersion") == self.info.api_version:
             return stored.raw
         return self._write(self._shape(stored))
 
     def page(self, page: Page) -> bytes:
-        """A list."""
+        """Encode a list."""
         meta: Object = {"resourceVersion": str(page.revision)}
         if page.continue_token:
             meta["continue"] = page.continue_token
@@ -69,7 +69,7 @@ class Renderer:
         )
 
     def lines(self) -> Callable[[Event], bytes]:
-        """What makes the line of a watch stream from an event."""
+        """Return the function that encodes an event as a line of a watch stream."""
         if self.plain:
             return self._plain_line
         state = {"headers": True}
@@ -98,7 +98,7 @@ class Renderer:
         return table.render(self.info, items, self.now, meta, include=self.include, headers=headers)
 
     def _items(self, items: Sequence[Stored]) -> list[bytes]:
-        """The items of a JSON list; built-in kinds leave out what the list has said already."""
+        """Encode the items of a JSON list; built-in kinds omit the kind and version of the list."""
         if self.form or self.info.storage_group is not None:
             return [_encode(self._item(item)) for item in items]
         if self.info.custom:

@@ -1,4 +1,4 @@
-"""HTTP in front of the Api: a raw ASGI application."""
+"""The HTTP layer over the Api: a raw ASGI application."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, MutableMapping
@@ -40,7 +40,7 @@ DOCUMENTS = ("/api", "/apis", "/openapi")
 
 @dataclass(slots=True)
 class Response:
-    """A whole answer."""
+    """A complete response."""
 
     code: int
     body: bytes
@@ -50,7 +50,7 @@ class Response:
 
 @dataclass(slots=True)
 class Stream:
-    """An answer that goes on: a watch and how its events are written."""
+    """A streaming response: a watch and the encoding of its events."""
 
     watch: Watch
     renderer: Renderer
@@ -58,7 +58,7 @@ class Stream:
 
 
 class Application:
-    """The server as uvicorn runs it."""
+    """The server as an ASGI application for uvicorn."""
 
     def __init__(
         self,
@@ -67,14 +67,14 @@ class Application:
         faults: FaultPlan,
         audit: AuditLog | None = None,
     ) -> None:
-        """Serve an Api, documents about it, and faults on purpose; tell `audit` of everything."""
+        """Serve an Api, its documents and injected faults; log every request to `audit`."""
         self._api = api
         self._documents = documents
         self._faults = faults
         self._audit = audit
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
+        """Handle one request."""
         request = await _read(scope, receive)
         warnings: list[str] = []
         try:
@@ -189,7 +189,7 @@ class Application:
         return Stream(stream, renderer, target.info)
 
     async def _stream(self, request: Request, answer: Stream, receive: Receive, send: Send) -> None:
-        """Write a watch until it ends or the client goes."""
+        """Write a watch until it ends or the client disconnects."""
         line = answer.renderer.lines()
         mangle = self._faults.mangler(request.path)
         gone = asyncio.create_task(_until_gone(receive, answer.watch))
@@ -208,7 +208,7 @@ class Application:
             gone.cancel()
 
     async def _next(self, answer: Stream) -> list[Event]:
-        """The events that wait, in the version asked for; a failure is the last event."""
+        """Return the pending events in the requested version; a failure is the last event."""
         events = await answer.watch.batch()
         try:
             return await self._api.converter.events(answer.info, events)

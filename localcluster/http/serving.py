@@ -1,4 +1,4 @@
-"""The listening side: a socket, TLS, uvicorn in the running loop, and a kubeconfig for clients."""
+"""The listener: a socket, TLS, uvicorn in the running loop, and a kubeconfig for clients."""
 
 import asyncio
 import base64
@@ -17,7 +17,7 @@ NEVER = 24 * 3600
 
 
 class _Server(uvicorn.Server):
-    """uvicorn without hands on the process's signals."""
+    """A uvicorn server that installs no signal handlers."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -28,7 +28,7 @@ class Listener:
     """One HTTPS address that serves an application until stopped."""
 
     def __init__(self, application: Application, files: ServerFiles) -> None:
-        """Take what is served and its certificate."""
+        """Create a listener for the application with its certificate."""
         self._config = uvicorn.Config(
             application,
             ssl_certfile=files.certificate,
@@ -48,7 +48,7 @@ class Listener:
         self._task: asyncio.Task[None] | None = None
 
     async def start(self, host: str, port: int) -> int:
-        """Listen; returns the port. Raises OSError when it is taken."""
+        """Listen and return the port. Raises OSError if it is in use."""
         sock = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -75,7 +75,7 @@ class Listener:
 
 
 def kubeconfig(server: str, ca: bytes, token: str) -> str:
-    """The text of a kubeconfig with one cluster and one user."""
+    """Return a kubeconfig with one cluster and one user."""
     name = "localcluster"
     authority = base64.b64encode(ca).decode()
     return yaml.safe_dump(
@@ -97,7 +97,7 @@ def kubeconfig(server: str, ca: bytes, token: str) -> str:
 
 
 def write_private(path: Path, text: str) -> None:
-    """Write a file that its owner alone can read, in one step."""
+    """Write a file that only its owner can read, atomically."""
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(path.name + ".new")
     draft.touch(mode=0o600)

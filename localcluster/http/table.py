@@ -32,7 +32,7 @@ def _age(obj: Object, now: datetime) -> str:
 
 
 def columns(info: ResourceInfo) -> list[tuple[Object, Callable[[Object, datetime], Any]]]:
-    """The columns of a kind: their definitions, and what fills their cells."""
+    """Return the columns of a kind: their definitions and cell functions."""
     out: list[tuple[Object, Callable[[Object, datetime], Any]]] = [
         (_definition("Name", "string", NAME_TEXT, 0, NAME_FORMAT), _name)
     ]
@@ -72,7 +72,7 @@ def render(
     include: str = "Metadata",
     headers: bool = True,
 ) -> Object:
-    """A meta.k8s.io/v1 Table. `include` is None, Metadata or Object, as the client asks."""
+    """Return a meta.k8s.io/v1 Table; the client sets `include` to None, Metadata or Object."""
     chosen = columns(info)
     rows = []
     for item in items:
@@ -92,7 +92,7 @@ def render(
 
 
 def partial(obj: Object) -> Object:
-    """The PartialObjectMetadata of an object."""
+    """Return the PartialObjectMetadata of an object."""
     return {
         "kind": "PartialObjectMetadata",
         "apiVersion": "meta.k8s.io/v1",

@@ -1,4 +1,4 @@
-"""The columns of the built-in kinds that people print; others show their name and age."""
+"""The printer columns of built-in kinds; kinds not listed here have name and age."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ NONE = "<none>"
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a built-in kind; those of priority 1 show with `-o wide`."""
+    """A column of a built-in kind; those of priority 1 appear with `-o wide`."""
 
     name: str
     type: str
@@ -23,7 +23,7 @@ class Column:
 
 
 def duration(seconds: float) -> str:
-    """A span of time as kubectl writes it: 45s, 3m20s, 5h, 2d4h."""
+    """Format a duration as kubectl does: 45s, 3m20s, 5h, 2d4h."""
     whole = int(seconds)
     if whole < 0:
         return "<invalid>" if whole < -1 else "0s"
@@ -56,7 +56,7 @@ def _units(whole: int, big: int, small: int) -> str:
 
 
 def age(stamp: str | None, now: datetime) -> str:
-    """How long ago a timestamp was."""
+    """Return the age of a timestamp."""
     return duration((now - parse_time(stamp)).total_seconds()) if stamp else "<unknown>"
 
 

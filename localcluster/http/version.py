@@ -1,4 +1,4 @@
-"""What the server says it is."""
+"""The version document of the server."""
 
 VERSION = {
     "major": "1",

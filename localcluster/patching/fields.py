@@ -1,7 +1,7 @@
-"""Field sets in the form of FieldsV1, and the differences between two objects in that form.
+"""Field sets in the format of FieldsV1, and the differences between two objects in that format.
 
 A set is a nested dict: `f:NAME` for a field, `k:{...}` for an item of a keyed list, `v:...` for a
-value of a set; `.` inside a node says that the node itself is a member, an empty node is a leaf.
+value of a set. A `.` inside a node marks the node itself as a member; an empty node is a leaf.
 """
 
 from collections.abc import Iterator
@@ -33,9 +33,9 @@ _decode = msgspec.json.Decoder().decode
 
 
 def item_key(item: Any, node: MergeNode) -> str:
-    """The path element of a list item: `k:` and its keys, or `v:` and its value.
+    """Return the path element of a list item: `k:` and its keys, or `v:` and its value.
 
-    What is no object has no keys; its schema refuses it later.
+    An item that is not an object has no keys; its schema rejects it later.
     """
     if node.type == "set" or not isinstance(item, dict):
         return "v:" + _encode(item).decode()
@@ -46,12 +46,12 @@ def item_key(item: Any, node: MergeNode) -> str:
 
 
 def by_key(items: Any, node: MergeNode) -> dict[str, Any]:
-    """The items of a keyed list or set under their path elements."""
+    """Return the items of a keyed list or set by their path elements."""
     return {item_key(item, node): item for item in items or ()}
 
 
 def owned(value: Any, node: MergeNode) -> FieldSet:
-    """The set of all leaves of a value."""
+    """Return the set of all leaves of a value."""
     if node.type in {"map", "set"} and isinstance(value, list):
         out: FieldSet = {}
         for key, item in by_key(value, node).items():
@@ -61,13 +61,13 @@ def owned(value: Any, node: MergeNode) -> FieldSet:
         return {
             f"f:{name}": owned(item, node.child(name))
             for name, item in value.items()
-            if item or name != "metadata"  # the empty metadata of a template is nothing
+            if item or name != "metadata"  # a template's empty metadata is not owned
         }
     return {}
 
 
 def owned_by_object(obj: dict[str, Any], node: MergeNode) -> FieldSet:
-    """The set of all leaves of an object but its identity and what only the server writes."""
+    """Return the set of all leaves of an object except its identity and server-written fields."""
     out: FieldSet = {}
     for name, value in obj.items():
         if name in {"apiVersion", "kind"}:
@@ -82,10 +82,10 @@ def owned_by_object(obj: dict[str, Any], node: MergeNode) -> FieldSet:
 
 
 class Differences:
-    """Paths of the leaves that were added or changed, and of those that were removed."""
+    """Paths of the added or changed leaves, and of the removed ones."""
 
     def __init__(self, old: dict[str, Any], new: dict[str, Any], node: MergeNode) -> None:
-        """Compare two objects, but for their identity and what only the server writes."""
+        """Compare two objects except for their identity and server-written fields."""
         self.changed: list[Path] = []
         self.removed: list[Path] = []
         for name in {**old, **new}:
@@ -136,7 +136,7 @@ def _user_meta(meta: Any) -> Any:
 
 
 def insert(fields: FieldSet, path: Path) -> None:
-    """Make a path a member."""
+    """Add a path to the set."""
     at = fields
     for element in path:
         if element not in at:
@@ -147,7 +147,7 @@ def insert(fields: FieldSet, path: Path) -> None:
 
 
 def discard(fields: FieldSet, path: Path) -> None:
-    """Make a path no member; members below it stay."""
+    """Remove a path from the set; members below it remain."""
     trail = []
     at = fields
     for element in path:
@@ -162,7 +162,7 @@ def discard(fields: FieldSet, path: Path) -> None:
 
 
 def members(fields: FieldSet, path: Path = ()) -> Iterator[Path]:
-    """All member paths."""
+    """Yield all member paths."""
     for element, inner in fields.items():
         if element == ".":
             yield path
@@ -173,7 +173,7 @@ def members(fields: FieldSet, path: Path = ()) -> Iterator[Path]:
 
 
 def contains(fields: FieldSet, path: Path) -> bool:
-    """Whether a path is a member."""
+    """Return True if a path is a member."""
     at = fields
     for element in path:
         if element not in at:
@@ -183,7 +183,7 @@ def contains(fields: FieldSet, path: Path) -> bool:
 
 
 def touches(fields: FieldSet, path: Path) -> bool:
-    """Whether a path or anything below it is a member."""
+    """Return True if a path or anything below it is a member."""
     at = fields
     for element in path:
         if element not in at:
@@ -193,7 +193,7 @@ def touches(fields: FieldSet, path: Path) -> bool:
 
 
 def shown(path: Path) -> str:
-    """A path as messages show it: `.spec.containers[name="x"].image`."""
+    """Format a path for messages: `.spec.containers[name="x"].image`."""
     out = ""
     for element in path:
         kind, text = element[:2], element[2:]

@@ -1,4 +1,4 @@
-"""metadata.managedFields: who wrote which field last, for plain writes and for apply."""
+"""metadata.managedFields: the last writer of each field, for updates and for apply."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -14,7 +14,7 @@ BEFORE = "before-first-apply"
 
 
 class ManagedFields:
-    """The managers of one object and their field sets; owns copies, `write` puts them back."""
+    """The managers of one object and their field sets; works on copies that `write` stores."""
 
     def __init__(self, entries: Iterable[Object]) -> None:
         """Read the managedFields of an object."""
@@ -23,7 +23,7 @@ class ManagedFields:
     def find(
         self, manager: str, operation: str, subresource: str, api_version: str = ""
     ) -> Object | None:
-        """The entry of a manager; plain writes have one for each version they were made in."""
+        """Return the entry of a manager; updates have one for each version they were sent in."""
         for entry in self.entries:
             same = entry["manager"] == manager and entry["operation"] == operation
             if operation == "Update" and entry.get("apiVersion") != api_version:
@@ -35,7 +35,7 @@ class ManagedFields:
     def take(
         self, manager: str, operation: str, subresource: str, api_version: str, now: str
     ) -> Object:
-        """The entry of a manager, made if there is none."""
+        """Return the entry of a manager, creating it if there is none."""
         entry = self.find(manager, operation, subresource, api_version)
         if entry is None:
             entry = {
@@ -53,14 +53,14 @@ class ManagedFields:
         return entry
 
     def disown(self, paths: Iterable[Path], keep: Object | None = None) -> None:
-        """Take paths away from every manager but one."""
+        """Remove paths from every manager except one."""
         for path in paths:
             for entry in self.entries:
                 if entry is not keep:
                     fields.discard(entry["fieldsV1"], path)
 
     def write(self, obj: Object) -> None:
-        """Put the entries that own something into the object."""
+        """Write the entries that own fields into the object."""
         kept = [entry for entry in self.entries if entry["fieldsV1"]]
         if kept:
             obj["metadata"]["managedFields"] = kept
@@ -69,7 +69,7 @@ class ManagedFields:
 
 
 def on_create(obj: Object, node: MergeNode, manager: str, api_version: str, now: str) -> None:
-    """A new object: its maker owns all of it."""
+    """Record that the creator of a new object owns all of it."""
     entry = {
         "manager": manager,
         "operation": "Update",
@@ -91,7 +91,7 @@ def on_update(
     api_version: str,
     now: str,
 ) -> None:
-    """A plain write: what it changed is its own from now on."""
+    """Record that the writer of an update owns the fields it changed."""
     said = new["metadata"].get("managedFields")
     if said in ([], [{}]):
         new["metadata"].pop("managedFields", None)
@@ -119,10 +119,10 @@ def apply(
     force: bool,
     now: str,
 ) -> Object:
-    """The live object after a server-side apply of `config`.
+    """Return the live object after a server-side apply of `config`.
 
-    Raises StatusError 409 with a cause for each field that another manager owns with another
-    value, unless `force`.
+    Raises StatusError 409 with a cause for each field that another manager owns with another value,
+    unless `force`.
     """
     ledger = ManagedFields(live["metadata"].get("managedFields") or ())
     if not ledger.entries and "uid" in live["metadata"]:
@@ -149,7 +149,7 @@ def apply(
 
 
 def _settle(others: list[Object], changed: list[Path], *, force: bool) -> None:
-    """Refuse what others own, or take it from them."""
+    """Raise a conflict for fields that others own, or take over their ownership if forced."""
     clashes: list[tuple[Object, Path]] = []
     for other in others:
         clashes += [(other, path) for path in changed if fields.contains(other["fieldsV1"], path)]
@@ -198,7 +198,7 @@ def _merge(live: Any, config: Any, node: MergeNode) -> Any:
 
 
 def _remove(obj: Any, path: Path, node: MergeNode) -> None:
-    """Take the value at a path out; containers that are left empty go with it."""
+    """Remove the value at a path, and the containers that become empty."""
     element, rest = path[0], path[1:]
     if element.startswith("f:"):
         name = element[2:]

@@ -11,25 +11,25 @@ MAX_OPERATIONS = 10_000
 
 
 class _NoSuchPathError(Exception):
-    """A pointer leads nowhere."""
+    """The pointer refers to nothing."""
 
 
 def copy(value: Any) -> Any:
-    """A deep copy of a JSON value."""
+    """Return a deep copy of a JSON value."""
     return msgspec.json.decode(msgspec.json.encode(value))
 
 
 def rejected() -> StatusError:
-    """422 of a patch that cannot be applied to this object."""
+    """Return the 422 for a patch that does not apply to this object."""
     message = "the server rejected our request due to an error in our request"
     return StatusError(422, "Invalid", message, {})
 
 
 def json_patch(target: Any, operations: Any) -> Any:
-    """The target after all operations; the target itself may be changed.
+    """Return the target after all operations; the target itself may be changed.
 
-    Raises StatusError: 400 for what is no JSON patch, 413 for too many operations, 422 for an
-    operation that does not apply (a failed `test` among them).
+    Raises StatusError: 400 for an invalid JSON patch, 413 for too many operations, 422 for an
+    operation that does not apply (including a failed `test`).
     """
     if not isinstance(operations, list) or not all(isinstance(op, dict) for op in operations):
         raise bad_request("error decoding patch: a JSON patch is a list of operations")
@@ -176,7 +176,7 @@ _OPERATIONS: dict[str, Callable[[Any, dict[str, Any]], None]] = {
 
 
 def merge_patch(target: Any, patch: Any) -> Any:
-    """The target after a merge patch: null removes, objects merge, all else replaces."""
+    """Return the target after a merge patch: null removes, objects merge, other values replace."""
     if not isinstance(patch, dict):
         return patch
     merged = dict(target) if isinstance(target, dict) else {}

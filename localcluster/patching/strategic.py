@@ -1,4 +1,4 @@
-"""Strategic merge patch: merge patch that knows which lists are maps or sets."""
+"""Strategic merge patch: a merge patch that knows which lists are maps or sets."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ _DIRECTIVE = "$patch"
 
 
 def strategic_merge(target: Any, patch: Any, node: MergeNode) -> Any:
-    """The target after a strategic merge patch. Raises StatusError 400 for a malformed patch."""
+    """Return the target after a strategic merge patch. Raises StatusError 400 if malformed."""
     if not isinstance(patch, dict):
         return patch
     directive = patch.get(_DIRECTIVE)
@@ -84,7 +84,7 @@ def _merge_list(current: list[Any], patch: list[Any], node: MergeNode) -> list[A
 
 
 def _reorder(items: list[Any], order: list[Any], node: MergeNode) -> list[Any]:
-    """Items named in the order come in that order; the others keep their places around them."""
+    """Put the items named in the order into that order; the others keep their positions."""
     key = node.merge_key
     wanted = [entry[key] if isinstance(entry, dict) else entry for entry in order]
 

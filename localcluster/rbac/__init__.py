@@ -1,1 +1,1 @@
-"""Who may do what: requests as attributes, roles and bindings, and the roles of every cluster."""
+"""RBAC: requests as attributes, roles and bindings, and the default roles."""

@@ -1,4 +1,4 @@
-"""What a request asks for, as authorization sees it: taken from the URL alone."""
+"""The attributes of a request for authorization, derived from the URL alone."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ _BY_NAME = "metadata.name="
 
 @dataclass(frozen=True, slots=True)
 class Attributes:
-    """One request. `path` is set for those that are about no resource."""
+    """The attributes of one request. `path` is set for non-resource requests."""
 
     verb: str
     group: str = ""
@@ -32,12 +32,12 @@ class Attributes:
 
     @property
     def part(self) -> str:
-        """The resource with its sub-resource, as rules name it."""
+        """The resource with its subresource, as rules name it."""
         return f"{self.resource}/{self.subresource}" if self.subresource else self.resource
 
 
 def attributes_of(method: str, path: str, params: Mapping[str, str]) -> Attributes:
-    """Take a request apart as the real server does; what is served does not matter here."""
+    """Parse a request as the API server does, whether or not the resource is served."""
     parts = [part for part in path.split("/") if part]
     plain = Attributes(method.lower(), path=path)
     if len(parts) < 3 or parts[0] not in {"api", "apis"}:
@@ -59,7 +59,7 @@ def attributes_of(method: str, path: str, params: Mapping[str, str]) -> Attribut
 
 
 def _collective(verb: str, params: Mapping[str, str]) -> tuple[str, str]:
-    """The verb on a collection, and the one name that a field selector picks."""
+    """Return the verb on a collection, and the one name that a field selector selects."""
     if verb == "delete":
         return "deletecollection", ""
     if verb != "get":
@@ -71,7 +71,7 @@ def _collective(verb: str, params: Mapping[str, str]) -> tuple[str, str]:
 
 
 def refusal(user: str, asked: Attributes, reason: str) -> StatusError:
-    """403 in the words of the real server."""
+    """Return a 403 with the API server's message."""
     why = f'User "{user}" cannot {asked.verb} '
     if asked.path:
         why += f'path "{asked.path}"'

@@ -1,4 +1,4 @@
-"""Roles and their bindings, followed in the store: what is allowed to whom."""
+"""The RBAC authorizer: it follows roles and bindings in the store."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ _KINDS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Whether something is allowed, and which binding says so (or which role is missing)."""
+    """An authorization decision, with the binding that allows it or the missing role."""
 
     allowed: bool
     reason: str = ""
@@ -34,7 +34,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """One rule that a user has, and the words for where it comes from."""
+    """One rule that applies to a user, and the description of its source."""
 
     rule: Object
     source: str
@@ -42,16 +42,16 @@ class Grant:
 
 
 class Authorizer:
-    """Answers for every request; what a user has is worked out once, until a role changes."""
+    """Authorizer for every request; it caches a user's rules until a role changes."""
 
     def __init__(self, store: Store) -> None:
-        """Follow the roles and bindings of `store`."""
+        """Create an authorizer that follows the roles and bindings of `store`."""
         self._store = store
         self._grants: dict[tuple[User, str], tuple[list[Grant], list[str]]] = {}
         store.subscribe(self._changed)
 
     def decide(self, user: User, asked: Attributes) -> Decision:
-        """Look for a rule that allows it."""
+        """Return the decision on a request."""
         if MASTERS in user.groups:
             return Decision(True)
         grants, missing = self._of(user, asked.namespace)
@@ -61,14 +61,14 @@ class Authorizer:
         return Decision(False, _missing(missing))
 
     def check(self, user: User, asked: Attributes) -> Decision:
-        """The decision that allows it. Raises StatusError 403."""
+        """Return the decision if it allows the request. Raises StatusError 403."""
         decision = self.decide(user, asked)
         if not decision.allowed:
             raise refusal(user.name, asked, decision.reason)
         return decision
 
     def rules(self, user: User, namespace: str) -> list[Object]:
-        """Every rule that a user has in a namespace."""
+        """Return every rule that applies to a user in a namespace."""
         return [grant.rule for grant in self._of(user, namespace)[0]]
 
     def _changed(self, collection: CollectionId, _event: Event) -> None:
@@ -100,7 +100,7 @@ class Authorizer:
         return grants, missing
 
     def _bindings(self, namespace: str) -> Iterator[tuple[str, str, Object]]:
-        """Kind, namespace and value of all bindings that count in a namespace."""
+        """Yield kind, namespace and value of all bindings that apply in a namespace."""
         for stored in self._store.collection(
             resources.CLUSTER_ROLE_BINDINGS.collection
         ).objects.values():
@@ -119,7 +119,7 @@ class Authorizer:
 
 
 def _subject(binding: Object, user: User, namespace: str) -> str | None:
-    """The words for the subject of a binding that is this user; None if none is."""
+    """Return the description of the binding's subject that matches this user, or None."""
     for subject in binding.get("subjects") or ():
         kind, name = subject["kind"], subject["name"]
         if kind == "ServiceAccount":

@@ -1,4 +1,4 @@
-"""OwnerReferencesPermissionEnforcement: who names an owner must have a say about it."""
+"""OwnerReferencesPermissionEnforcement: setting an owner requires permissions on the owner."""
 
 from localcluster.base.errors import StatusError, forbidden
 from localcluster.base.hooks import AdmissionRequest, Object
@@ -8,18 +8,18 @@ from localcluster.rbac.authorizer import Authorizer
 
 
 class OwnerPermissions:
-    """hooks.Admission: the real server's step of that name, which hardened clusters turn on."""
+    """The API server's admission plugin of that name, which hardened clusters enable."""
 
     def __init__(self, authorizer: Authorizer, registry: Registry) -> None:
-        """Ask `authorizer`; `registry` knows which resource an owner's kind is."""
+        """Create the plugin; `registry` maps the kind of an owner to its resource."""
         self._authorizer = authorizer
         self._registry = registry
 
     async def mutate(self, request: AdmissionRequest) -> None:
-        """It changes nothing."""
+        """Do nothing."""
 
     async def validate(self, request: AdmissionRequest) -> None:
-        """Raises StatusError 403 for an owner that the user may not bind objects to."""
+        """Raise StatusError 403 for an owner to which the user may not bind objects."""
         if request.operation not in {"CREATE", "UPDATE"} or request.kind is not None:
             return
         before, after = _owners(request.old), _owners(request.obj)

@@ -1,4 +1,4 @@
-"""The roles and bindings that every cluster has from the start."""
+"""The default roles and bindings of every cluster."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ def _urls(urls: list[str], verb: str) -> Object:
     return {"nonResourceURLs": urls, "verbs": [verb]}
 
 
-# The controllers inside the cluster are trusted; they are asked about the owners they name only.
+# The controllers inside the cluster are trusted; only the owners that they set are checked.
 _ROLES: dict[str, tuple[tuple[str, str], list[Object]]] = {
     "cluster-admin": (("Group", MASTERS), [_rule("*", ["*"], "*"), _urls(["*"], "*")]),
     "system:discovery": (("Group", AUTHENTICATED), [_urls(_HEALTH + _DOCUMENTS, "get")]),
@@ -42,7 +42,7 @@ _ROLES: dict[str, tuple[tuple[str, str], list[Object]]] = {
             _rule("resource.k8s.io", ["resourceclaims/binding"], "update"),
         ],
     ),
-    # It takes the names of owners off what they leave behind.
+    # It removes owner references when it orphans dependents.
     "system:controller:generic-garbage-collector": (
         ("User", "system:serviceaccount:kube-system:generic-garbage-collector"),
         [_rule("*", ["*"], "delete", "get", "list", "patch", "update", "watch")],
@@ -51,12 +51,12 @@ _ROLES: dict[str, tuple[tuple[str, str], list[Object]]] = {
 
 
 def cluster_roles() -> list[Object]:
-    """The ClusterRoles."""
+    """Return the ClusterRoles."""
     return [{"metadata": {"name": name}, "rules": rules} for name, (_, rules) in _ROLES.items()]
 
 
 def cluster_role_bindings() -> list[Object]:
-    """Their ClusterRoleBindings, of the same names."""
+    """Return their ClusterRoleBindings, with the same names."""
     return [
         {
             "metadata": {"name": name},

@@ -1,4 +1,4 @@
-"""Reads and writes of objects, with the rules and the order that kube-apiserver keeps.
+"""Reads and writes of objects, with the rules and the order of kube-apiserver.
 
 `api.Api` is the entry point.
 """

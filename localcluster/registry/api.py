@@ -1,6 +1,6 @@
-"""The server without its transport: everything a client can ask, as method calls.
+"""The server without its transport: every client request as a method call.
 
-Values that come out are shared (see localcluster.base.store); bodies that go in are copied.
+Returned values are shared (see localcluster.base.store); request bodies are copied.
 """
 
 from collections.abc import Callable, Mapping
@@ -81,7 +81,10 @@ class Api(Reader):
         converter: Converter | None = None,
         bookmark_every: float = 10.0,
     ) -> None:
-        """Serve the built-in kinds; admission steps and strategies can be added later."""
+        """Create a server of the built-in kinds.
+
+        Admission steps and strategies can be added later.
+        """
         self.store = store or Store()
         super().__init__(self.store, bookmark_every=bookmark_every)
         self.registry = registry or Registry(BUILT_IN)
@@ -114,9 +117,10 @@ class Api(Reader):
         options: WriteOptions | None = None,
         warnings: list[str] | None = None,
     ) -> Stored:
-        """POST: a new object, or with `name` and `subresource` a binding or an eviction.
+        """Handle POST: a new object, or with `name` and `subresource` a binding or an eviction.
 
-        Raises StatusError: 400, 403, 404 (namespace), 409 (taken), 422, and what admission says.
+        Raises StatusError: 400, 403, 404 (namespace), 409 (name exists), 422, and errors of
+        admission.
         """
         write = _write(
             info,
@@ -149,7 +153,7 @@ class Api(Reader):
         options: WriteOptions | None = None,
         warnings: list[str] | None = None,
     ) -> Stored:
-        """PUT: the whole object, or the part that the sub-resource shows.
+        """Handle PUT: replace the object, or the part that the subresource shows.
 
         Raises StatusError: 400, 403, 404, 409 (another resourceVersion), 422.
         """
@@ -193,9 +197,9 @@ class Api(Reader):
         options: WriteOptions | None = None,
         warnings: list[str] | None = None,
     ) -> Stored:
-        """PATCH with a decoded patch: a list of operations, or an object.
+        """Handle PATCH with a decoded patch: a list of operations, or an object.
 
-        Apply creates the object if there is none. Raises StatusError: 400, 403, 404, 409, 422.
+        Apply creates the object if it does not exist. Raises StatusError: 400, 403, 404, 409, 422.
         """
         write = _write(
             info,
@@ -223,7 +227,7 @@ class Api(Reader):
         user: User = SYSTEM,
         options: DeleteOptions | None = None,
     ) -> Removal:
-        """DELETE, saying whether the object is gone or only on its way.
+        """Handle DELETE and report if the object is removed or only being deleted.
 
         Raises StatusError: 403, 404, 409 (precondition).
         """
@@ -239,7 +243,7 @@ class Api(Reader):
         user: User = SYSTEM,
         options: DeleteOptions | None = None,
     ) -> Stored:
-        """DELETE, returning the last state seen."""
+        """Handle DELETE and return the last state."""
         removal = await self.remove(info, name, namespace, user=user, options=options)
         return removal.value
 
@@ -253,7 +257,7 @@ class Api(Reader):
         user: User = SYSTEM,
         options: DeleteOptions | None = None,
     ) -> tuple[Stored, ...]:
-        """DELETE on a collection: each selected object in turn."""
+        """Handle DELETE on a collection: delete each selected object in sequence."""
         page = self.list(
             info, namespace, label_selector=label_selector, field_selector=field_selector
         )
@@ -268,7 +272,7 @@ class Api(Reader):
         return tuple(out)
 
     def finish(self, info: ResourceInfo, current: Stored, new: Object) -> Stored:
-        """Write the next state of an object, or take it out if that was all it waited for.
+        """Write the next state of an object, or remove it if its deletion can complete.
 
         Raises ChangedError, MissingError.
         """
@@ -316,7 +320,7 @@ class Api(Reader):
     async def _modify(
         self, write: Write, make: Callable[[Stored], Object], *, put: bool = False
     ) -> Stored:
-        """Read, change, check and write; again from the start when somebody else was faster."""
+        """Read, change, validate and write; start again after a concurrent write."""
         for _ in range(ATTEMPTS):
             current = self.store.get(write.info.collection, (write.namespace, write.name))
             if current is None:
@@ -370,7 +374,7 @@ class Api(Reader):
     async def _mutated(
         self, write: Write, operation: Operation, obj: Object, old: Object | None
     ) -> Object:
-        """The object after admission, pruned and defaulted again if it is another one."""
+        """Return the object after admission, pruned and defaulted again if it was replaced."""
         mutated = await self.pipeline.mutate(write.admission(operation, obj, old))
         if mutated is not obj:
             self.pipeline.prepare(write, mutated, first=False)

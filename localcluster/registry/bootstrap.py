@@ -1,4 +1,4 @@
-"""What every cluster has from the start."""
+"""The objects that every cluster has from the start."""
 
 from localcluster.base.resources import (
     CLUSTER_ROLE_BINDINGS,
@@ -13,7 +13,7 @@ from localcluster.registry.api import Api
 
 
 async def complete_roles(api: Api) -> None:
-    """Give the roles of a cluster that an earlier version saved the rules that came since."""
+    """Add rules introduced since to the roles of a cluster that an earlier version saved."""
     for role in cluster_roles():
         stored = api.store.get(CLUSTER_ROLES.collection, ("", role["metadata"]["name"]))
         if stored is None:
@@ -30,7 +30,7 @@ async def complete_roles(api: Api) -> None:
 
 
 async def bootstrap(api: Api) -> None:
-    """Make the standard namespaces, the system's priority classes and roles, and the Service."""
+    """Create the default namespaces, the system's priority classes and roles, and the Service."""
     for name in sorted(KEPT):
         await api.create(NAMESPACES, {"metadata": {"name": name}})
     for name, value in SYSTEM_CLASSES.items():

@@ -1,4 +1,4 @@
-"""Deletion: preconditions, propagation, grace and finalizers."""
+"""Deletion: preconditions, propagation, grace periods and finalizers."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -17,14 +17,14 @@ ORPHAN = "orphan"
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """What a deletion did: the last state seen, and whether the object is gone by now."""
+    """The result of a deletion: the last state, and True if the object is removed."""
 
     value: Stored
     gone: bool
 
 
 def holds(obj: Object, info: ResourceInfo) -> bool:
-    """Whether finalizers keep the object."""
+    """Return True if the object has finalizers."""
     if obj["metadata"].get("finalizers"):
         return True
     held = info.collection == NAMESPACES.collection
@@ -32,7 +32,7 @@ def holds(obj: Object, info: ResourceInfo) -> bool:
 
 
 def may_go(obj: Object, info: ResourceInfo) -> bool:
-    """Whether an object that is being deleted can be taken out now."""
+    """Return True if an object that is being deleted can be removed now."""
     meta = obj["metadata"]
     if "deletionTimestamp" not in meta or holds(obj, info):
         return False
@@ -60,7 +60,7 @@ def _check(current: Stored, info: ResourceInfo, options: DeleteOptions) -> None:
 
 
 def _propagate(meta: Object, strategy: Strategy, policy: str | None) -> None:
-    """Set the finalizers that make the garbage collector act before the object goes."""
+    """Set the finalizers that make the garbage collector act before the removal."""
     finalizers = list(meta.get("finalizers") or ())
     if policy is None and (FOREGROUND in finalizers or ORPHAN in finalizers):
         return
@@ -77,7 +77,7 @@ def _propagate(meta: Object, strategy: Strategy, policy: str | None) -> None:
 
 
 class Remover:
-    """The deleting part of the server."""
+    """The part of the server that deletes objects."""
 
     def __init__(self, store: Store, clock: Clock, pipeline: WritePipeline) -> None:
         """Delete from a store, by the rules of the pipeline."""
@@ -88,9 +88,9 @@ class Remover:
     async def remove(
         self, info: ResourceInfo, name: str, namespace: str, user: User, options: DeleteOptions
     ) -> Removal:
-        """Delete one object, or begin to.
+        """Delete one object, or start its deletion.
 
-        Raises StatusError: 404, 409 for a precondition that does not hold, 403 from admission.
+        Raises StatusError: 404, 409 for a failed precondition, 403 from admission.
         """
         while True:
             current = self._store.get(info.collection, (namespace, name))

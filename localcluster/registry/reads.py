@@ -30,7 +30,7 @@ CONTINUE_EXPIRED = (
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A list or a part of one, as of one revision."""
+    """A list or a part of one, at one revision."""
 
     items: list[Stored]
     revision: int
@@ -41,7 +41,7 @@ class Page:
 def matcher(
     info: ResourceInfo, namespace: str, label_selector: str, field_selector: str
 ) -> Matcher:
-    """What a request selects. Raises StatusError 400."""
+    """Return the matcher of a request's selectors. Raises StatusError 400."""
     labels = parse_labels(label_selector)
     fields = parse_fields(info, field_selector)
     if not (namespace or labels.requirements or fields.terms):
@@ -59,7 +59,7 @@ def matcher(
 
 
 def revision_of(text: str) -> int:
-    """A resourceVersion as a number, 0 when empty. Raises StatusError 400."""
+    """Parse a resourceVersion, 0 if empty. Raises StatusError 400."""
     if not text:
         return 0
     if not text.isdecimal():
@@ -71,16 +71,16 @@ def revision_of(text: str) -> int:
 
 
 class Reader:
-    """The reading half of the server."""
+    """The part of the server that reads."""
 
     def __init__(self, store: Store, *, bookmark_every: float = 10.0) -> None:
-        """Read from a store; watches that ask for bookmarks get one each `bookmark_every` s."""
+        """Read from a store; watches that request bookmarks get one every `bookmark_every` s."""
         self._store = store
         self._bookmark_every = bookmark_every
         self.watches: set[Watch] = set()
 
     def get(self, info: ResourceInfo, name: str, namespace: str = "") -> Stored:
-        """One object. Raises StatusError 404."""
+        """Return one object. Raises StatusError 404."""
         stored = self._store.get(info.collection, (namespace, name))
         if stored is None:
             raise not_found(info, name)
@@ -98,10 +98,10 @@ class Reader:
         revision: str = "",
         match: str = "",
     ) -> Page:
-        """What is selected, in the order of the keys, at most `limit` of it.
+        """Return the selected objects in the order of the keys, at most `limit`.
 
-        Raises StatusError 400 for a bad selector or token, 410 when the revision has left the
-        history, 504 when it lies in the future.
+        Raises StatusError 400 for an invalid selector or token, 410 if the revision is no longer in
+        the history, 504 if it is in the future.
         """
         matches = matcher(info, namespace, label_selector, field_selector)
         after: Key | None = None
@@ -131,10 +131,12 @@ class Reader:
         send_initial: bool | None = None,
         timeout: float | None = None,
     ) -> Watch:
-        """A stream of changes from a revision on; without one, first what exists as ADDED.
+        """Return a stream of changes after a revision.
 
-        A revision that has left the history makes a stream that says 410 and ends. Raises
-        StatusError 400 or 422 for bad options, 504 for a revision in the future.
+        Without one, existing objects come first as ADDED.
+
+        A revision that is no longer in the history results in a stream that reports 410 and ends.
+        Raises StatusError 400 or 422 for invalid options, 504 for a revision in the future.
         """
         _check_initial(info, send_initial, match)
         matches = matcher(info, namespace, label_selector, field_selector)
@@ -173,14 +175,14 @@ class Reader:
         return stream
 
     def expire(self) -> None:
-        """Forget the history: running watches end with 410, older revisions get it from now on."""
+        """Drop the history: running watches and later requests for older revisions get 410."""
         revision = self._store.revision
         self._store.expire()
         for stream in list(self.watches):
             stream.fail(too_old(revision, revision + 1))
 
     def close_watches(self) -> None:
-        """End all watches, as a server does that stops."""
+        """End all watches, as a server does that shuts down."""
         for stream in list(self.watches):
             stream.close()
 

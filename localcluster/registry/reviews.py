@@ -1,4 +1,4 @@
-"""Kinds that are questions: created, answered, and never kept."""
+"""Review kinds: created, evaluated, and never stored."""
 
 from localcluster.base import resources
 from localcluster.base.auth import Tokens
@@ -18,7 +18,7 @@ QUESTIONS = frozenset({_WHO, _TOKEN, _RULES, _MINE, _ANYBODYS})
 def answer(
     info: ResourceInfo, body: Object, user: User, tokens: Tokens, authorizer: Authorizer
 ) -> Object:
-    """The body with its status."""
+    """Return the body with its status."""
     collection, spec = info.collection, body.get("spec") or {}
     body.setdefault("metadata", {})
     if collection == _WHO:

@@ -30,7 +30,7 @@ SHORTEST_TOKEN = 600
 
 
 class Objects(Protocol):
-    """What is done to the objects themselves; errors are those of the API (Api)."""
+    """The operations on the objects themselves; errors are those of the Api."""
 
     clock: Clock
     converter: Converter
@@ -67,14 +67,14 @@ class Objects(Protocol):
 
 
 class Subresources:
-    """The sub-resources that are no plain part of their object."""
+    """The subresources that are not simply a part of their object."""
 
     def __init__(self, api: Objects) -> None:
-        """Serve beside an Api, through its pipeline."""
+        """Create the subresources of an Api; they use its pipeline."""
         self._api = api
 
     async def read(self, write: Write) -> Stored:
-        """GET on a sub-resource. Raises StatusError 404, 405."""
+        """Handle GET on a subresource. Raises StatusError 404, 405."""
         current = self._api.get(write.info, write.name, write.namespace)
         if write.subresource == "status":
             return current
@@ -83,7 +83,7 @@ class Subresources:
         raise method_not_allowed()
 
     async def create(self, write: Write, body: Object) -> Stored:
-        """POST to binding, eviction or token. Raises StatusError 400, 404, 409, 422, 429."""
+        """Handle POST to binding, eviction or token. Raises StatusError 400, 404, 409, 422, 429."""
         if write.subresource == "binding":
             return await self._bind(write, body)
         if write.subresource == "eviction":
@@ -93,7 +93,7 @@ class Subresources:
         raise method_not_allowed()
 
     async def update(self, write: Write, body: Object) -> Stored:
-        """PUT to scale or finalize. Raises StatusError 404, 405, 409, 422."""
+        """Handle PUT to scale or finalize. Raises StatusError 404, 405, 409, 422."""
         if write.subresource == "finalize":
             return self._finalize(write, body)
         if write.subresource == "scale":
@@ -101,7 +101,7 @@ class Subresources:
         raise method_not_allowed()
 
     async def patch(self, write: Write, change: Callable[[Object], Object]) -> Stored:
-        """PATCH on scale. Raises StatusError 404, 405, 409, 422."""
+        """Handle PATCH on scale. Raises StatusError 404, 405, 409, 422."""
         if write.subresource != "scale":
             raise method_not_allowed()
         return await self._rescale(write, change)
@@ -265,7 +265,7 @@ def _merge_meta(pod: Object, said: Object) -> None:
 
 
 def _scheduled(pod: Object, now: str) -> None:
-    """The condition that binding sets."""
+    """Set the condition of a bound pod."""
     condition = {
         "type": "PodScheduled",
         "status": "True",
@@ -281,7 +281,7 @@ def _scheduled(pod: Object, now: str) -> None:
 
 
 def _free_to_go(pod: Object) -> bool:
-    """Pods that no budget protects: not running yet, or done, or going already."""
+    """Return True if no budget protects the pod: it is pending, terminal, or being deleted."""
     phase = (pod.get("status") or {}).get("phase")
     return phase in {"Succeeded", "Failed", "Pending"} or "deletionTimestamp" in pod["metadata"]
 

@@ -1,4 +1,4 @@
-"""What every write goes through: decoding, defaulting, admission, validation, metadata."""
+"""The steps of every write: decoding, defaulting, admission, validation, metadata."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,7 +25,7 @@ SYSTEM = User("system:apiserver", ("system:masters",))
 
 @dataclass(slots=True)
 class Write:
-    """One request to write: who asks for what, and the warnings collected on the way."""
+    """One write request, and the warnings collected for it."""
 
     info: ResourceInfo
     namespace: str
@@ -42,7 +42,7 @@ class Write:
         return self.options.field_manager or self.user.name
 
     def admission(self, operation: Any, obj: Object | None, old: Object | None) -> AdmissionRequest:
-        """The request as admission sees it."""
+        """Return the request as admission sees it."""
         return AdmissionRequest(
             operation=operation,
             info=self.info,
@@ -73,7 +73,7 @@ class NoSchemas:
     """The schemas of a server without custom resources."""
 
     def prepare(self, info: ResourceInfo, obj: Object) -> list[str]:  # noqa: ARG002
-        """Nothing is known, nothing unknown."""
+        """Report no unknown fields."""
         return []
 
     def validate(
@@ -83,16 +83,16 @@ class NoSchemas:
         old: Object | None,  # noqa: ARG002
         subresource: str = "",  # noqa: ARG002
     ) -> list[Cause]:
-        """Nothing is wrong."""
+        """Report no errors."""
         return []
 
     def merge_node(self, info: ResourceInfo) -> MergeNode | None:  # noqa: ARG002
-        """No rules."""
+        """Return no merge rules."""
         return None
 
 
 def check_envelope(write: Write, obj: Any) -> None:
-    """That what came is an object of this kind, for this namespace and name. Raises 400."""
+    """Check that the body is an object of this kind, for this namespace and name. Raises 400."""
     info = write.info
     if not isinstance(obj, dict):
         raise bad_request("the body of the request is no object")
@@ -125,7 +125,7 @@ def _check_namespace(write: Write, metadata: Object) -> None:
 
 
 def check_name(write: Write, metadata: Object) -> None:
-    """That an update is for the object on the URL. Raises 400."""
+    """Check that an update is for the object in the URL. Raises 400."""
     said = metadata.setdefault("name", write.name)
     if said != write.name:
         raise bad_request(
@@ -134,7 +134,7 @@ def check_name(write: Write, metadata: Object) -> None:
 
 
 def uid_differs(write: Write, said: str, found: str) -> str:
-    """The words of the real server's storage for a UID that is another one."""
+    """Return the API server's storage error for a UID precondition that fails."""
     return (
         f"StorageError: invalid object, Code: 4, Key: /registry/{write.info.plural}/"
         f"{write.namespace}/{write.name}, ResourceVersion: 0, AdditionalErrorMsg: Precondition "
@@ -143,7 +143,7 @@ def uid_differs(write: Write, said: str, found: str) -> str:
 
 
 def first_strings_only(metadata: Object) -> None:
-    """That labels and annotations are strings, as typed decoding demands. Raises 400."""
+    """Check that labels and annotations are strings, as typed decoding requires. Raises 400."""
     for name in ("labels", "annotations"):
         values = metadata.get(name)
         if values is None:
@@ -154,19 +154,19 @@ def first_strings_only(metadata: Object) -> None:
 
 
 def _strictly(info: ResourceInfo, unknown: list[str]) -> str:
-    """The words for unknown fields under strict decoding; typed kinds are named first."""
+    """Return the message for unknown fields under strict decoding; typed kinds are named first."""
     words = "strict decoding error: " + ", ".join(unknown)
     kind = f'{info.kind} in version "{info.version}"'
     return words if info.custom else f"{kind} cannot be handled as a {info.kind}: {words}"
 
 
 class WritePipeline:
-    """Defaulting, pruning, admission and validation, in the order of the real server."""
+    """Defaulting, pruning, admission and validation, in the order of the API server."""
 
     def __init__(
         self, schemas: Schemas, admission: list[Admission], strategies: dict[CollectionId, Strategy]
     ) -> None:
-        """Take the rules; the list of admission steps may grow later."""
+        """Create a pipeline; the list of admission steps may grow later."""
         self.schemas = schemas
         self.admission = admission
         self.strategies = strategies
@@ -174,20 +174,23 @@ class WritePipeline:
         self._custom = Custom()
 
     def strategy(self, info: ResourceInfo) -> Strategy:
-        """The rules of a kind."""
+        """Return the rules of a kind."""
         found = self.strategies.get(info.collection)
         if found is not None:
             return found
         return self._custom if info.custom else self._plain
 
     def merge_node(self, info: ResourceInfo) -> MergeNode:
-        """How values of a kind merge."""
+        """Return the merge rules of a kind."""
         return self.schemas.merge_node(info) or (
             GENERAL if info.custom else built_in_rules(info.collection)
         )
 
     def prepare(self, write: Write, obj: Object, *, first: bool) -> None:
-        """Prune and default; at `first` say what was unknown, or refuse it. Raises 400."""
+        """Prune and default; at the `first` call warn about unknown fields or reject them.
+
+        Raises 400.
+        """
         first_strings_only(obj["metadata"])
         unknown = self.schemas.prepare(write.info, obj)
         self.strategy(write.info).default(obj)
@@ -199,7 +202,7 @@ class WritePipeline:
             write.warnings.extend(unknown)
 
     async def mutate(self, request: AdmissionRequest) -> Object:
-        """The object after all mutating steps."""
+        """Return the object after all mutating steps."""
         for step in self.admission:
             await step.mutate(request)
         if request.obj is None:
@@ -207,12 +210,12 @@ class WritePipeline:
         return request.obj
 
     async def review(self, request: AdmissionRequest) -> None:
-        """Ask all validating steps."""
+        """Call all validating steps."""
         for step in self.admission:
             await step.validate(request)
 
     def validate(self, write: Write, new: Object, old: Object | None) -> None:
-        """All rules about the object. Raises 422 with every cause."""
+        """Apply all validation rules to the object. Raises 422 with every cause."""
         info, strategy = write.info, self.strategy(write.info)
         loose = info.custom or info.group == CRDS.group
         causes = meta.causes_of(new["metadata"], info.collection, custom=loose)
@@ -234,7 +237,7 @@ class WritePipeline:
         write.warnings.extend(strategy.warnings(new))
 
     def complete_new(self, info: ResourceInfo, obj: Object, now: Any) -> None:
-        """Give a new object its name, UID, time and generation; its status starts afresh."""
+        """Set a new object's name, UID, time and generation, and reset its status."""
         metadata, strategy = obj["metadata"], self.strategy(info)
         if not metadata.get("name") and metadata.get("generateName"):
             metadata["name"] = meta.generate_name(metadata["generateName"])
@@ -250,7 +253,7 @@ class WritePipeline:
         strategy.prepare_create(obj)
 
     def complete_update(self, write: Write, new: Object, old: Object) -> Object:
-        """Put back what this request may not change, and count the generation."""
+        """Restore the fields that this request may not change, and update the generation."""
         strategy = self.strategy(write.info)
         if write.subresource == "status":
             new = _only_status(new, old, keep_metadata=strategy.status_keeps_metadata)

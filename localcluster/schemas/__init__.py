@@ -1,6 +1,6 @@
-"""Structural schemas: what a CustomResourceDefinition's OpenAPI schema does to an object.
+"""Structural schemas: the effects of a CustomResourceDefinition's OpenAPI schema on an object.
 
-One module an effect, in the order in which the API server applies them: `pruning` drops what the
-schema does not name, `defaulting` fills what is missing, `validation` and `lists` check the values,
-`rules` evaluates the CEL rules. `structural` checks the schema itself, before anything uses it.
+Each module has one effect, in the API server's order: `pruning` drops unspecified fields,
+`defaulting` sets missing fields, `validation` and `lists` check the values, `rules` evaluates the
+CEL rules. `structural` validates the schema itself before use.
 """

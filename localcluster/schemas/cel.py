@@ -1,7 +1,7 @@
-"""The Common Expression Language, as webhook match conditions and schema rules use it.
+"""The Common Expression Language for webhook match conditions and schema rules.
 
-The one home of the CEL library. What the library cannot compile is refused when the expression is
-stored, never skipped when it should be evaluated: `compile_expression` raises.
+This is the only module that uses the CEL library. An expression that the library cannot compile is
+rejected when it is stored, never skipped in evaluation: `compile_expression` raises.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ class CelError(Exception):
 
 
 class CompileError(CelError):
-    """The expression is refused before it is stored."""
+    """The expression is rejected before it is stored."""
 
 
 class EvaluationError(CelError):
-    """The expression was right, but failed on this input (a missing key, a wrong type)."""
+    """The expression is valid, but failed on this input (a missing key, a wrong type)."""
 
 
 class Expression:
@@ -87,7 +87,7 @@ def _intersects(one: list[Any], other: list[Any]) -> bool:
 
 
 def _functions(cel: Any) -> list[Any]:
-    """The functions of Kubernetes' libraries that plain JSON values can carry."""
+    """Return the functions of Kubernetes' CEL libraries that work on plain JSON values."""
     kinds = cel.Type
     items = kinds.List(kinds.DYN)
 
@@ -143,11 +143,11 @@ _TYPES = {"any": "DYN", "bool": "BOOL", "int": "INT", "double": "DOUBLE", "strin
 
 
 class Checker:
-    """Compiles expressions over typed variables and functions, which it only checks.
+    """Compiler for expressions over typed variables and functions; it only type-checks them.
 
     A type is string, bool, int, double, any, `[T]` for a list, `{T}` for a map from strings, or a
-    name with a capital for one of its own. A function is `name(types) type`, a method
-    `type.name(types) type`.
+    capitalized name for a custom type. A function is `name(types) type`, a method `type.name(types)
+    type`.
     """
 
     def __init__(self, variables: Mapping[str, str], functions: str) -> None:
@@ -169,7 +169,7 @@ class Checker:
         )
 
     def compile(self, text: str) -> Expression:
-        """The expression, which must not be evaluated. Raises CompileError."""
+        """Return the compiled expression, which must not be evaluated. Raises CompileError."""
         return _compiled(text, self._environment)
 
 
@@ -213,7 +213,7 @@ def _compiled(text: str, environment: Any) -> Expression:
 
 
 def compile_condition(text: str, variables: tuple[str, ...]) -> Expression:
-    """Compile an expression whose result must be a bool by its type. Raises CompileError."""
+    """Compile an expression whose static type must be bool. Raises CompileError."""
     expression = compile_expression(text, variables)
     if expression.result != "BOOL":
         kind = expression.result.lower()
@@ -222,7 +222,7 @@ def compile_condition(text: str, variables: tuple[str, ...]) -> Expression:
 
 
 def mentions(text: str, variable: str) -> bool:
-    """Say whether the expression reads `variable`: whether it fails to compile without it."""
+    """Return True if the expression reads `variable`, so that it fails to compile without it."""
     if not re.search(rf"\b{re.escape(variable)}\b", text):
         return False
     stripped = re.sub(r'"(?:[^"\\]|\\.)*"|\'(?:[^\'\\]|\\.)*\'', '""', text)
@@ -235,7 +235,7 @@ _NO_OVERLOAD = re.compile(r"No matching overloads found")
 
 
 def _go_words(message: str) -> str:
-    """Say what the API server says for the errors that users meet most."""
+    """Return the API server's message for the most common errors."""
     if found := _MISSING_KEY.search(message):
         return f"no such key: {found['key']}"
     if found := _OUT_OF_BOUNDS.search(message):
@@ -246,5 +246,5 @@ def _go_words(message: str) -> str:
 
 
 def refusal(path: str, error: CompileError) -> Cause:
-    """Return the refusal of an expression at `path` when its object is stored."""
+    """Return the error for an expression at `path` that is rejected when its object is stored."""
     return invalid(path, error.expression, error.detail)

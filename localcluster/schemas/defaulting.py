@@ -1,4 +1,4 @@
-"""Defaulting: missing fields take their defaults, and nulls that nothing allows are dropped."""
+"""Defaulting: set missing fields to their defaults, and drop nulls of non-nullable fields."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from localcluster.schemas.schema import UNSET, Schema
 
 
 def default(value: Any, schema: Schema | None) -> None:
-    """Fill in defaults in place, after the nulls without a default went away."""
+    """Drop nulls without a default, then set defaults in place."""
     _drop_nulls(value, schema)
     if schema is not None and schema.any_default:
         _fill(value, schema)

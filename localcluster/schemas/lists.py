@@ -11,7 +11,7 @@ from localcluster.schemas.schema import Schema
 
 
 def check_lists(value: Any, schema: Schema | None, path: str = "") -> list[Cause]:
-    """Return the first repetition of every value or key that must be unique."""
+    """Return an error for the first duplicate of every value or key that must be unique."""
     if schema is None or not schema.any_list:
         return []
     causes: list[Cause] = []
@@ -35,7 +35,7 @@ def _below(path: str, key: str, schema: Schema) -> str:
 
 
 def _repeated(values: list[Any]) -> list[int]:
-    """Return the places where a value occurs for the second time."""
+    """Return the indexes at which a value occurs for the second time."""
     counts: dict[str, int] = {}
     found = []
     for index, value in enumerate(values):

@@ -1,4 +1,4 @@
-"""Regular expressions and string formats as Go reads them, run by Python's `re`."""
+"""Regular expressions and string formats with Go's semantics, run by Python's `re`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 
 class PatternError(ValueError):
-    """The pattern is no regular expression that Go's regexp package (RE2) accepts."""
+    """Go's regexp package (RE2) does not accept the pattern."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Pattern:
     matcher: re.Pattern[str]
 
     def found_in(self, value: str) -> bool:
-        """Say whether the pattern matches anywhere in `value`, unanchored."""
+        """Return True if the pattern matches anywhere in `value`, unanchored."""
         return self.matcher.search(value) is not None
 
 
@@ -48,7 +48,7 @@ _TOKEN = re.compile(r"\\.|\[:(?P<posix>\w+):\]|\(\?(?P<group><?[=!]|P=|\()|.", r
 
 
 def _translate(text: str) -> str:
-    """Rewrite what the two dialects spell differently; refuse what RE2 lacks."""
+    """Translate the differences in syntax; reject features that RE2 lacks."""
     out, in_class = [], False
     for token in _TOKEN.finditer(text):
         piece = token[0]
@@ -73,7 +73,7 @@ def _translate(text: str) -> str:
 
 
 def compile_pattern(text: str) -> Pattern:
-    """Compile a pattern. Raises PatternError when Go would not compile it."""
+    """Compile a pattern. Raises PatternError if Go would not compile it."""
     try:
         return Pattern(text, re.compile(_translate(text), re.ASCII))
     except (re.error, KeyError) as error:
@@ -140,7 +140,7 @@ FORMATS: dict[str, Callable[[str], bool]] = {
         )
     ),
 }
-# The API server knows these too; a schema with one is refused here rather than left unchecked.
+# The API server checks these formats. This server cannot, so it rejects schemas that use them.
 UNKNOWN_HERE = frozenset(
     {"bsonobjectid", "isbn", "isbn10", "isbn13", "creditcard", "ssn", "rgbcolor"}
 )

@@ -1,4 +1,4 @@
-"""Pruning: fields that the schema does not name are dropped, as the API server stores no others."""
+"""Pruning: unspecified fields are dropped, as the API server does not store them."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ META_FIELDS = frozenset({"apiVersion", "kind", "metadata"})
 
 
 def prune(obj: dict[str, Any], schema: Schema) -> list[str]:
-    """Drop unknown fields of a whole object in place; return their paths, sorted.
+    """Drop unknown fields of a complete object in place; return their paths, sorted.
 
-    `apiVersion`, `kind` and `metadata` of the object itself always stay.
+    The object's own `apiVersion`, `kind` and `metadata` are always kept.
     """
     unknown: list[str] = []
     _prune_map(obj, schema, "", unknown, embedded=True)

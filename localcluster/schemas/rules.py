@@ -22,7 +22,7 @@ _RESERVED = frozenset({
 
 
 def escape(name: str) -> str:
-    """Return the name under which a rule reads a property (`foo-bar` is `foo__dash__bar`)."""
+    """Return the name by which a rule reads a property (`foo-bar` is `foo__dash__bar`)."""
     if name in _RESERVED:
         return f"__{name}__"
     name = name.replace("__", "__underscores__")
@@ -32,7 +32,7 @@ def escape(name: str) -> str:
 
 
 def to_cel(value: Any, schema: Schema | None) -> Any:
-    """Turn a JSON value into what a rule sees: escaped names, numbers and times by their type."""
+    """Convert a JSON value for a rule: escaped names, numbers and times by their type."""
     if schema is None:
         return value
     if isinstance(value, dict):
@@ -64,7 +64,7 @@ def _is_metadata(key: str, schema: Schema) -> bool:
 
 
 def check_rules(value: Any, schema: Schema | None, path: str = "", old: Any = UNSET) -> list[Cause]:
-    """Evaluate all rules at and below `path`; transition rules only where an old value is known."""
+    """Evaluate all rules at and below `path`; transition rules only if an old value is known."""
     if schema is None or not schema.any_rule or value is None:
         return []
     causes = [cause for rule in schema.rules for cause in _evaluate(rule, value, schema, path, old)]
@@ -119,7 +119,7 @@ def _old_self(rule: Rule, schema: Schema, old: Any) -> Any:
 
 
 def _source(rule: Rule) -> str:
-    """Return the rule as compiled: an optional oldSelf arrives as a list of none or one."""
+    """Return the rule in compiled form: an optional oldSelf is passed as a list of zero or one."""
     if not rule.optional_old_self:
         return rule.rule
     wrapped = "(oldSelf.size() > 0 ? optional.of(oldSelf[0]) : optional.none())"
@@ -140,7 +140,7 @@ def _message(rule: Rule, values: dict[str, Any]) -> str:
         try:
             said = cel.compile_expression(rule.message_expression, VARIABLES).evaluate(values)
         except cel.EvaluationError:
-            said = None  # as on the API server: a failing messageExpression gives way to message
+            said = None  # as upstream, a failing messageExpression falls back to message
         if isinstance(said, str) and said.strip() and "\n" not in said:
             return said
     return rule.message.strip() or f"failed rule: {rule.rule.strip()}"
@@ -161,7 +161,7 @@ def _cause(rule: Rule, path: str, value: Any, detail: str) -> Cause:
 
 
 def check_source(rule: Rule, path: str) -> list[Cause]:
-    """Return why a rule cannot be stored: it does not compile, or is not a question."""
+    """Return the reasons to reject a rule: it does not compile, or its result is not a bool."""
     causes = []
     try:
         expression = cel.compile_expression(_source(rule), VARIABLES)
@@ -178,7 +178,7 @@ def check_source(rule: Rule, path: str) -> list[Cause]:
 
 
 def _shown(rule: Rule) -> dict[str, Any]:
-    """Return the rule as the API server's messages show it: by the names of its Go fields."""
+    """Return the rule as in the API server's messages: with the names of its Go fields."""
     return {
         "Rule": rule.rule,
         "Message": rule.message,

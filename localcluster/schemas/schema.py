@@ -1,4 +1,4 @@
-"""The parsed form of an openAPIV3Schema: one immutable node for each place in an object."""
+"""The parsed form of an openAPIV3Schema: one immutable node for each value in an object."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from localcluster.schemas.patterns import Pattern, compile_pattern
 
 
 class Unset:
-    """The type of UNSET: no value at all, unlike a null."""
+    """The type of UNSET: no value at all, unlike null."""
 
 
 UNSET: Final = Unset()
@@ -32,10 +32,12 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """One place in an object. `additional` is None (closed), True (open) or the values' schema.
+    """One value in an object.
 
-    The `any_default`, `any_list` and `any_rule` flags say whether this node or one below it needs
-    the pass of that name, so that a pass skips whole subtrees.
+    `additional` is None (closed), True (open) or the values' schema.
+
+    The `any_default`, `any_list` and `any_rule` flags are set if this node or a descendant needs
+    the pass of that name, so that a pass can skip subtrees.
     """
 
     type: str = ""
@@ -80,7 +82,7 @@ class Schema:
         return self.additional if isinstance(self.additional, Schema) else None
 
     def child(self, key: str) -> Schema | None:
-        """The schema of the value under `key`, if the schema knows one."""
+        """Return the schema of the value at `key`, or None."""
         return self.properties.get(key) or self.values
 
 
@@ -109,7 +111,7 @@ def _rules(raw: Any) -> tuple[Rule, ...]:
 
 
 def parse(raw: JSON) -> Schema:
-    """Parse a schema that `structural.check` found right."""
+    """Parse a schema that `structural.check` accepted."""
     properties = {name: parse(one) for name, one in (raw.get("properties") or {}).items()}
     additional = _additional(raw.get("additionalProperties"))
     items = parse(raw["items"]) if raw.get("items") else None

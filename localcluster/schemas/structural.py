@@ -1,7 +1,8 @@
-"""Validating a schema itself: only structural schemas are stored.
+"""Validation of schemas: only structural schemas are stored.
 
-A structural schema says the type of every place outside of its junctors (allOf, anyOf, oneOf, not),
-which may only narrow values. What this server cannot enforce is refused here, never ignored.
+A structural schema specifies the type of every value outside of its junctors (allOf, anyOf, oneOf,
+not), which may only restrict values. Features that this server cannot enforce are rejected here,
+never ignored.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ _REFUSED = ("$ref", "definitions", "dependencies", "patternProperties", "additio
 
 
 def check(raw: JSON, path: str) -> list[Cause]:
-    """Return every reason why the schema at `path` (`spec.versions[0].schema...`) is refused."""
+    """Return every reason to reject the schema at `path` (`spec.versions[0].schema...`)."""
     causes = _check_node(raw, path, "root")
     if not causes:
         causes = _check_defaults(raw, path)
@@ -124,7 +125,7 @@ def _check_extensions(raw: JSON, path: str) -> list[Cause]:
 
 
 def _check_own_words(raw: JSON, path: str) -> list[Cause]:
-    """Patterns, formats, CEL rules, and words that no structural schema may use."""
+    """Return the errors of patterns, formats, CEL rules, and unsupported keywords."""
     causes = [
         forbidden(f"{path}.{name}", f"{name} is not supported") for name in _REFUSED if name in raw
     ]
@@ -254,7 +255,7 @@ def _check_junctors(raw: JSON, path: str) -> list[Cause]:
 
 
 def _check_nested(nested: JSON, spine: JSON, path: str, skip: set[str]) -> list[Cause]:
-    """Check a schema under a junctor: it narrows values of places that the spine declares."""
+    """Check a schema under a junctor: it may only restrict values that the main schema declares."""
     causes = [
         forbidden(f"{path}.{name}", detail)
         for name, detail in _NOT_NESTED.items()
@@ -282,7 +283,7 @@ def _check_nested(nested: JSON, spine: JSON, path: str, skip: set[str]) -> list[
 
 
 def _check_defaults(raw: JSON, path: str) -> list[Cause]:
-    """Defaults must pass the schema they stand in, unpruned."""
+    """Check that each default is valid, unpruned, by its own schema."""
     causes: list[Cause] = []
     if "default" in raw:
         causes += _check_default(raw, f"{path}.default")

@@ -1,7 +1,7 @@
-"""Validating values against a schema, with the field paths, reasons and words of the API server.
+"""Validation of values against a schema, with the API server's paths, reasons and messages.
 
-Unchanged parts of an updated object are not checked (ratcheting): an object that was stored before
-its schema grew stricter can still be changed elsewhere.
+Unchanged parts of an updated object are not checked (ratcheting): an object stored before its
+schema became stricter can still be changed elsewhere.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from localcluster.schemas.schema import UNSET, Schema
 
 
 def validate(value: Any, schema: Schema, path: str = "", old: Any = UNSET) -> list[Cause]:
-    """Return every breach below `path`; `old` is the stored value, or UNSET on creation."""
+    """Return every violation below `path`; `old` is the stored value, or UNSET on creation."""
     if old is not UNSET and same(old, value):
         return []
     causes = _check_type(value, schema, path)
@@ -45,7 +45,7 @@ def validate(value: Any, schema: Schema, path: str = "", old: Any = UNSET) -> li
 
 
 def same(one: Any, other: Any) -> bool:
-    """Say whether two JSON values are equal; a bool equals no number."""
+    """Return True if two JSON values are equal; a bool never equals a number."""
     if isinstance(one, bool) or isinstance(other, bool):
         return one is other
     if isinstance(one, dict) and isinstance(other, dict):
@@ -132,7 +132,7 @@ def _check_number(value: float, schema: Schema, path: str) -> list[Cause]:
 
 
 def _check_integer(value: float, schema: Schema, path: str) -> list[Cause]:
-    """The check of a number's range by its type and format, which names no field."""
+    """Check a number's range by its type and format; the error names no field."""
     if schema.type != "integer":
         return []
     bits = 31 if schema.format == "int32" else 63

@@ -1,4 +1,4 @@
-"""What a webhook configuration must be: every reason to refuse it."""
+"""Validation of webhook configurations."""
 
 import base64
 import binascii
@@ -25,7 +25,7 @@ _CONDITION_NAME = re.compile(r"(?:[-a-z0-9.]+/)?[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-
 
 
 def check_configuration(config: Object, *, mutating: bool) -> list[Cause]:
-    """Return every reason to refuse a mutating or validating webhook configuration."""
+    """Return every reason to reject a mutating or validating webhook configuration."""
     causes: list[Cause] = []
     seen: set[str] = set()
     for index, hook in enumerate(config.get("webhooks") or ()):
@@ -150,7 +150,7 @@ def _check_selector(selector: Object, path: str) -> list[Cause]:
 
 
 def check_client(client: Object, path: str) -> list[Cause]:
-    """Return every reason to refuse a clientConfig at a path."""
+    """Return every reason to reject the clientConfig at a path."""
     url, service = client.get("url"), client.get("service")
     if (url is None) == (service is None):
         return [required(path, "exactly one of url or service is required")]
@@ -218,9 +218,9 @@ def _check_bundle(bundle: str, path: str) -> list[Cause]:
 
 
 def bundle_context(bundle: str) -> ssl.SSLContext:
-    """Return a context that trusts the PEM certificates of a base64 caBundle alone.
+    """Return a context that trusts only the PEM certificates of a base64 caBundle.
 
-    Raises ValueError, ssl.SSLError or binascii.Error for what is no such bundle.
+    Raises ValueError, ssl.SSLError or binascii.Error for an invalid bundle.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.load_verify_locations(cadata=base64.b64decode(bundle, validate=True).decode("ascii"))
@@ -257,7 +257,7 @@ def _check_expression(text: str, path: str) -> list[Cause]:
 
 
 def check_versions(versions: list[str], path: str) -> list[Cause]:
-    """Return every reason to refuse a list of review versions at a path."""
+    """Return every reason to reject a list of review versions at a path."""
     known = ", ".join(REVIEW_VERSIONS)
     if not versions:
         return [required(path, f"must specify one of {known}")]

@@ -1,1 +1,1 @@
-"""Tools for tests: a clock that stands still, and a port that leaves nothing open."""
+"""Test tools: a clock under the test's control, and a port that closes completely."""

@@ -1,4 +1,4 @@
-"""Virtual time for tests: nothing passes unless a test says so."""
+"""Virtual time for tests: it advances only when a test advances it."""
 
 import asyncio
 import heapq
@@ -13,14 +13,14 @@ _SETTLE_TURNS = 20
 
 
 class FakeClock:
-    """A clock that stands still until it is advanced.
+    """A clock that does not advance by itself.
 
-    It starts later than the clock of any machine that tests run on, however long that is up: what
+    It starts later than the clock of any test machine, however long that has been up. So code that
     compares the two by accident behaves the same everywhere.
     """
 
     def __init__(self, start: float = 1e8) -> None:
-        """`start` is the first value of `monotonic`, in seconds."""
+        """Create a clock; `start` is the first value of `monotonic`, in seconds."""
         self._monotonic = start
         self._epoch = datetime(2026, 1, 1, tzinfo=UTC) - timedelta(seconds=start)
         self._sleepers: list[tuple[float, int, asyncio.Future[None]]] = []
@@ -43,7 +43,7 @@ class FakeClock:
         await future
 
     async def advance(self, seconds: float) -> None:
-        """Let time pass; sleepers wake in order, each with its own moment as the time."""
+        """Advance the time; sleepers wake in order, each at its own time."""
         target = self._monotonic + seconds
         await settle()
         while self._sleepers and self._sleepers[0][0] <= target:
@@ -53,14 +53,14 @@ class FakeClock:
         await settle()
 
     async def advance_to_next(self) -> None:
-        """Let time pass until the next sleeper wakes; there must be one."""
+        """Advance the time to the next sleeper, which must exist."""
         if not self._pending():
             raise AssertionError("nobody is sleeping")
         self._wake_next()
         await settle()
 
     def jump(self, seconds: float) -> None:
-        """Let time pass at once, as after a suspended machine; sleepers stay asleep."""
+        """Jump forward, as after a suspended machine; sleepers do not wake."""
         self._monotonic += seconds
 
     async def sleeping(self, count: int = 1) -> None:
@@ -70,7 +70,7 @@ class FakeClock:
             await self._slept.wait()
 
     async def play(self, awaitable: Awaitable[T]) -> T:
-        """Run to the end, jumping to the next sleeper whenever there is one."""
+        """Run to the end, advancing to the next sleeper whenever there is one."""
         task = asyncio.ensure_future(awaitable)
         while not task.done():
             await settle()
@@ -86,7 +86,7 @@ class FakeClock:
         return await task
 
     def _pending(self) -> list[tuple[float, int, asyncio.Future[None]]]:
-        """The sleepers still waiting, in a heap; cancelled ones are forgotten."""
+        """Return the waiting sleepers as a heap, without cancelled ones."""
         self._sleepers = [entry for entry in self._sleepers if not entry[2].done()]
         heapq.heapify(self._sleepers)
         return self._sleepers
@@ -99,7 +99,7 @@ class FakeClock:
 
 
 async def settle() -> None:
-    """Let every task that can run without time or I/O do so."""
+    """Run every task that can proceed without time or I/O."""
     loop = asyncio.get_running_loop()
     for _ in range(_SETTLE_TURNS):
         await asyncio.sleep(0)
@@ -108,11 +108,11 @@ async def settle() -> None:
 
 
 def _is_idle(loop: asyncio.AbstractEventLoop) -> bool:
-    """Return whether more turns change nothing: no callback is ready, and no socket is open.
+    """Return True if more iterations change nothing: no callback is ready, and no socket is open.
 
-    Most of the time of tests with a virtual clock went into turns of an idle loop. Other loops
-    than asyncio's own do not say, and get all turns.
+    Tests with a virtual clock spent most of their time in iterations of an idle loop. Event loops
+    other than asyncio's own do not expose this state, and get all iterations.
     """
     ready, selector = getattr(loop, "_ready", True), getattr(loop, "_selector", None)
-    # The loop itself has one descriptor registered, by which threads wake it.
+    # The loop itself registers one descriptor, by which threads wake it.
     return not ready and selector is not None and len(selector.get_map()) == 1

@@ -1,7 +1,7 @@
-"""A loopback port for an aiohttp application that leaves nothing open when it is closed.
+"""A loopback port for an aiohttp application that closes completely.
 
-aiohttp's own sites send a TLS close_notify without waiting for the answer, and do not track
-connections during their handshake: the loop of a test may end before those are closed.
+aiohttp's own sites send a TLS close_notify without waiting for the response, and do not track
+connections during their handshake: a test's event loop may end before those are closed.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ _BACKLOG = 128
 
 
 class Listener:
-    """Serves `app` on 127.0.0.1 from `start` to `close`."""
+    """Server for `app` on 127.0.0.1 from `start` to `close`."""
 
     def __init__(self, app: web.Application, context: ssl.SSLContext | None = None) -> None:
         self.port = 0
@@ -26,24 +26,24 @@ class Listener:
         self._handshakes: set[asyncio.Task[None]] = set()
 
     async def start(self, port: int = 0) -> None:
-        """Listen on `port`; 0 takes a free one. Raises OSError if it is taken."""
+        """Listen on `port`; 0 selects a free one. Raises OSError if it is in use."""
         self._runner = web.AppRunner(self._app, access_log=None, shutdown_timeout=0.01)
         await self._runner.setup()
         self._socket = socket.create_server(("127.0.0.1", port), backlog=_BACKLOG)
         self._socket.setblocking(False)
-        # Inherited by every connection: asyncio does not see that these are TCP.
+        # Every connection inherits this: asyncio does not recognize these sockets as TCP.
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.port = self._socket.getsockname()[1]
         asyncio.get_running_loop().add_reader(self._socket, self._accept)
 
     async def close(self) -> None:
-        """End all at once: the port, the connections, and the handlers at work."""
+        """Close everything at once: the port, the connections, and the running handlers."""
         if self._runner is None or self._socket is None:
             return
         asyncio.get_running_loop().remove_reader(self._socket)
         self._socket.close()
-        # What was accepted last has its transport one turn of the loop later, and what closes the
-        # transport one more.
+        # The last accepted connection gets its transport one loop iteration later, and its close
+        # takes another.
         for _ in range(2):
             await asyncio.sleep(0)
         for task in self._handshakes:
@@ -68,7 +68,7 @@ class Listener:
     async def _complete_handshake(self, accepted: socket.socket) -> None:
         assert self._runner is not None
         assert self._runner.server is not None
-        # A client that disconnects during the handshake is no error of the application.
+        # A client that disconnects during the handshake is not an error of the application.
         with contextlib.suppress(OSError):
             await asyncio.get_running_loop().connect_accepted_socket(
                 self._runner.server, accepted, ssl=self._context

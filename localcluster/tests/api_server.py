@@ -1,4 +1,4 @@
-"""A server in process with its custom resources and webhooks, for tests."""
+"""An in-process server with custom resources and webhooks, for tests."""
 
 import asyncio
 from collections.abc import Callable
@@ -20,7 +20,7 @@ Object = dict[str, Any]
 
 @dataclass
 class ApiServer:
-    """The parts of a server that belong together."""
+    """The parts of one server."""
 
     store: Store
     registry: Registry
@@ -30,11 +30,11 @@ class ApiServer:
     services: dict[tuple[str, str], tuple[str, int]] = field(default_factory=dict)
 
     async def add(self, info: ResourceInfo, obj: Object, namespace: str = "") -> Object:
-        """Create an object and return what was stored."""
+        """Create an object and return the stored one."""
         return (await self.api.create(info, obj, namespace)).obj
 
     async def define(self, crd: Object) -> ResourceInfo:
-        """Create a definition and return how its first version is served."""
+        """Create a definition and return the ResourceInfo of its first version."""
         await self.api.create(resources.CRDS, crd)
         spec = crd["spec"]
         name = (spec["group"], spec["versions"][0]["name"], spec["names"]["plural"])
@@ -45,7 +45,7 @@ class ApiServer:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    """Let the loop turn until a condition holds; the loop has nothing else to do but reach it."""
+    """Run the loop until a condition is true; there is no other work in the loop."""
     for _ in range(1000):
         if condition():
             return
@@ -54,7 +54,7 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 class HastyClock(SystemClock):
-    """The machine's clock, but waiting takes one turn of the loop."""
+    """The machine's clock, except that sleeping takes one loop iteration."""
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(0)
@@ -114,7 +114,7 @@ def make_crd(plural: str = "widgets", kind: str = "Widget", **spec: Any) -> Obje
 
 
 def make_widget(name: str = "w", **spec: Any) -> Object:
-    """Return an object of the definition that `make_crd` gives."""
+    """Return an object of the definition of `make_crd`."""
     return {
         "apiVersion": "t.muster.dev/v1",
         "kind": "Widget",

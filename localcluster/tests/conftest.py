@@ -1,4 +1,4 @@
-"""The server in process, for every test that needs one."""
+"""The in-process server for tests."""
 
 from collections.abc import AsyncIterator
 

@@ -1,4 +1,4 @@
-"""An Api on its own, and the objects that its tests put in."""
+"""A bare Api, and the objects for its tests."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ Object = dict[str, Any]
 
 
 async def make_api(**options: Any) -> Api:
-    """An Api with the namespace `default` and a clock that stands still."""
+    """Return an Api with the namespace `default` and a clock that does not advance."""
     api = Api(clock=FakeClock(), **options)
     await api.create(NAMESPACES, {"metadata": {"name": "default"}})
     return api
@@ -51,7 +51,7 @@ def owner(obj: Object, **more: Any) -> Object:
 
 
 class Running:
-    """The collector and the namespace controller at work on an Api."""
+    """The garbage collector and the namespace controller, running on an Api."""
 
     def __init__(self, api: Api) -> None:
         self._parts: list[Part] = [GarbageCollector(api), NamespaceController(api)]

@@ -1,4 +1,4 @@
-"""The whole server over real TLS."""
+"""The complete server over real TLS."""
 
 import asyncio
 import base64
@@ -321,7 +321,7 @@ async def test_history_can_be_forgotten(cluster: LocalCluster, http: aiohttp.Cli
 
 
 async def test_a_job_runs_to_its_end(cluster: LocalCluster, http: aiohttp.ClientSession) -> None:
-    """The parts together: Job controller, binding, kubelet, collector."""
+    """The Job controller, binding, kubelet and garbage collector work together."""
     await cluster.nodes.add("n1")
     container = {"name": "c", "image": "x"}
     template = {"spec": {"restartPolicy": "Never", "containers": [container]}}
@@ -367,7 +367,7 @@ async def test_a_stopped_cluster_leaves_no_task(tmp_path: Any) -> None:
 
 
 async def test_the_collector_may_orphan_what_an_owner_leaves(http: aiohttp.ClientSession) -> None:
-    """It sets owner references, which needs a permission here as on a hardened server."""
+    """It sets owner references, which requires a permission here as on a hardened server."""
     _, owner = await call(http, "POST", MAPS, {"metadata": {"name": "owner"}})
     reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner"}
     reference["uid"] = owner["metadata"]["uid"]

@@ -1,4 +1,4 @@
-"""A cluster that was stopped goes on where it was."""
+"""A stopped cluster continues from its saved state."""
 
 from pathlib import Path
 from typing import Any

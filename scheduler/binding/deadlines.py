@@ -204,6 +204,7 @@ class Deadlines:
 
         async def work() -> None:
             for pod in todo:
+                await self._freeze.over()
                 if not self._exists(pod):
                     continue
                 if any(map(retry_after, problems)):

@@ -1,6 +1,6 @@
-"""The ResourceClaims that the pods of a PodGroup share, and whether they belong to the group.
+"""ResourceClaims that the pods of a PodGroup share, with the check that they are the group's.
 
-The namespace may have older claims of the same names.
+The namespace may have other claims with these names, of a user or of an earlier group.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ from scheduler.decoding.objects import GroupObject
 
 @dataclass(frozen=True, slots=True)
 class GroupClaims:
-    """The shared claims of PodGroup `name`: `templates` by entry, `made` the names in its status.
+    """Shared claims of the PodGroup `name`.
 
-    `pods_name` is the name by which its pods refer to it. `taken` is the advice for the case that
+    `templates` are the ResourceClaimTemplates by entry, `made` the names of the claims in its
+    status. `pods_name` is the name by which its pods refer to the group. `taken` is the advice if
     their claim belongs to another group.
     """
 
@@ -36,7 +37,7 @@ class GroupClaims:
 
     @classmethod
     def of(cls, group: GroupObject | None) -> GroupClaims | None:
-        """Return the shared claims of the group, None if it has none."""
+        """Return the shared claims of the group; None if it has none."""
         if group is None or not group.spec.resource_claims:
             return None
         templates = {
@@ -49,16 +50,18 @@ class GroupClaims:
         said = map(mapping, listing((group.status or {}).get("resourceClaimStatuses")))
         made = {text(it.get("resourceClaimName")) for it in said if it.get("name") in templates}
         meta = group.metadata
+        # Its pods may name the claims of the group whose name it stands for.
         taken = taken_words(meta) if stands_for(meta) else ""
         group_of = (meta.namespace, meta.name, meta.uid, templates, frozenset(made))
         return cls(*group_of, pods_name(meta), taken)
 
     def lack_of(self, claim: DeviceClaimInfo) -> str:
-        """Why a pod of the group cannot use a claim that it names yet; empty if it can."""
+        """Return why a pod of the group cannot use a claim that it names yet; empty if it can."""
         name, group = claim.key[1], f"{self.namespace}/{self.name}"
-        # A claim of another name is not shared through the group.
+        # A claim with another name is not shared through the group.
         if name not in self.made | {names.group_claim(self.pods_name, it) for it in self.templates}:
             return ""
+        # By UID: the claim of an earlier group may have the same owner name.
         if claim.owner != self.uid and self.taken:
             return f"ResourceClaim {self.namespace}/{name}: {self.taken}."
         if claim.owner != self.uid:
@@ -68,6 +71,7 @@ class GroupClaims:
         return ""
 
     def lack_of_own(self, entry: str, template: str) -> str:
-        """Return why the pod should not use a claim of its own from the group's template, if so."""
+        """Return why the pod must not use a claim of its own; empty if it may."""
+        # kube-controller-manager creates one for each pod: they would run and share nothing.
         shared = template and self.templates.get(entry) == template
         return f"{shared_words(self.pods_name, entry)}." if shared else ""

@@ -1,4 +1,4 @@
-"""Conditions, blockers and texts that users read on groups and pods.
+"""Statuses of groups and pods: conditions, blockers, messages and events.
 
-`reporter` writes them.
+`reporter.Reporter` writes them.
 """

@@ -1,6 +1,7 @@
-"""The conditions and blockers of groups and pods, derived from the state. No I/O.
+"""Conditions and blockers of groups and pods, derived from the state. No I/O.
 
-Every group of a tree has a condition. The group at fault states the reason, the others name it.
+Every group of a tree has a condition. The group at fault states the reason; the others name this
+group.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from scheduler.core.values.wording import sentence
 from scheduler.status.quorum_messages import summary
 
 _SHOWN: Final = 5
-"""Names that a message lists; `...` stands for further ones."""
+"""Limit of domains that a message names; further ones appear as `...`."""
 
 _RETRY_ON: Final = {
     "capacity": ["free capacity on a node", "a new or changed node", "a change of the group"],
@@ -43,14 +44,14 @@ _RETRY_ON: Final = {
     "binding": ["the end of the back-off", "a change of the group or its members"],
     "error": ["the end of a back-off of 1 s, doubling to 5 min"],
 }
-
+"""Events that requeue a root, in words for users, by kind of blocker."""
 
 _REASONS: Final = {
     "quorum": REASON_INCOMPLETE,
     "invalid": REASON_INVALID,
     "error": REASON_SCHEDULER_ERROR,
 }
-"""Reasons of a group's condition by kind of blocker; Unschedulable for all others."""
+"""Reasons of a group's condition by kind of blocker; Unschedulable for all other kinds."""
 
 _POD_REASONS: Final = {
     "quorum": REASON_GROUP_WAITS,
@@ -58,14 +59,14 @@ _POD_REASONS: Final = {
     "binding": REASON_SCHEDULER_ERROR,
     "error": REASON_SCHEDULER_ERROR,
 }
-"""Reasons of a pod's condition by kind of blocker; Unschedulable where capacity is missing."""
+"""Reasons of a pod's condition by kind of blocker; Unschedulable for all other kinds."""
 
 _VOLUMES: Final = "a change of its claims or of volumes"
 _DEVICES: Final = "a change of its ResourceClaims, or of devices or their classes"
 
 
 def retry_on(blocker: Blocker) -> list[str]:
-    """Return the events after which the scheduler decides the root again."""
+    """Return the events that requeue the root, as `status.blocker.retryOn` lists them."""
     more = [_VOLUMES] * blocker.volumes + [_DEVICES] * blocker.devices
     return _RETRY_ON[blocker.kind] + more
 
@@ -77,7 +78,7 @@ def reason_of(blocker: Blocker) -> str:
 
 @dataclass(frozen=True, slots=True)
 class GroupView:
-    """The wanted status of a group; `reason` None leaves the condition as it is."""
+    """The wanted status of a group. If `reason` is None, the condition remains unchanged."""
 
     group: Group
     reason: str | None
@@ -94,7 +95,7 @@ class GroupView:
 class PodView:
     """The wanted PodScheduled condition of a pending pod.
 
-    It is written again only when `significant` changes, not for each change of free places.
+    The reporter writes it when `significant` changes, not for each change of free capacity.
     """
 
     pod: Pod
@@ -104,7 +105,8 @@ class PodView:
 
 
 def waiting_for(state: State, top: Group, gates: FeatureGates = features.USUAL) -> Blocker | None:
-    """Return why a tree is not ready to be decided, as a blocker; None if it is."""
+    """Return why a tree is not ready for a decision, as a blocker; None if it is ready."""
+    # A flaw first: more members do not help an invalid tree.
     flaw = tree_validation.check(top)
     if flaw is not None:
         return Blocker(flaw.message, "invalid", flaw.at.key, 0, 0)
@@ -113,20 +115,22 @@ def waiting_for(state: State, top: Group, gates: FeatureGates = features.USUAL) 
 
 
 def group_views(state: State, top: Group, blocker: Blocker | None) -> list[GroupView]:
-    """Return the views of a complete tree; `blocker` is why its root waits, if it does."""
+    """Return the views of all groups of a tree; `blocker` is why its root waits, if it waits."""
+    # Groups that pods or children only name have no object to write to.
     groups = (group for group in top.walk() if group.spec is not None)
     return [group_view(state, group, blocker) for group in groups]
 
 
 def group_view(state: State, group: Group, blocker: Blocker | None) -> GroupView:
-    """Return the view of one group of a tree. Visits its pods only for a preferred topology."""
+    """Return the view of one group of a tree, in O(pods) only with a preferred topology."""
     counts = _counts(group)
     if group.bound:
-        # It may still wait for pods beyond minCount; other groups report theirs themselves.
+        # A bound group may wait for pods beyond minCount. Blockers of other groups are not its own.
         own = blocker if blocker is not None and blocker.at == group.key else None
         message = _scheduled(group, _topology_reached(state, group))
         return GroupView(group, REASON_SCHEDULED, message, counts, own)
     if blocker is None:
+        # Its pods are being bound: it neither waits nor is it scheduled yet.
         if not group.initially_scheduled:
             return GroupView(group, None, "", counts, None)
         return GroupView(group, REASON_SCHEDULED, _scheduled(group, verb="were"), counts, None)
@@ -134,18 +138,20 @@ def group_view(state: State, group: Group, blocker: Blocker | None) -> GroupView
     reason = reason_of(blocker)
     message = _message(blocker, at=None if fault else blocker.at)
     blocker = replace(blocker, summary=message)
+    # PodGroupInitiallyScheduled reports the first start, so it stays True when pods are lost.
     if group.initially_scheduled:
         reason, message = REASON_SCHEDULED, f"{_scheduled(group, verb='were')} {message}"
     return GroupView(group, reason, message, counts, blocker)
 
 
 def binding_failed(state: State, root: GroupKey, message: str) -> Blocker | None:
-    """Return why a root waits whose binding failed; None if the root is deleted."""
+    """Return the blocker of a root whose Bindings failed; None if it has no policy any more."""
     if root[0] == SINGLE_POD:
         return Blocker(message, "binding", root, 1, 0)
     group = state.forest.groups.get(root)
     if group is None or group.minimum is None:
         return None
+    # Pods that were bound before the failure remain bound and count.
     present = group.standing_children if group.composite else group.running
     return Blocker(message, "binding", root, max(0, group.minimum - present), 0)
 
@@ -153,9 +159,8 @@ def binding_failed(state: State, root: GroupKey, message: str) -> Blocker | None
 def pod_views(state: State, pods: Iterator[Pod], blocker: Blocker) -> Iterator[PodView]:
     """Yield the views of a root's pending pods.
 
-    While the root waits for capacity, all of them are Unschedulable, even if some fit: autoscalers
-    check this reason alone, and add what all pods with it lack together. Pods of a group that lacks
-    members have another reason, because no new node would help them.
+    While the root waits for capacity, all of them are Unschedulable, even if some fit. Pods of a
+    group that lacks members have another reason, because no new node would help them.
     """
     causes: dict[GroupKey, Blocker] = {}
     for pod in pods:
@@ -165,13 +170,19 @@ def pod_views(state: State, pods: Iterator[Pod], blocker: Blocker) -> Iterator[P
                 causes[group.key] = _missing_members(state, group, blocker) or blocker
             cause = causes[group.key]
         fault = group is None or group.key == cause.at
+        # Autoscalers add nodes for pods with the reason Unschedulable, and for no others. If the
+        # pods of a gang that fit had another reason, it would get too few nodes and never start.
         reason = _POD_REASONS.get(cause.kind, REASON_UNSCHEDULABLE)
         message = _pod_message(cause, at_fault=fault)
         yield PodView(pod, reason, message, (reason, *cause.significant))
 
 
 def _missing_members(state: State, leaf: Group, blocker: Blocker) -> Blocker | None:
-    """Return which members the leaf, or a group around it, lacks for its quorum."""
+    """Return the blocker of the outermost group around the leaf that lacks members, if any.
+
+    The root does not count: `blocker` is about the root.
+    """
+    # Blockers of these kinds apply to all pods of the tree.
     if blocker.kind in _POD_REASONS:
         return None
     found, group = None, leaf
@@ -183,7 +194,7 @@ def _missing_members(state: State, leaf: Group, blocker: Blocker) -> Blocker | N
 
 
 def exceeding_views(group: Group) -> Iterator[PodView]:
-    """Yield the views of the pods that wait until the group's minCount has followed its owner."""
+    """Yield the views of the pods that wait until the group's minCount follows its owner."""
     off = group.spec.maker_off if group.spec is not None else ""
     message = (
         f"{group.words} does not grow with its owner because feature gate {off} is off. The pod"
@@ -192,6 +203,7 @@ def exceeding_views(group: Group) -> Iterator[PodView]:
         else f"{group.words} grows with its owner. The pod waits until muster-controller updates"
         " minCount."
     )
+    # Copied: a report may take several rounds, in which pods come and go.
     for pod in list((group.exceeding or {}).values()):
         yield PodView(pod, REASON_GROUP_WAITS, message, (REASON_GROUP_WAITS, "exceeds"))
 
@@ -204,7 +216,7 @@ def unclaimed_views(pods: Iterable[Pod]) -> Iterator[PodView]:
 
 
 def waiting_pods(state: State, root: GroupKey) -> Iterator[Pod]:
-    """Yield the pending pods of a root; the state may change between two of them."""
+    """Yield the pending pods of a root. The state may change between two of them."""
     if root[0] == SINGLE_POD:
         pod = state.singles.get(root)
         if pod is not None:
@@ -212,6 +224,7 @@ def waiting_pods(state: State, root: GroupKey) -> Iterator[Pod]:
         return
     group = state.forest.groups.get(root)
     for leaf in group.leaves() if group is not None else ():
+        # Copied, so that a pod that comes or leaves in between does not break the iteration.
         for pods in list(leaf.pending.values()):
             yield from list(pods.values())
 
@@ -221,7 +234,7 @@ def condition_type(group: Group) -> str:
 
 
 def blocker_json(blocker: Blocker, group: GroupKey, since: str) -> Json:
-    """Return `status.blocker` of the group."""
+    """Return the blocker as `status.blocker` of the group."""
     best = blocker.best_domain
     document: Json = {
         "summary": blocker.summary,
@@ -233,6 +246,7 @@ def blocker_json(blocker: Blocker, group: GroupKey, since: str) -> Json:
         "since": since,
         "retryOn": retry_on(blocker),
     }
+    # A field, because controllers must not read the group at fault from the summary.
     if blocker.at != group:
         kind, _, name = blocker.at
         document["waitsFor"] = {"kind": kind, "name": name}
@@ -257,7 +271,7 @@ def has_leaving_pods(state: State, group: Group) -> bool:
 
 
 def _scheduled(group: Group, more: str = "", *, verb: str = "are") -> str:
-    """Return the sentence of a group that is scheduled, or was before: what of it, and `more`."""
+    """Return the sentence that the group's minimum is scheduled, or was, followed by `more`."""
     if group.spec is not None and group.spec.gang:
         what = "minGroupCount child groups" if group.composite else "minCount pods"
         return f"{what} {verb} scheduled{more}."
@@ -266,12 +280,13 @@ def _scheduled(group: Group, more: str = "", *, verb: str = "are") -> str:
 
 
 def _topology_reached(state: State, group: Group) -> str:
-    """Return in how many domains of a preferred topology the group runs; empty without one."""
+    """Return the domains of a preferred topology in which the group runs; empty without one."""
     if group.topology is None or not group.topology.preferred:
         return ""
     key = group.topology.key
     domains = state.topologies.of_groups(key, outer_topology_keys(group, key))
     members = (pod for leaf in group.leaves() for pod in leaf.members.values())
+    # A bound pod may have no row: the watch of nodes may be behind that of pods.
     rows = [pod.row for pod in members if pod.running and pod.row >= 0]
     found = sorted(domains.of(rows))
     names = ["none" if code == UNLABELLED else domains.paths[code] for code in found]
@@ -293,7 +308,7 @@ def confirmed(group: Group) -> bool:
 
 
 def _message(blocker: Blocker, at: GroupKey | None) -> str:
-    """Return the message of a group; `at` is the group that it waits for, None for its own."""
+    """Return the message of a group; `at` is the group at fault, None for the group itself."""
     if at is None or at[0] == SINGLE_POD:
         return blocker.summary
     return f'Waiting for {at[0]} "{at[2]}": {blocker.summary}'
@@ -301,6 +316,7 @@ def _message(blocker: Blocker, at: GroupKey | None) -> str:
 
 def _pod_message(blocker: Blocker, *, at_fault: bool) -> str:
     """Return kube-scheduler's sentence with the name of the group, or why the group waits."""
+    # The group's status has the other sentences; thousands of pods need not repeat them.
     kind, _, name = blocker.at
     if kind == SINGLE_POD:
         return blocker.summary

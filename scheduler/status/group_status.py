@@ -1,7 +1,6 @@
-"""The wanted status of a group, given its current one. No I/O.
+"""The wanted status of a group, derived from its current one. No I/O.
 
-Somebody may have written the current status by hand: fields of another form are dropped or
-replaced.
+Users can write the current status by hand, so fields of an unexpected type are dropped or replaced.
 """
 
 from __future__ import annotations
@@ -31,21 +30,24 @@ def wanted_status(
     *,
     held: Json | None = None,
 ) -> tuple[Json, bool]:
-    """Return the complete status wanted, and whether the state of the group's condition changed.
+    """Return the complete wanted status, and True if status or reason of its condition changed.
 
-    `leaving` returns whether pods of the group are about to terminate; it is called only if that
-    matters. `held` are the places held for the group, None if there are none.
+    `leaving` returns True if pods of the group terminate or are being evicted. It may visit all
+    pods, so it is called only if needed. `held` is `status.heldPlaces`, None if there are none.
     """
+    # All other fields and conditions remain: other writers may own them.
     status = {**before, **view.counts}
     old = status.pop("blocker", None)
     status.pop("heldPlaces", None)
     if held is not None:
         status["heldPlaces"] = held
     if view.blocker is not None:
+        # `since` remains while the kind is the same: it shows how long the group waits for this.
         same = isinstance(old, dict) and old.get("kind") == view.blocker.kind
         since = _moment(old.get("since")) if same else None
         status["blocker"] = blocker_json(view.blocker, view.group.key, since or now)
     conditions, changed = _with_condition(view, _conditions(before), generation, now)
+    # Not while pods still leave: the eviction that the condition reports is not over then.
     marked = any(_is_disruption_target(each) for each in conditions)
     if view.group.bound and marked and not leaving():
         conditions = [
@@ -56,7 +58,7 @@ def wanted_status(
 
 
 def _conditions(status: Json) -> list[Json]:
-    """Return the conditions that have a type."""
+    """Return the conditions that are objects with a type."""
     found = status.get("conditions")
     if not isinstance(found, list):
         return []
@@ -78,7 +80,10 @@ def _cleared(condition: Json, now: str) -> Json:
 def _with_condition(
     view: GroupView, before: list[Json], generation: int, now: str
 ) -> tuple[list[Json], bool]:
-    """Return the conditions with Muster's set, and whether it changed. Once True it stays True."""
+    """Return the conditions with that of the group set, and True if its status or reason changed.
+
+    Once its status is True, it remains True.
+    """
     name = condition_type(view.group)
     old = next((each for each in before if each["type"] == name), None)
     if view.reason is None:
@@ -90,6 +95,7 @@ def _with_condition(
     status = "True" if view.scheduled else "False"
     changed = old is None or (old.get("status"), old.get("reason")) != (status, view.reason)
     stays = old is not None and old.get("status") == status
+    # By Kubernetes' convention, only a change of the status is a transition.
     since = _moment(old.get("lastTransitionTime")) if stays and old is not None else None
     condition = {
         "type": name,
@@ -103,7 +109,8 @@ def _with_condition(
 
 
 def _with_hold(conditions: list[Json], held: Json | None, generation: int, now: str) -> list[Json]:
-    """Return the conditions with HoldExpired set where places were held."""
+    """Return the conditions with HoldExpired set or cleared, if places are or were held."""
+    # Expired places remain in the status without pods, until places are held again.
     expired = held is not None and not held["pods"]
     old = next((each for each in conditions if each["type"] == CONDITION_HOLD_EXPIRED), None)
     status = "True" if expired else "False"
@@ -121,7 +128,8 @@ def _with_hold(conditions: list[Json], held: Json | None, generation: int, now: 
 
 
 def _moment(value: Any) -> str | None:
-    """Return the value if it is a time; else None."""
+    """Return the value if it is a time, otherwise None."""
+    # The API server rejects a status whose times have another form.
     text = _text(value)
     try:
         datetime.fromisoformat(text)
@@ -135,21 +143,21 @@ def _text(value: Any) -> str:
 
 
 _NUMBER: Final = re.compile(r"\d+|s\b")
-"""Numbers, and the endings that go with them: 1 pod fits, 2 pods fit."""
+"""Numbers, and the endings that depend on them: 1 pod fits, 2 pods fit."""
 
 
 def only_numbers_differ(status: Json, before: Json) -> bool:
     """Return True if both report missing capacity, for as many pods and in the same words.
 
-    Only the numbers of nodes and of pods that fit differ then. They change with every node and pod
-    of the cluster.
+    Then only the numbers of nodes and of pods that fit differ. Such a status is written later,
+    because these numbers change with every node and pod of the cluster.
     """
     bare = _without_numbers(status)
     return bare is not None and bare == _without_numbers(before)
 
 
 def _without_numbers(status: Json) -> Json | None:
-    """Return None if the status does not report missing capacity."""
+    """Return the status without such numbers; None if it does not report missing capacity."""
     blocker = status.get("blocker")
     if not isinstance(blocker, dict) or blocker.get("kind") != "capacity":
         return None

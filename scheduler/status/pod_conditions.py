@@ -1,4 +1,4 @@
-"""The condition PodScheduled of pods that wait: what it says, what was written, and the write."""
+"""The PodScheduled condition of waiting pods: when it is due, and its patch."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from scheduler.watch.event_handlers import PendingPod
 
 _NUMBERS_SECONDS: Final = 15.0
 _NUMBERS_PER_SECOND: Final = 20.0
-"""How long the condition of a pod without a group stays as it is where only numbers changed. It is
-longer where so many pods wait that more than this would be written a second."""
+"""Delay of the condition of a pod without a group if only its numbers changed, and limit of such
+writes per second: the delay is longer if too many pods wait for that."""
 
 
 class PodConditions:
-    """`pending` has what the watch has delivered of waiting pods."""
+    """Writer of the condition. `pending` has the waiting pods as the watch last delivered them."""
 
     def __init__(
         self, api: StatusPatcher, events: PodEvents, clock: Clock, pending: dict[str, PendingPod]
     ) -> None:
-        """A term begins."""
+        """Start the first term."""
         self._api = api
         self._events = events
         self._clock = clock
@@ -36,21 +36,20 @@ class PodConditions:
         self.reset()
 
     def reset(self) -> None:
-        """Begin a new term: others may have written since."""
-        # What was written last, and when that was done, by UID.
+        """Start a new term: another leader may have written conditions since the last one."""
+        # By UID: the significant part of the last view that was written, and when.
         self._written: dict[str, tuple[tuple[object, ...], float]] = {}
 
     def says_the_same(self, view: PodView) -> bool:
-        """Whether nothing is to be written for the pod but new numbers, if these."""
+        """Return True if the pod needs no write, except for new numbers."""
+        # A pod that is not pending any more is bound or deleted.
         uid = view.pod.info.uid
         written = self._written.get(uid)
         return uid not in self._pending or (written is not None and written[0] == view.significant)
 
     def numbers_due_in(self, view: PodView) -> float | None:
-        """The seconds until new numbers are to be written; None if they are not.
-
-        A pod without a group has no other status.
-        """
+        """Return the seconds until new numbers are due for the pod; None if there are none."""
+        # Only for pods without a group: all others have the numbers in the status of the group.
         written, seen = self._written.get(view.pod.info.uid), self._said(view)
         if view.pod.group is not None or written is None or seen is None:
             return None
@@ -60,33 +59,39 @@ class PodConditions:
         return written[1] + pause - self._clock.monotonic()
 
     async def write(self, view: PodView, *, told: bool) -> None:
-        """Write the condition, and an event if it is `told`. Raises kube.base.errors."""
+        """Write the condition, and an event if `told` is True. Raises kube.base.errors."""
         info = view.pod.info
         seen, said = self._pending.get(info.uid), self._said(view)
+        # Bound, assumed or deleted since the round began: a Binding sets the condition to True.
         if seen is None or not (view.pod.waiting or info.exceeds or info.unclaimed):
             return
+        # After a change of leaders, the last leader may have written the same.
         same = said is not None and (said.reason, said.message) == (view.reason, view.message)
         if not same:
             ops = _patch(seen, self._condition(view, said))
             await self._api.patch(PODS, info.name, ops, info.namespace, subresource="status")
             STATUS_WRITES.labels("Pod", "written").inc()
+        # After the write: if it failed, the next report tries it again.
         self._written[info.uid] = view.significant, self._clock.monotonic()
         if told and not same:
             self._events.failed(view)
 
     def forget_gone(self) -> None:
-        """Forget pods that do not wait any more, if there are many."""
+        """Drop the entries of pods that do not wait any more, if there are many."""
+        # Rarely, so that a round does not visit all entries.
         if len(self._written) > 2 * len(self._pending) + 1000:
             written = self._written.items()
             self._written = {uid: each for uid, each in written if uid in self._pending}
 
     def _said(self, view: PodView) -> ConditionType | None:
-        """The condition that is there, if it has the status False already."""
+        """Return the pod's current condition if its status is False, otherwise None."""
         seen = self._pending.get(view.pod.info.uid)
         said = seen.scheduled if seen is not None else None
         return said if said is not None and said.status == "False" else None
 
     def _condition(self, view: PodView, said: ConditionType | None) -> Json:
+        # As in kube-scheduler, a new reason or message is no transition: alerts on pods that are
+        # unschedulable for long must see the first time.
         since = said.last_transition_time if said is not None else None
         return {
             "type": CONDITION_POD_SCHEDULED,
@@ -98,6 +103,7 @@ class PodConditions:
 
 
 def _patch(seen: PendingPod, condition: Json) -> PatchBuilder:
+    # The version makes the index safe: a pod with other conditions by now fails the patch.
     ops = PatchBuilder().at_version(seen.resource_version)
     if CONDITION_POD_SCHEDULED in seen.conditions:
         index = seen.conditions.index(CONDITION_POD_SCHEDULED)

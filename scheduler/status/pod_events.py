@@ -1,7 +1,8 @@
-"""FailedScheduling on pods that wait, as kube-scheduler says it: `kubectl describe pod` shows it.
+"""FailedScheduling events on waiting pods, as in kube-scheduler, for `kubectl describe pod`.
 
-Of a large group few pods are told, and of a namespace few a second: the conditions of all pods say
-the same, and the events of groups must not wait behind thousands of them.
+Only some pods of a large group get an event, and a namespace gets few events per second. The
+conditions of all pods have the same message, and the events of groups must not wait behind those of
+thousands of pods.
 """
 
 from __future__ import annotations
@@ -17,19 +18,19 @@ from scheduler.events.group_events import GroupEvents
 from scheduler.status.conditions import PodView
 
 OF_A_GROUP: Final = 16
-"""Pods of a group that are told of one change."""
+"""Limit of pods of a group that get an event about one change."""
 
 _BURST: Final = 50
 _PER_SECOND: Final = 5.0
-"""Events on the pods of one namespace: so many at once, and afterwards so many a second."""
+"""Limits of events on the pods of one namespace: at once, and afterwards per second."""
 
 _REMEMBERED: Final = 1000
-"""Namespaces whose allowance is remembered. With more, idle ones are forgotten first."""
+"""Limit of namespaces whose allowance is kept. With more, idle ones are dropped first."""
 
 
 @dataclass(slots=True)
 class _Allowance:
-    """What a namespace may still send; it grows back with time."""
+    """Number of events that a namespace may still send; it grows over time up to the burst."""
 
     left: float
     at: float
@@ -40,19 +41,20 @@ class _Allowance:
 
 
 class FirstPods:
-    """Which pods of one report are told: the first of each group."""
+    """Choice of the pods of one report that get an event: the first ones of each group."""
 
     def __init__(self) -> None:
         self._seen: Counter[GroupKey] = Counter()
 
     def admits(self, view: PodView) -> bool:
         key = view.pod.key if view.pod.group is None else view.pod.group.key
+        # Counted for each group: every group of a tree gets events on some of its pods.
         self._seen[key] += 1
         return self._seen[key] <= OF_A_GROUP
 
 
 class PodEvents:
-    """Records the events; those beyond the limits are not sent."""
+    """Recorder of the events; it drops those beyond the limits."""
 
     def __init__(self, events: GroupEvents, clock: Clock) -> None:
         self._events = events
@@ -60,7 +62,8 @@ class PodEvents:
         self._allowances: dict[str, _Allowance] = {}
 
     def failed(self, view: PodView) -> None:
-        """The pod's condition has changed to this."""
+        """Record an event on the pod, whose condition changed to this view."""
+        # Dropped and not delayed: the pod's condition has the message.
         if self._may_send(view.pod.info.namespace):
             self._events.pod(view.pod, "Warning", EVENT_FAILED_SCHEDULING, view.message)
 
@@ -76,7 +79,9 @@ class PodEvents:
         return True
 
     def _forget(self, now: float) -> None:
-        """Namespaces that have been quiet need no memory; if none was, the limits begin anew."""
+        """Drop the namespaces with a full allowance; if too many remain, drop all of them."""
+        # A dropped namespace starts with a full allowance again. That bounds memory, whatever
+        # number of namespaces a tenant creates.
         for each in self._allowances.values():
             each.grow(now)
         kept = {name: it for name, it in self._allowances.items() if it.left < _BURST}

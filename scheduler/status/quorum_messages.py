@@ -1,7 +1,7 @@
-"""The messages of groups that lack members: what exists, and who creates the rest, or what to do.
+"""Messages of groups that lack members: what exists, and who creates the rest, or what to do.
 
-The scheduler knows the pods, the groups and their owners. Why a Job creates no pods is in its
-status and events, so the messages refer to these where they know no other cause. No I/O.
+The scheduler knows pods, groups and owners, but not why a Job creates no pods. So the messages
+refer to the status and the events of the owner if they know no other cause. No I/O.
 """
 
 from __future__ import annotations
@@ -28,27 +28,30 @@ from scheduler.core.groups.forest import Group, NotReady, Pod
 from scheduler.core.values.wording import count, sentence
 
 _CREATORS: Final = (JOB.kind, STATEFUL_SET.kind, DEPLOYMENT.kind, LEADER_WORKER_SET.kind)
-"""Kinds whose status and events tell why they create no pods, and whose groups follow them."""
+"""Kinds whose status and events explain why they create no pods; minCount follows their size."""
+
 _REPLICA_SET: Final = "ReplicaSet"
 _MANAGED: Final = {STATEFUL_SET.kind: Feature.STATEFUL_SET, _REPLICA_SET: Feature.DEPLOYMENT}
-"""The feature that creates the group that admission named, by the kind that creates the pods."""
+"""The feature that creates the group named at admission, by the kind that creates the pods."""
 
 
 def summary(not_ready: NotReady, gates: FeatureGates = features.USUAL) -> str:
-    """Return the sentences of a group that is not ready: what is missing, and who creates it.
+    """Return the message of a group that is not ready: what is missing, and who creates it.
 
-    Where a feature gate that is off keeps Muster from creating it, they name the gate.
+    If Muster does not create it because a feature gate is off, the message names the gate.
     """
     group = not_ready.at
     missing = not_ready.needed - not_ready.present
     if group.spec is None:
         text, advice = not_ready.message, _who_creates_it(group, gates)
+    # The group lacks something other than members, such as a policy: the message is complete.
     elif missing <= 0:
         return f"{not_ready.message}."
     elif group.composite:
         text, advice = not_ready.message, _who_creates_children(group)
     else:
         text = _members(group, not_ready)
+        # If gated pods would be enough, the user has to remove their gates first.
         unclaimed = next(iter((group.unclaimed or {}).values()), None)
         if unclaimed is not None and group.gated < missing:
             return f"{text}: {unclaimed.info.unclaimed}"
@@ -57,7 +60,7 @@ def summary(not_ready: NotReady, gates: FeatureGates = features.USUAL) -> str:
 
 
 def _members(group: Group, not_ready: NotReady) -> str:
-    """Return how many members count, and how many do not and why."""
+    """Return how many members count, how many do not, and why they do not."""
     others = [
         f"{number} {what}"
         for number, what in (
@@ -78,12 +81,15 @@ def _members(group: Group, not_ready: NotReady) -> str:
 
 
 def _who_creates_pods(group: Group, missing: int, present: int) -> str:
+    # Enough pods exist, so their creator has nothing more to do.
     if group.gated >= missing:
         return "it is scheduled when their schedulingGates are removed"
     if group.held:
         return _whose_group_is_it(group)
     owner = group.spec.owner if group.spec is not None else None
+    # As far as the counters show, the group has never had pods.
     first = not (present or group.initially_scheduled or group.failed or group.leaving)
+    # With a startup order, it is normal that the JobSet has not created this Job yet.
     if owner is not None and owner[0] == JOBSET.kind:
         name = f'JobSet "{owner[1]}"'
         if first:
@@ -96,7 +102,7 @@ def _who_creates_pods(group: Group, missing: int, present: int) -> str:
     own = owner is not None and owner[0] in _CREATORS
     creator = _words(owner) if owner is not None and own else _creator(group)
     if creator:
-        # minCount follows Muster's own owners; others may suit a group with fewer pods.
+        # minCount follows kinds that Muster knows. Other creators may want fewer pods for good.
         instead = "" if own else f", or {_lower(group)}"
         pods = "no pods" if first else "no more pods"
         return f"if {creator} creates {pods}, see its status and events{instead}"
@@ -107,7 +113,8 @@ def _who_creates_pods(group: Group, missing: int, present: int) -> str:
 
 
 def _lower(group: Group) -> str:
-    """Return how to let the group start with fewer pods."""
+    """Return the change that lets the group start with fewer pods."""
+    # minCount of the group follows that of the object it was created from, so that has to change.
     spec = group.spec
     owner = spec.owner if spec is not None else None
     if owner is not None and owner[0] == POD_GROUP.kind:
@@ -120,7 +127,7 @@ def _lower(group: Group) -> str:
 
 
 def _whose_group_is_it(group: Group) -> str:
-    """Return what pods wait for that name this group although it belongs to another owner."""
+    """Return the advice for pods that name this group although it belongs to another owner."""
     if group.spec is not None and group.spec.owner is not None:
         return "the pods wait until this group is deleted and Muster creates that of their owner"
     return "the pods belong to a group that Muster creates under this name: delete this group"
@@ -134,7 +141,7 @@ def _who_creates_children(group: Group) -> str:
 
 
 def _who_creates_it(group: Group, gates: FeatureGates) -> str:
-    """Return who creates a group that pods or child groups name and that does not exist."""
+    """Return who creates a missing group that pods or child groups name."""
     feature = _feature_of(group)
     if feature is not None and feature not in gates:
         return f"Muster does not create it because {off_text(feature)}"
@@ -149,7 +156,7 @@ def _who_creates_it(group: Group, gates: FeatureGates) -> str:
 
 
 def _feature_of(group: Group) -> Feature | None:
-    """Return the feature that creates a group that does not exist; None for a user's own."""
+    """Return the feature that creates a missing group; None for a group that users create."""
     if group.composite:
         return Feature.COMPOSITE_POD_GROUP
     pod = next(iter(group.members.values()), None)
@@ -158,6 +165,7 @@ def _feature_of(group: Group) -> Feature | None:
     if pod.info.membership.asks:
         return Feature.POD_GROUPS_FROM_PODS
     if pod.info.membership.managed:
+        # For pods of a JobSet, the maker is one of its Jobs, so the label decides.
         if JOBSET_LABEL_NAME in pod.info.labels:
             return Feature.JOBSET
         return _MANAGED.get(pod.info.membership.maker.partition(" ")[0], Feature.JOB)
@@ -170,10 +178,11 @@ def _feature_of(group: Group) -> Feature | None:
 
 
 _MISSPELT: Final = "create it, or correct the name in its pods"
+"""Advice for a missing group of a user."""
 
 
 def _admitted(pod: Pod) -> str:
-    """Return who creates a group that admission named, or that annotations of its pods request."""
+    """Return who creates a group that was named at admission or that pod annotations request."""
     if pod.info.membership.asks:
         return "Muster creates it from pod annotations; if it does not appear, see the pods' events"
     if _leader_worker_set(pod):
@@ -182,13 +191,14 @@ def _admitted(pod: Pod) -> str:
         return ""
     jobset = pod.info.labels.get(JOBSET_LABEL_NAME)
     maker = f'JobSet "{jobset}"' if jobset else pod.info.membership.maker
+    # The pod knows only its ReplicaSet, but Muster creates the group for the Deployment.
     if maker.startswith(f"{_REPLICA_SET} "):
         maker = f"the Deployment of {maker}"
     return _created_by_muster(maker) if maker else ""
 
 
 def _leader_worker_set(pod: Pod) -> str:
-    """Return the LeaderWorkerSet whose name admission wrote as group into its templates."""
+    """Return the LeaderWorkerSet whose name admission set as the group in its templates."""
     name = pod.info.labels.get(LWS_LABEL_NAME, "")
     return name if name == pod.info.labels.get(LABEL_POD_GROUP) else ""
 
@@ -198,6 +208,7 @@ def _created_by_muster(owner: str) -> str:
 
 
 def _by_label(pod: Pod, name: str) -> str:
+    """Return who creates a group that the labels of a pod name."""
     reference = group_of_pod(pod.info.labels, ours=True)
     if reference is None or reference.name != name:
         return _MISSPELT
@@ -215,7 +226,7 @@ def _by_label(pod: Pod, name: str) -> str:
 
 
 def _creator(group: Group) -> str:
-    """Return the owner of the first pod of the group; empty if it has none."""
+    """Return the owner of the group's first pod; empty without an owner or a pod."""
     pod = next(iter(group.members.values()), None)
     return pod.info.membership.maker if pod is not None else ""
 

@@ -1,6 +1,6 @@
-"""When groups and waiting pods are to be reported: what waits for it, and whose time has come.
+"""Schedule of the reports on groups and waiting pods. No I/O.
 
-Nothing of it is urgent, and Bindings go first. No I/O.
+No report is urgent: Bindings have precedence.
 """
 
 from __future__ import annotations
@@ -19,29 +19,29 @@ from scheduler.support.config import Status
 from scheduler.support.fair_keys import FairKeys
 
 _BUSY_SECONDS: Final = 20.0
-"""How much later groups that lack members, and their pods, are reported during Bindings or
-evictions. Pods that wait for room are not, unless it is being made for them: autoscalers look for
-their conditions."""
+"""Extra delay, during Bindings or evictions, of groups that lack members and of their pods. It also
+applies to preemptors' pods, but not to other pods that wait for capacity: autoscalers watch their
+conditions."""
 
 _NOMINATED_SECONDS: Final = 1.5
-"""How much later pods with nominated places are reported when nothing is under way."""
+"""Extra delay of preemptors' pods while no Bindings or evictions are under way."""
 
 _BINDING_SECONDS: Final = 60.0
-"""How much later at most a root is reported while it is being bound."""
+"""Limit of the extra delay of a root that is being bound."""
 
 
 @dataclass(slots=True)
 class _Due:
-    """When a group is to be reported, and when at the latest."""
+    """Time at which a group is due, and `latest`, the one during Bindings or evictions."""
 
     at: float
     latest: float
 
 
 class DueReports:
-    """The groups to be reported, by root or alone, and the roots whose pods are.
+    """Queue of the groups to report, and of the roots and groups whose pods to report.
 
-    `arrived` is set when there is something. All times are of the monotonic clock, in seconds.
+    `arrived` remains set until it is empty. All times are of the monotonic clock, in seconds.
     """
 
     def __init__(self, state: State, activity: Activity, *, clock: Clock, config: Status) -> None:
@@ -53,57 +53,60 @@ class DueReports:
         self.reset()
 
     def reset(self) -> None:
-        """Begin a new term: nothing is due."""
+        """Start a new term, in which no report is due."""
         self.arrived.clear()
         self._groups: FairKeys[_Due] = FairKeys()
         self._pods: FairKeys[float] = FairKeys()
         self._numbers: FairKeys[float] = FairKeys()
 
     def __len__(self) -> int:
-        """How many groups, and roots of pods, wait to be reported."""
+        """Return the number of groups, and of roots with pods, that are due now or later."""
         return len(self._groups) + len(self._pods)
 
     def done(self) -> None:
-        """Whatever arrived is reported; `arrived` stays set if anything is left."""
+        """Clear `arrived` if no report is due any more."""
         if not len(self) and not len(self._numbers):
             self.arrived.clear()
 
     def soon(self, key: GroupKey) -> None:
-        """The group is reported after a moment, in which other changes of it are collected."""
+        """Schedule the group after the usual delay, which collects further changes of it."""
         self._put(key, self._clock.monotonic(), self._config.delay_seconds)
 
     def bound(self, key: GroupKey) -> None:
-        """The root is being bound: it is reported after that, in the order of such roots."""
+        """Schedule a root that is being bound, behind those bound before it, and drop its pods."""
         self.soon(key)
+        # Roots are reported in the order of their Bindings, not in that of their first change.
         self._groups.move_to_end(key)
         self._pods.discard(key)
 
     def again(self, key: GroupKey, wait: float) -> None:
-        """The group, which could not be reported, is in `wait` seconds."""
+        """Schedule a group whose report failed, in `wait` seconds."""
         self._put(key, self._clock.monotonic() + wait, 0.0)
 
     def numbers(self, key: GroupKey, at: float) -> None:
-        """Nothing but numbers changed: it is reported from `at` on."""
+        """Schedule a group at the time `at`, because only numbers of its status changed."""
         self._numbers.put(key, at)
         self.arrived.set()
 
     def pods_after(self, key: GroupKey, wait: float) -> None:
-        """The pods of the root or group are reported in `wait` seconds, and not before."""
+        """Schedule the pods of the root or group in `wait` seconds, and not before."""
+        # Each call postpones them: while a group gets members, its pods need no condition yet.
         self._pods.put(key, self._clock.monotonic() + wait)
 
     def pods_within(self, key: GroupKey, wait: float) -> None:
-        """They are in `wait` seconds, or before: asking again and again puts nothing off."""
+        """Schedule the pods of the root or group in at most `wait` seconds."""
+        # The earlier time counts, or a root that is refused all the time would never be reported.
         at, before = self._clock.monotonic() + wait, self._pods.get(key)
         self._pods.put(key, at if before is None else min(at, before))
         self.arrived.set()
 
     def pods_again(self, key: GroupKey, wait: float) -> None:
-        """The root could not be reported: its pods are in `wait` seconds, if not due anyway."""
+        """Schedule the pods of a root whose report failed, unless they are scheduled already."""
         if key not in self._pods:
             self.pods_after(key, wait)
 
     def take(self, has_turn: Callable[[GroupKey], bool], most: int) -> list[GroupKey]:
-        """Remove up to `most` groups whose time and turn has come, and return them."""
+        """Remove and return up to `most` groups that are due and for which `has_turn` is True."""
         now, busy = self._clock.monotonic(), self._activity.busy
         for key in self._numbers.take(lambda _, at: at <= now, most):
             self.soon(key)
@@ -114,7 +117,10 @@ class DueReports:
     def take_pods(
         self, under_way: FairKeys[Any], want_room: Container[GroupKey], most: int
     ) -> list[GroupKey]:
-        """The same of roots whose pods are due, not `under_way`; those that `want_room` first."""
+        """Remove and return up to `most` roots whose pods are due and not `under_way`.
+
+        During Bindings or evictions, roots in `want_room` have a shorter delay than others.
+        """
         now, busy = self._clock.monotonic(), self._activity.busy
 
         def is_time(key: GroupKey, at: float) -> bool:
@@ -124,18 +130,20 @@ class DueReports:
         return self._pods.take(is_time, most)
 
     def _put(self, key: GroupKey, now: float, delay: float) -> None:
+        # The first change counts: a group that changes all the time is reported nevertheless.
         if key not in self._groups:
             self._groups.put(key, _Due(now + delay, now + self._config.busy_seconds))
         self.arrived.set()
 
     def _is_time(self, key: GroupKey, due: _Due, now: float, *, busy: bool) -> bool:
-        """Roots being bound are late, and while any are, so are roots that lack members.
+        """Return True if the report of the group is due now.
 
-        They are bound once the watch says so: a status written before would change again.
+        Roots that are being bound are delayed, and during that time roots that lack members, too.
         """
         at = due.latest if busy else due.at
         if now < at:
             return False
+        # Until the watch confirms all Bindings: a status written before would soon change again.
         if key in self._activity.binding or self._unconfirmed(key):
             return now >= due.latest + _BINDING_SECONDS
         return not (busy and self._lacks_members(key)) or now >= at + _BUSY_SECONDS
@@ -149,10 +157,9 @@ class DueReports:
         return group is not None and group.parent is None and not group.quorate
 
     def _late(self, key: GroupKey, *, busy: bool, wants_room: bool) -> float:
-        """How much later than others the root's pods are told why they wait.
-
-        Where room is being made for them, autoscalers are to see the nominated node first.
-        """
+        """Return the extra delay of the root's pods, in seconds."""
+        # Autoscalers must see the nominated node first: without it they would add nodes for pods
+        # whose victims are terminating already.
         if self._state.nominations.own(key):
             return _BUSY_SECONDS if busy else _NOMINATED_SECONDS
         if not busy:

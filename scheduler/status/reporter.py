@@ -1,8 +1,8 @@
-"""Reports outcomes: conditions and blockers of groups, conditions of pods, events.
+"""Reporter of outcomes: conditions and blockers of groups, conditions of pods, and events.
 
-Nothing here is urgent. Changes are collected for a moment, Bindings go first, and a condition that
-is already written is not written again. A round is bounded, and namespaces take turns in it, so
-that nobody waits for long because another has thousands of groups, however large their trees are.
+No report is urgent. The reporter collects changes for a moment, lets Bindings go first, and writes
+only conditions that differ. A round has a limit, and namespaces alternate in it. So no group waits
+long because another namespace has thousands of groups, or large trees.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class _Write:
-    """A status patch: of what, for which root or group that was due, and how."""
+    """Patch of the status of `target`; `due` is the root or group whose report requires it."""
 
     target: GroupKey
     due: GroupKey
@@ -70,37 +70,41 @@ class _Write:
 
 
 _Report = Iterator[_Write | None]
-"""What is to be written about one root, step by step; None where nothing has changed."""
+"""The writes for one root or group, one object per step; None for an object without changes."""
 
 _RETRY_SECONDS: Final = 10.0
+"""Delay of a report whose write failed, and first back-off after an unexpected error."""
+
 _NUMBERS_SECONDS: Final = 15.0
 _NUMBERS_PER_SECOND: Final = 20.0
-"""How long a status stays as it is where only numbers changed: of nodes, of pods with room. It is
-longer where there are so many groups that more than this would be written a second."""
+"""Delay of a status if only numbers changed, of nodes or of pods that fit, and limit of such writes
+per second: the delay is longer if there are too many groups for that."""
 
 _ROUND_ROOTS: Final = 100
-"""Roots that one round begins with; then those that became due meanwhile are included."""
+"""Limit of reports that start in a round, and of those under way in one namespace. The next round
+also takes roots that became due meanwhile."""
 
 _ROUND_WRITES: Final = 500
-"""Writes of one round; the rest waits for the next one."""
+"""Limit of writes to groups in a round; the others wait for the next one."""
 
 _ROUND_PODS: Final = 100
-"""Writes of one round that pods have: groups that become due wait for them, for a second if the
-server is slow."""
+"""Limit of writes to pods in a round. Groups that become due wait for these, up to a second if the
+API server is slow."""
 
 _ROUND_STEPS: Final = 2000
-"""Groups, or pods, that one round looks at."""
+"""Limit of groups, and of pods, that a round visits."""
 
 _SMALL: Final = 64
-"""Groups of a tree that is always reported as a whole. Of a larger one only groups that changed
-are, as long as it waits for the same: its other groups then show older numbers."""
+"""Limit of groups of a small tree, which is always reported completely. In a larger tree that waits
+for the same reason as before, only changed groups are: the others show older numbers."""
 
 
 class Reporter:
-    """Collects roots to report and writes their statuses.
+    """Writer of the statuses of roots and groups that changed.
 
-    `observed` and `pending` are the maps of the event handlers, read at the moment of writing.
-    Nothing is read during a freeze: a placement may be half assumed.
+    `observed` and `pending` are the maps of the event handlers. The reporter reads them when it
+    writes. It waits for the end of a freeze before it reads the state, because a placement may be
+    assumed only in part.
     """
 
     def __init__(
@@ -115,7 +119,7 @@ class Reporter:
         gates: FeatureGates = features.USUAL,
         held_places: HeldPlaces | None = None,
     ) -> None:
-        """Without `held_places` none are held."""
+        """Start the first term. Without `held_places`, no group has any."""
         self._api = api
         self._held_places = held_places
         self._gates = gates
@@ -128,55 +132,58 @@ class Reporter:
         self._due = DueReports(shell.state, shell.activity, clock=clock, config=config)
         self._pace = Pace("report", clock)
         self._freeze = shell.freeze
-        # By root and step: one step's success says nothing of the others.
+        # By root and step: the success of one step must not end the back-off of another.
         self._failures: Failures[tuple[GroupKey, str]] = Failures(
             "report", lambda each: "/".join(each[0]), first=_RETRY_SECONDS
         )
         self.reset()
 
     def reset(self) -> None:
-        """Begin a new term: what this process wrote before may have been overwritten since."""
+        """Start a new term: another leader may have overwritten what this process wrote."""
         self._blockers: dict[GroupKey, Blocker] = {}
         self._reports: FairKeys[_Report] = FairKeys()
         self._pod_reports: FairKeys[_Report] = FairKeys()
         self._causes: dict[GroupKey, Blocker | None] = {}
+        # By root of a large tree: the significant part of the blocker in the last complete report.
         self._told: dict[GroupKey, tuple[object, ...]] = {}
         self._priorities_told: dict[GroupKey, str] = {}
         self._pod_conditions.reset()
         self._written_at: dict[GroupKey, float] = {}
-        # Until when the API server asked not to be asked again about an object.
+        # By object: the end of the wait that the API server asked for (Retry-After).
         self._not_before: dict[GroupKey, float] = {}
         self._due.reset()
         self._failures.clear()
         self._count_due()
 
     def touched(self, keys: Iterable[GroupKey]) -> None:
-        """Report these entities and groups soon."""
+        """Schedule reports of these groups and single pods, which changed."""
+        # Sorted, because the order of a set differs between processes.
         for key in sorted({self._reported_by(key) for key in keys}):
             self._due.soon(key)
         self._count_due()
 
     def refused(self, key: GroupKey, blocker: Blocker) -> None:
-        """The root waits because of this blocker."""
+        """Record that the scheduler refused the root with this blocker, and schedule its report."""
         self._blockers[key] = blocker
         self._due.soon(key)
         self._due.pods_within(key, self._config.delay_seconds)
         self._count_due()
 
     def placed(self, key: GroupKey) -> None:
-        """The root is being bound."""
+        """Record that the root is being bound, and schedule its report."""
         self._blockers.pop(key, None)
         self._due.bound(key)
         self._count_due()
 
     def details(self) -> Iterator[str]:
-        """Lines for `/readyz`: the roots whose report raises an error."""
+        """Yield lines for `/readyz` about roots whose report raises an unexpected error."""
         return self._failures.details()
 
     async def run(self, fence: Fence) -> None:
-        """Write what is due until cancelled, and nothing once the lease may be lost."""
+        """Write due reports until cancelled, but none without a valid lease."""
         while True:
             await self._due.arrived.wait()
+            # A wave of events becomes one round, and not one round each.
             await self._clock.sleep(self._config.delay_seconds)
             while fence.valid() and await self.flush(fence):
                 pass
@@ -184,8 +191,9 @@ class Reporter:
                 self._due.done()
 
     async def flush(self, fence: Fence) -> bool:
-        """Write what is due now, up to the limits of one round; whether more of it is left."""
+        """Write due reports, up to the limits of one round. Return True if more are due."""
         await self._freeze.over()
+        # Kept for one round only: afterwards, other members or a decision may have come.
         self._causes.clear()
         begun = self._due.take(self._has_turn, _ROUND_ROOTS)
         for key in begun:
@@ -194,7 +202,8 @@ class Reporter:
         more = len(begun) == _ROUND_ROOTS or len(self._reports) > 0
         for key in self._due.take_pods(self._pod_reports, self._blockers, _ROUND_ROOTS):
             self._pod_reports.put(key, self._report_pods(key))
-        # Pods wait while groups are written, but not for ever.
+        # Groups first: one status describes thousands of pods. But pods get some writes, too, so
+        # that a steady flow of groups does not block them for ever.
         most = min(_ROUND_PODS, len(writes)) if more else _ROUND_PODS
         writes += await self._collect("pods", self._pod_reports, most)
         await self._carry_out(writes, fence)
@@ -202,11 +211,12 @@ class Reporter:
         return more or len(self._pod_reports) > 0
 
     def _has_turn(self, key: GroupKey) -> bool:
-        """Whether its report may begin: it is not under way, and few of its namespace are."""
+        """Return True if no report of the group is under way, and not too many of its namespace."""
         return key not in self._reports and self._reports.count(key[1]) < _ROUND_ROOTS
 
     async def _collect(self, what: str, reports: FairKeys[_Report], most: int) -> list[_Write]:
-        """Up to `most` writes, a step of each namespace in turn; at most one for each target."""
+        """Return up to `most` writes, after at most _ROUND_STEPS steps of namespaces in turn."""
+        # By target, because reports of a root and of one of its groups may both write the group.
         found: dict[GroupKey, _Write] = {}
         self._pace.begin()
         for _ in range(_ROUND_STEPS):
@@ -221,6 +231,7 @@ class Reporter:
                 self._failures.succeeded((key, what))
             except Exception as error:  # noqa: BLE001 - logged, and tried again
                 reports.discard(key)
+                # The report is not complete, so the next one must visit all groups.
                 self._told.pop(key, None)
                 self._failed(key, key, what, error)
             else:
@@ -232,11 +243,11 @@ class Reporter:
         return list(found.values())
 
     def _open(self) -> int:
-        """How many reports have begun."""
+        """Return the number of reports that are under way."""
         return len(self._reports) + len(self._pod_reports)
 
     def _failed(self, key: GroupKey, target: GroupKey, step: str, error: Exception) -> None:
-        """Nobody expected this error; it is about this root alone."""
+        """Record an unexpected error of one root, and retry its report after a back-off."""
         STATUS_WRITES.labels(key[0], "failed").inc()
         self._retry_later(key, target, self._failures.failed((key, step), error))
 
@@ -244,7 +255,8 @@ class Reporter:
         REPORTS_DUE.set(self._open() + len(self._due))
 
     def _report(self, key: GroupKey) -> _Report:
-        """What brings the tree under `key` up to date, or a group of a large tree alone."""
+        """Yield the writes for the tree under `key`, or for one group of a large tree."""
+        # A single pod has no group to write. Its condition has a report of its own.
         if key[0] == SINGLE_POD:
             if key not in self._state.singles:
                 self._blockers.pop(key, None)
@@ -262,13 +274,14 @@ class Reporter:
             yield self._report_group(group, self._cause(top))
 
     def _reported_by(self, key: GroupKey) -> GroupKey:
-        """The group with which it is reported: in a small tree that is the root."""
+        """Return the key under which the group is reported: that of its root in a small tree."""
         group = self._state.forest.groups.get(key)
         if group is None or (top := group.top).size > _SMALL:
             return key
         return top.key
 
     def _report_group(self, group: Group, blocker: Blocker | None) -> _Write | None:
+        # It may have been a root before it got a parent.
         if group.parent is not None:
             self._forget(group.key)
         if group.exceeding or group.unclaimed:
@@ -276,13 +289,14 @@ class Reporter:
         return self._group_write(group, blocker)
 
     def _forget(self, key: GroupKey) -> None:
-        """It is no root, or not any more."""
+        """Drop the entries of a key that is not a root, or not any more."""
         self._blockers.pop(key, None)
         self._told.pop(key, None)
         self._priorities_told.pop(key, None)
 
     def _tell_priorities(self, top: Group) -> None:
-        """One event for each change of what differs in a tree that goes on all the same."""
+        """Record one event for each change of the priorities that differ in a scheduled tree."""
+        # A tree that was never scheduled is Invalid for this, which its condition reports.
         text = priorities_differ(top) if top.initially_scheduled else ""
         before = self._priorities_told.pop(top.key, "")
         if text:
@@ -294,6 +308,8 @@ class Reporter:
         self._tell_priorities(top)
         blocker = self._cause(top)
         significant = blocker.significant if blocker is not None else ()
+        # A large tree that waits for the same reason: only the root and the group at fault have
+        # new numbers. Its other groups are reported by themselves when they change.
         if top.size > _SMALL and self._told.get(top.key) == significant:
             yield self._report_group(top, blocker)
             at = self._state.forest.groups.get(blocker.at) if blocker is not None else None
@@ -308,7 +324,7 @@ class Reporter:
             yield self._report_group(group, blocker)
 
     def _cause(self, top: Group) -> Blocker | None:
-        """Why the root waits, worked out once in a round."""
+        """Return why the root waits, None if it does not; computed once in a round."""
         key = top.key
         if key in self._causes:
             return self._causes[key]
@@ -316,21 +332,24 @@ class Reporter:
         if not_ready is not None:
             self._forget_refusal(key)
             if top.pending_total:
-                soon = not_ready.kind == "invalid"  # no more members will help
+                # More members do not make an invalid tree valid, so its pods need not wait.
+                soon = not_ready.kind == "invalid"
                 wait = self._config.delay_seconds if soon else self._config.pods_seconds
                 self._due.pods_after(key, wait)
+        # Without pending pods, a refusal is outdated: they were bound or deleted since.
         blocker = not_ready or (self._blockers.get(key) if top.pending_total else None)
         self._causes[key] = blocker
         return blocker
 
     def _forget_refusal(self, key: GroupKey) -> None:
-        """It will be decided anew, unless it pauses as it could not be bound."""
+        """Drop the refusal of a root that is not ready, unless its Bindings failed."""
+        # Once it is ready, the scheduler decides it again; after failed Bindings, it waits first.
         blocker = self._blockers.get(key)
         if blocker is not None and blocker.kind != "binding":
             del self._blockers[key]
 
     def _group_write(self, group: Group, blocker: Blocker | None) -> _Write | None:
-        """The write that brings the group's status up to date; None if it is."""
+        """Return the write of the group's status; None if it is current or not due yet."""
         key = group.key
         observed = self._observed.get(key)
         if observed is None or group.spec is None:
@@ -339,6 +358,7 @@ class Reporter:
         status, _ = self._status(view, observed)
         if status == (observed.status or {}):
             return None
+        # In proportion to the groups: the numbers of all waiting ones change when a node joins.
         pause = max(_NUMBERS_SECONDS, len(self._observed) / _NUMBERS_PER_SECOND)
         at = self._written_at.get(key, -math.inf) + pause
         if self._clock.monotonic() < at and only_numbers_differ(status, observed.status or {}):
@@ -347,22 +367,25 @@ class Reporter:
         return _Write(key, group.top.key, lambda: self._write_group(view))
 
     async def _write_group(self, view: GroupView) -> None:
+        await self._freeze.over()
         key = view.group.key
         observed = self._observed.get(key)
         if observed is None:
             return
+        # Again with the current object: the watch may have delivered another since the round began.
         status, changed = self._status(view, observed)
         if status == (observed.status or {}):
             return
         ops = PatchBuilder().at_version(observed.metadata.resource_version)
+        # As one value, since the status may not exist. The version protects what others wrote.
         ops.add("/status", status)
         answer = await self._api.patch(GROUPS[key[0]], key[2], ops, key[1], subresource="status")
-        # The latest we know, until the watch delivers it.
+        # Kept until the watch delivers it: the next write must not conflict with this one.
         observed.status = status
         observed.metadata.resource_version = answer["metadata"]["resourceVersion"]
         self._written_at[key] = self._clock.monotonic()
         STATUS_WRITES.labels(key[0], "written").inc()
-        # A group that lacks members yet is not worth an event.
+        # Every group lacks members at first, so that gets no event.
         if changed and view.reason is not None and view.reason != REASON_INCOMPLETE:
             kind: EventType = "Normal" if view.scheduled else "Warning"
             self._events.entity(key, kind, view.reason, view.message)
@@ -380,6 +403,7 @@ class Reporter:
     def _report_pods(self, key: GroupKey) -> _Report:
         first = FirstPods()
         for view in self._pod_views(key):
+            # Counted even if nothing is written: a later report must not choose other pods.
             told = first.admits(view)
             if not self._pod_conditions.says_the_same(view):
                 yield self._pod_write(key, view, told=told)
@@ -387,6 +411,7 @@ class Reporter:
             left = self._pod_conditions.numbers_due_in(view)
             if left is not None and left > 0:
                 self._due.pods_after(key, left)
+            # New numbers get no event, because they change all the time.
             yield None if left is None or left > 0 else self._pod_write(key, view, told=False)
 
     def _pod_views(self, key: GroupKey) -> Iterator[PodView]:
@@ -397,7 +422,7 @@ class Reporter:
         elif key in self._state.unclaimed:
             yield from unclaimed_views((self._state.unclaimed[key],))
         if group is not None and group.parent is not None:
-            return  # the others are reported with its root
+            return  # waiting pods are reported with the root
         blocker = waiting_for(self._state, group, self._gates) if group is not None else None
         blocker = blocker or self._blockers.get(key)
         if blocker is not None:
@@ -407,11 +432,14 @@ class Reporter:
         return _Write(view.pod.key, root, lambda: self._pod_conditions.write(view, told=told))
 
     async def _carry_out(self, writes: list[_Write], fence: Fence) -> None:
-        """Send the writes, a few at a time; none once the lease may be lost."""
+        """Send the writes, a few at a time, and none without a valid lease."""
+        # One iterator for all workers: a slow request delays only its own worker.
         left = iter(writes)
 
         async def worker() -> None:
             for write in left:
+                # A decision may have begun since the writes were collected.
+                await self._freeze.over()
                 if not fence.valid():
                     return
                 await self._send(write)
@@ -425,6 +453,7 @@ class Reporter:
     async def _send(self, write: _Write) -> None:
         kind, now = write.due[0], self._clock.monotonic()
         left = self._not_before.get(write.target, now) - now
+        # Retry-After applies to the object, whatever report wants to write it.
         if left > 0:
             self._retry_later(write.due, write.target, left)
             return
@@ -440,7 +469,7 @@ class Reporter:
             case NotFound():
                 STATUS_WRITES.labels(kind, "gone").inc()
             case Conflict():
-                # It changed in between; its watch event will have arrived by then.
+                # The object changed. Its watch event should arrive before the next report.
                 STATUS_WRITES.labels(kind, "outdated").inc()
                 self._retry_later(write.due, write.target, self._config.delay_seconds)
             case KubeError():
@@ -462,9 +491,11 @@ class Reporter:
     def _forget_gone(self) -> None:
         now, asked = self._clock.monotonic(), self._not_before.items()
         self._not_before = {target: at for target, at in asked if at > now}
+        # A deleted root never succeeds, and would remain in `/readyz` and the metric.
         for key, step in self._failures.keys() if self._failures else ():
             if key not in self._state.forest.groups and key not in self._state.singles:
                 self._failures.succeeded((key, step))
+        # Rarely, so that a round does not visit all entries.
         if len(self._written_at) > 2 * len(self._observed) + 1000:
             times = self._written_at.items()
             self._written_at = {key: at for key, at in times if key in self._observed}

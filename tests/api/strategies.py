@@ -1,7 +1,7 @@
 """Hypothesis strategies: objects of our kinds as the API server stores them.
 
-Made from the models, so that no field is forgotten: names unique where a list is keyed by them,
-nothing null, no annotation map that is empty.
+They are generated from the models, so that no field is missing: names are unique in lists keyed by
+them, nothing is null, no annotation map is empty.
 """
 
 import inspect
@@ -32,7 +32,7 @@ ANNOTATIONS = st.dictionaries(
     TEXTS,
     max_size=2,
 )
-# What somebody may have written where a conversion keeps its data.
+# Content that a user may have written into the annotation of the conversion.
 OWN_DATA = st.none() | st.sampled_from(
     [
         "garbage",
@@ -47,7 +47,7 @@ OWN_DATA = st.none() | st.sampled_from(
 
 @cache
 def model_objects(model: type[BaseModel], depth: int = 3) -> st.SearchStrategy[Json]:
-    """Objects of a model, any field present or absent; trees at most `depth` composites deep."""
+    """Generate objects of a model, any field present or absent, at most `depth` composites deep."""
     return st.fixed_dictionaries(
         {},
         optional={
@@ -82,7 +82,7 @@ def _value(annotation: Any, depth: int) -> st.SearchStrategy[Any]:
 def objects(
     draw: st.DrawFn, kind: str, version: str, model: type[BaseModel], *, own_data: bool = False
 ) -> Json:
-    """Whole objects; `own_data`: some have the conversion's annotation already."""
+    """Generate complete objects; with `own_data` some have the conversion's annotation already."""
     metadata: Json = {"name": "x", "namespace": "y", "uid": "u", "generation": 3}
     annotations = draw(ANNOTATIONS)
     if own_data and (data := draw(OWN_DATA)) is not None:

@@ -1,4 +1,4 @@
-"""How a wrong value is shown: as Kubernetes' field errors show it, and never at full length."""
+"""The formatting of invalid values: as in Kubernetes' field errors, and never at full length."""
 
 from typing import Any
 
@@ -51,7 +51,7 @@ def test_a_long_value_is_cut(value: Any) -> None:
 
 
 def test_of_a_long_value_no_more_is_read_than_is_shown() -> None:
-    """Each of many faults may be about the same large object."""
+    """Each of many errors may be about the same large object."""
 
     class Counted(list[str]):
         read = 0

@@ -1,4 +1,4 @@
-"""Conversion loses nothing, takes nothing visible from the annotation, and never stumbles."""
+"""Conversion loses no field, prefers visible fields to the annotation, and never fails."""
 
 import json
 from typing import Any, NamedTuple
@@ -20,7 +20,7 @@ EXAMPLES = examples(12, 1_700)
 
 
 class Pair(NamedTuple):
-    """An older version of a kind, and the hub's model beside its own."""
+    """An older version of a kind, with the hub's model."""
 
     kind: str
     version: str
@@ -51,7 +51,7 @@ def data_of(obj: Json) -> str:
 
 
 def with_data(obj: Json, data: str) -> Json:
-    """The object with that annotation, without it for no data."""
+    """Return the object with that annotation, or without it for empty data."""
     annotations = obj["metadata"].get("annotations", {}) | {ANNOTATION_CONVERSION_DATA: data}
     if not data:
         del annotations[ANNOTATION_CONVERSION_DATA]
@@ -85,7 +85,7 @@ def test_what_an_older_client_writes_comes_back_to_it(pair: Pair, data: st.DataO
 def test_what_an_older_client_sees_wins_over_what_is_carried(
     pair: Pair, data: st.DataObject
 ) -> None:
-    """One object's annotation under another one's fields: the fields are what comes of it."""
+    """One object's annotation on another one's fields: the fields determine the result."""
     carried = data_of(convert(data.draw(pair.strategy_of_hub()), pair.api_version))
     written = with_data(data.draw(pair.strategy_of_old()), carried)
 
@@ -95,7 +95,7 @@ def test_what_an_older_client_sees_wins_over_what_is_carried(
 
 
 def test_a_name_of_the_template_wins_over_a_carried_way_to_say_it() -> None:
-    """What the stored object carried is of another spec, though it means the same."""
+    """The data that the stored object carried is of another spec, though it means the same."""
     way = {"v1alpha2": {"spec": {"podGroupTemplateRef": {"name": "a"}}}}
     stored = {"apiVersion": HUB, "kind": "PodGroup", "metadata": {"name": "g"}, "spec": {}}
     old = f"{GROUP}/v1alpha2"
@@ -108,7 +108,10 @@ def test_a_name_of_the_template_wins_over_a_carried_way_to_say_it() -> None:
 
 
 def replaced(pair: Pair, written: Json, stored: Json) -> Json:
-    """What comes of a manifest of the older version, without the annotation, over `stored`."""
+    """Return the result of replacing `stored` by a manifest of the older version.
+
+    The manifest lacks the annotation.
+    """
     new = convert(with_data(written, ""), HUB)
     return dict(with_hidden_fields(pair.kind, pair.version, new, stored))
 

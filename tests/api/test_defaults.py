@@ -1,4 +1,4 @@
-"""What admission adds to a new group, and the priority it computes."""
+"""The defaults that admission sets in a new group, and the priority it computes."""
 
 from typing import Any
 
@@ -138,7 +138,7 @@ def test_a_class_that_never_preempts_decides(named: bool) -> None:
 
     assert isinstance(refused, Cause)
     assert (refused.field, refused.reason) == ("spec.preemptionPolicy", "FieldValueForbidden")
-    assert "PriorityClass calm says Never" in refused.message
+    assert "computed Never from PriorityClass calm" in refused.message
 
 
 def test_only_what_differs_is_patched() -> None:

@@ -1,4 +1,4 @@
-"""Feature gates: names, defaults, what is configured, and whose feature an owner's groups are."""
+"""Feature gates: names, defaults, configuration, and the feature of an owner's groups."""
 
 import pytest
 
@@ -22,7 +22,10 @@ def test_every_feature_has_a_gate_in_the_order_of_the_list() -> None:
 
 
 def test_what_is_alpha_is_off_and_what_is_beta_is_on() -> None:
-    """As Kubernetes' gates; nothing is on before an administrator can have tried it."""
+    """Kubernetes' gates have the same rule.
+
+    A feature is off until an administrator could try it.
+    """
     assert {it for it in Feature if it in USUAL} == {
         it for it, gate in GATES.items() if gate.stage is Stage.BETA
     }
@@ -51,12 +54,16 @@ def test_what_is_said_stands_before_the_default() -> None:
 def test_an_unknown_name_is_answered_with_the_closest_and_all(name: str, closest: str) -> None:
     (fault,) = faults_of([name, "WorkloadWithJob"])
 
-    assert fault.startswith(f"{name!r} is no feature gate (is {closest} meant?); there are ")
+    assert fault.startswith(
+        f"unrecognized feature gate: {name!r} (did you mean {closest}?); known feature gates: "
+    )
     assert all(it in fault for it in Feature)
 
 
 def test_a_name_like_none_gets_the_list_alone_and_a_long_one_is_cut() -> None:
-    assert faults_of(["x"]) == [f"'x' is no feature gate; there are {', '.join(Feature)}"]
+    assert faults_of(["x"]) == [
+        f"unrecognized feature gate: 'x'; known feature gates: {', '.join(Feature)}"
+    ]
     (fault,) = faults_of(["y" * 100_000])
     assert len(fault) < 500
 
@@ -88,8 +95,9 @@ def test_a_use_of_what_is_off_names_field_gate_and_way_out() -> None:
     assert cause.as_dict() == {
         "field": "spec.a",
         "reason": "FieldValueForbidden",
-        "message": "Forbidden: feature gate TopologyAwareWorkloadScheduling is off: leave this out,"
-        " or have an administrator turn the gate on (featureGates in Muster's configuration)",
+        "message": "Forbidden: feature gate TopologyAwareWorkloadScheduling is off: do not "
+        "use this field, or ask an administrator to turn the gate on (featureGates in "
+        "Muster's configuration)",
     }
     assert refused(uses, USUAL) == []
 

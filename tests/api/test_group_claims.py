@@ -1,4 +1,4 @@
-"""What a group's claim takes from its template, whatever that looks like."""
+"""The fields of a group's claim from its template, whatever that contains."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""A pod's reference to its group: four forms, and the order in which they count."""
+"""A pod's reference to its group: four forms, and their precedence."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ def pod(labels: dict[str, str] | None = None, **spec: Any) -> dict[str, Any]:
 
 
 def managed(group: str, labels: dict[str, str]) -> dict[str, Any]:
-    """A pod with Muster's note of its group, and the field as the Job controller writes it."""
+    """Return a pod with Muster's annotation of its group, and the Job controller's field."""
     made = pod(labels, schedulingGroup={"podGroupName": "f"})
     made["metadata"]["annotations"] = {ANNOTATION_MANAGED_GROUP: group}
     return made

@@ -1,4 +1,4 @@
-"""Which pods belong to which PodGroup: a table of what pods know, and whom groups are made for."""
+"""Membership of pods in PodGroups: a table of the pods' data and the groups' owners."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -42,7 +42,7 @@ class Meta:
 
 
 def made(kind: KindName, uid: str, *, leaving: bool = False) -> Owners:
-    """The group `g`, or `x-t` of a Workload, that was made for an owner `x`."""
+    """Return the group `g`, or `x-t` of a Workload, created for an owner `x`."""
     owner_id = OwnerId(kind.group, kind.kind, "x", uid)
     meta = Meta({LABEL_MANAGED_BY: MANAGED_BY}, {ANNOTATION_MADE_FOR: owner_id.annotation()})
     return owners_of(meta, "x-t" if kind == WORKLOAD else "g", "t", leaving=leaving)
@@ -57,7 +57,7 @@ def claims(
     noted: bool = True,
     certain: bool = False,
 ) -> Owners:
-    """Of a pod of the Job `job`; `of` is the UID that Kubernetes wrote into its labels."""
+    """Return the claims of a pod of the Job `job`; `of` is the UID in its Kubernetes labels."""
     said = {LABEL_COSCHEDULING: "x", **labels, **({JOB_LABEL_UID: of} if of else {})}
     return claims_of(
         GroupReference("g", form),

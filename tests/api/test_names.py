@@ -1,4 +1,4 @@
-"""Generated names fit a label, are the same every time, and differ where their sources do."""
+"""Generated names fit a label, are stable, and differ if their sources differ."""
 
 import pytest
 from hypothesis import assume, given

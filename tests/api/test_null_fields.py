@@ -1,4 +1,4 @@
-"""A field that is null in an owner's manifest gives the answers of one that is absent."""
+"""A null field in an owner's manifest has the same effect as an absent one."""
 
 import copy
 from collections.abc import Callable, Iterator
@@ -174,7 +174,7 @@ GROUPS: dict[str, Callable[[Json], Any]] = {
 
 
 def answer(kind: str, obj: Json) -> Any:
-    """Causes, or the object as it would be stored, with its groups."""
+    """Return the causes, or the object as it would be stored, with its groups."""
     admitted = ADMISSIONS[kind](obj)
     if admitted.causes:
         return [(cause.field, cause.message) for cause in admitted.causes]
@@ -189,7 +189,7 @@ def without_nulls(value: Any) -> Any:
 
 
 def paths(value: Any, at: Path = ()) -> Iterator[Path]:
-    """Those of all fields."""
+    """Yield the paths of all fields."""
     fields = value.items() if isinstance(value, dict) else ()
     items = enumerate(value) if isinstance(value, list) else fields
     for key, each in items:
@@ -215,7 +215,7 @@ def test_a_field_that_is_null_counts_as_absent(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", OWNERS)
 def test_an_element_that_is_null_never_raises(kind: str) -> None:
-    """An API server without a schema stores it; groups are made by the same functions."""
+    """An API server without a schema stores it; the same functions create groups."""
     whole = OWNERS[kind]
     for path in elements(whole):
         obj = copy.deepcopy(whole)
@@ -227,7 +227,7 @@ def test_an_element_that_is_null_never_raises(kind: str) -> None:
 
 
 def elements(value: Any, at: Path = ()) -> Iterator[Path]:
-    """The paths of all elements of lists."""
+    """Yield the paths of all elements of lists."""
     fields = value.items() if isinstance(value, dict) else ()
     for key, each in enumerate(value) if isinstance(value, list) else fields:
         if isinstance(key, int):

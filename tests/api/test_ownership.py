@@ -1,4 +1,4 @@
-"""Whose a generated object is, and when it is left over, as tables."""
+"""The owner of a generated object, and orphaned objects, as tables."""
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -77,5 +77,5 @@ def test_whose_an_object_of_a_wanted_name_is(meta: Meta, want: Ownership) -> Non
     ],
 )
 def test_what_is_left_over(meta: Meta, want: OwnerId | None) -> None:
-    """By the UID: a later owner of the name keeps nothing."""
+    """The UID decides: a later owner of the same name does not keep the object."""
     assert lost_owner(meta, lambda owner: owner == SECOND) == want

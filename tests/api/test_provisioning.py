@@ -1,4 +1,4 @@
-"""What a pod needs, as a PodTemplate, and the request made of such."""
+"""A pod's requirements as a PodTemplate, and the ProvisioningRequest of such templates."""
 
 import copy
 from typing import Any
@@ -29,7 +29,7 @@ ZONE = "topology.kubernetes.io/zone"
 
 
 def pod(index: int = 0, **spec: Any) -> Json:
-    """A pod of an Indexed Job, as the API server stores it."""
+    """Return a pod of an Indexed Job, as the API server stores it."""
     labels = {"job": "train", "batch.kubernetes.io/job-completion-index": str(index)}
     container = {
         "name": "main",
@@ -46,7 +46,7 @@ def pod(index: int = 0, **spec: Any) -> Json:
 
 
 def affine(**term: Any) -> Json:
-    """The affinity of a pod with one required term."""
+    """Return the affinity of a pod with one required term."""
     made = {"topologyKey": ZONE, "labelSelector": {"matchLabels": {"job": "train"}}} | term
     return {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [made]}}
 

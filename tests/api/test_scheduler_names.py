@@ -1,4 +1,4 @@
-"""The schedulerNames of Muster, and which lists of them are refused."""
+"""The schedulerNames of Muster, and invalid lists of them."""
 
 import pytest
 
@@ -30,14 +30,20 @@ def test_without_configuration_one_name_counts() -> None:
     ("names", "want"),
     [
         pytest.param(["a", "b.c-d"], [], id="good ones"),
-        pytest.param([], ["there must be 1 to 8 schedulerNames, not 0"], id="none"),
+        pytest.param([], ["schedulerNames must have between 1 and 8 names, not 0"], id="none"),
         pytest.param(
-            [f"s{i}" for i in range(9)], ["there must be 1 to 8 schedulerNames, not 9"], id="many"
+            [f"s{i}" for i in range(9)],
+            ["schedulerNames must have between 1 and 8 names, not 9"],
+            id="many",
         ),
-        pytest.param(["a", "a"], ["schedulerName 'a' is there more than once"], id="one twice"),
+        pytest.param(
+            ["a", "a"],
+            ["schedulerName 'a' is listed more than once: remove the duplicate"],
+            id="one twice",
+        ),
         pytest.param(
             ["default-scheduler"],
-            ["schedulerName default-scheduler is kube-scheduler's: choose another"],
+            ["schedulerName default-scheduler is kube-scheduler's: use another name"],
             id="kube-scheduler's",
         ),
     ],
@@ -50,4 +56,4 @@ def test_a_list_of_names_is_checked(names: list[str], want: list[str]) -> None:
 def test_a_name_that_could_not_be_one_is_refused(name: str) -> None:
     """Names become part of CEL expressions and of events."""
     (fault,) = faults_of([name])
-    assert "must be lower case letters" in fault
+    assert "must consist of lower case alphanumeric characters" in fault

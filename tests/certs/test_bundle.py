@@ -1,4 +1,4 @@
-"""caBundle patches change what is wrong and nothing else."""
+"""caBundle patches change outdated fields and no others."""
 
 from typing import Any
 

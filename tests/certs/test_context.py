@@ -1,4 +1,4 @@
-"""TLS contexts: verified by the bundle alone, certificates changed while serving."""
+"""TLS contexts: verified only by the bundle, with certificates that change while serving."""
 
 import asyncio
 import ssl
@@ -18,7 +18,7 @@ LOOPBACK = ServerNames(dns=("muster-webhook.muster-system.svc",), ips=("127.0.0.
 
 @asynccontextmanager
 async def serving(context: ssl.SSLContext) -> AsyncIterator[int]:
-    """A TLS server that answers with what it is sent; yields its port."""
+    """Run a TLS echo server; yields its port."""
 
     async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while data := await reader.read(100):

@@ -1,4 +1,4 @@
-"""What is renewed when, and that what is made is good."""
+"""The times of renewal, and the validity of new certificates."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -29,7 +29,7 @@ SECOND = timedelta(seconds=1)
 
 
 def bare(material: Material, *, server: bool) -> Material:
-    """The same keys, one certificate made anew without any extension."""
+    """Return the same keys with one certificate recreated without extensions."""
     ca_key = serialization.load_pem_private_key(material.ca_key, None)
     server_key = serialization.load_pem_private_key(material.server_key, None)
     assert isinstance(ca_key, ec.EllipticCurvePrivateKey)
@@ -305,7 +305,7 @@ def test_what_was_damaged_is_not_trusted_beside_what_is_new() -> None:
 def test_lifetimes_in_which_renewing_gains_nothing_are_refused(
     ca: int, server: int, ahead: int
 ) -> None:
-    with pytest.raises(ValueError, match="ca must be at least server"):
+    with pytest.raises(ValueError, match="which must be positive"):
         Lifetimes(timedelta(days=ca), timedelta(days=server), timedelta(days=ahead))
 
 

@@ -1,4 +1,4 @@
-"""Certificates that someone else keeps."""
+"""Certificates that another component maintains."""
 
 import os
 from datetime import UTC, datetime

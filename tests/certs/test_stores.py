@@ -180,7 +180,7 @@ async def test_replicas_that_announce_at_once_announce_the_same_ca() -> None:
 
 
 class Restless:
-    """A store that others rewrite whenever it is read."""
+    """A store that others rewrite after each read."""
 
     async def read(self) -> StoredMaterial:
         return StoredMaterial(None)

@@ -1,4 +1,4 @@
-"""A client that asks as the console's page does, and a server on a state that tests change."""
+"""A client that behaves like the console's page, and a server on a state that tests change."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.console.cluster_builder import Builder
 
 
 class Browser:
-    """Requests with the cookie that the server set, and the headers of a page of its own."""
+    """Requests with the cookie that the server set, and the headers of its own page."""
 
     def __init__(self, session: aiohttp.ClientSession, port: int) -> None:
         self.http = session
@@ -55,14 +55,14 @@ class Events:
         self._answer = answer
 
     async def line(self) -> str:
-        """The next line that is not empty; "" at the end."""
+        """Return the next non-empty line; "" at the end."""
         while True:
             line = await self._answer.content.readline()
             if not line or line.strip():
                 return line.decode().rstrip("\n")
 
     async def next(self) -> tuple[str, Any]:
-        """The next event with its data; ("", None) at the end. Comments are left out."""
+        """Return the next event with its data; ("", None) at the end. Skip comments."""
         name = await self.line()
         while name.startswith(":"):
             name = await self.line()
@@ -72,7 +72,7 @@ class Events:
         return name.removeprefix("event: "), json.loads(data.removeprefix("data: "))
 
     async def until(self, name: str) -> Any:
-        """The data of the next event of that name."""
+        """Return the data of the next event of that name."""
         while True:
             found, data = await self.next()
             assert found, f"the stream ended before {name}"
@@ -88,7 +88,7 @@ def _read(text: str) -> Any:
 
 
 class Site:
-    """A server, with what tests reach into."""
+    """A server, and the parts of it that tests access."""
 
     def __init__(
         self, cluster: Builder, port: int, viewers: LocalViewers, streams: Streams
@@ -105,7 +105,7 @@ async def site(
     history: History | None = None,
     period: float = 0.02,
 ) -> AsyncIterator[Site]:
-    """Served on loopback with a one-time key, or for other viewers."""
+    """Serve on loopback with a one-time key, or for other viewers."""
     with closing_socket(0) as sock:
         port: int = sock.getsockname()[1]
         own = LocalViewers("admin", port)
@@ -126,7 +126,7 @@ async def site(
 
 @asynccontextmanager
 async def browser(site: Site, *, logged_in: bool = True) -> AsyncIterator[Browser]:
-    """A browser; with the key used, unless it is not `logged_in`."""
+    """Open a browser; it uses the key, unless it is not `logged_in`."""
     jar = aiohttp.CookieJar(unsafe=True)  # cookies of an address too
     async with aiohttp.ClientSession(cookie_jar=jar) as session:
         made = Browser(session, site.port)

@@ -1,4 +1,4 @@
-"""Clusters for the tests of the console's views, in domain words."""
+"""Clusters for the tests of the console's views, in domain terms."""
 
 from typing import Any
 
@@ -27,7 +27,7 @@ class Builder(StateBuilder):
         self.following = Following(self.cluster, now=lambda: self.time)
 
     def racks(self, blocks: int = 2, racks: int = 2, nodes: int = 2, cpu: int = 4) -> None:
-        """Nodes n-B-R-N of that many cores."""
+        """Add nodes n-B-R-N of that many cores."""
         for block in range(1, blocks + 1):
             for rack in range(1, racks + 1):
                 for number in range(1, nodes + 1):
@@ -35,7 +35,7 @@ class Builder(StateBuilder):
                     self.node(f"n-{block}-{rack}-{number}", cpu, labels=labels)
 
     def use_keys(self, *keys: str) -> None:
-        """Groups that name these topology keys, without pods."""
+        """Add groups without pods that name these topology keys."""
         for number, key in enumerate(keys):
             spec = GroupSpec(("PodGroup", "keys", f"g{number}"), 1, topology=Topology(key))
             self.state.set_group(spec)
@@ -48,7 +48,7 @@ class Builder(StateBuilder):
         blocker: Any = None,
         conditions: Any = None,
     ) -> None:
-        """The object of the group as the API server has it."""
+        """Set the API object of the group."""
         _, namespace, name = key
         references = []
         if owner is not None:
@@ -72,12 +72,12 @@ class Builder(StateBuilder):
 
 
 def blocker(summary: str, kind: str = "capacity", **more: Any) -> dict[str, Any]:
-    """`status.blocker`."""
+    """Return `status.blocker`."""
     return {"summary": summary, "kind": kind, "needed": 4, "free": 1, **more}
 
 
 def flat(domains: list[Domain]) -> dict[str, Domain]:
-    """All domains by ID."""
+    """Return all domains by ID."""
     found: dict[str, Domain] = {}
     for domain in domains:
         found |= {domain.id: domain, **flat(domain.children)}
@@ -85,10 +85,10 @@ def flat(domains: list[Domain]) -> dict[str, Domain]:
 
 
 def numbers(domain: Domain) -> tuple[int, int, int, int]:
-    """Capacity, used, held and free."""
+    """Return capacity, used, held and free."""
     return domain.capacity, domain.used, domain.held, domain.free
 
 
 def plain(value: Any) -> Any:
-    """The JSON of a message, as Python's own values."""
+    """Return a message's JSON as Python values."""
     return msgspec.json.decode(msgspec.json.encode(value))

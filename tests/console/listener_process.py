@@ -1,6 +1,6 @@
-"""The console's listener in a process of its own, with TLS, for what its memory shows.
+"""The console's listener in a separate process, with TLS, to measure its memory.
 
-It prints its port. Whoever has the cookie of `SECRET` is logged in, as a tenant may be.
+It prints its port. A client with the cookie of `SECRET` is logged in, as a tenant may be.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from tests.console.cluster_builder import Builder
 
 NODES = 1000
 NO_ANSWERS = cast("WhatIf", object())
-"""No question of the tests is ever complete."""
+"""A what-if without results: no test completes a question."""
 
 
 async def main() -> None:

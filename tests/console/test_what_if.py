@@ -1,10 +1,11 @@
-"""What-if questions in a process of their own: answers, reasons, and limits."""
+"""The what-if process: results, reasons, and limits."""
 
 import asyncio
 import io
 import resource
 import sys
 from collections.abc import AsyncIterator
+from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -48,13 +49,11 @@ def asker(seconds: float = 60.0, memory: int = MEMORY, of: _Cluster | None = Non
 
 
 class _Hurried(SystemClock):
-    """Time is over whenever it is looked at."""
+    """A clock on which every deadline has passed."""
 
-    _now = 0.0
-
-    def monotonic(self) -> float:
-        self._now += 1.0
-        return self._now
+    def __init__(self) -> None:
+        super().__init__()
+        self.monotonic = count(1.0).__next__
 
 
 def small() -> _Cluster:
@@ -65,7 +64,7 @@ def small() -> _Cluster:
 
 @pytest.fixture
 def here(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Questions are answered without a process: what it loads takes longer than they do."""
+    """Run questions in this process, because a new one takes longer to load than they take."""
 
     async def run(question: bytes, _seconds: float) -> tuple[int | None, bytes]:
         said = io.BytesIO()
@@ -94,7 +93,7 @@ async def test_others_run_while_the_cluster_is_written_and_change_it_afterwards(
 
 
 async def steps_of(of: _Cluster) -> AsyncIterator[None]:
-    """Once for each step while the cluster is frozen."""
+    """Yield once for each step while the cluster is frozen."""
     while of.freeze.lasts:
         yield
         await asyncio.sleep(0)
@@ -126,14 +125,14 @@ async def test_a_process_that_takes_too_long_is_ended() -> None:
 
 
 async def test_manifests_that_need_all_memory_cost_the_console_nothing() -> None:
-    """Every level is ten times the one below: a terabyte when it is written out."""
+    """Every level is ten times the one below: a terabyte when expanded."""
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     for level in range(1, 12):
         parts = ", ".join(f"*a{level - 1}" for _ in range(10))
         lines.append(f"a{level}: &a{level} [{parts}]")
     lines += ["kind: Job", "metadata: {name: bomb, annotations: {a: b}}", "spec:"]
     lines += ["  parallelism: 3", "  template: {spec: {containers: *a11}}"]
-    ask = asker(memory=1 << 27)  # the usual limit takes half a minute to fill
+    ask = asker(memory=1 << 27)  # the default limit takes half a minute to fill
     with pytest.raises(RefusedError, match="too much memory"):
         await ask(WhatIfRequest(manifests="\n".join(lines)), ADMIN)
 
@@ -152,7 +151,7 @@ async def test_who_may_not_see_everything_may_not_ask(viewer: Viewer) -> None:
 
 
 async def test_only_so_many_wait_for_their_turn() -> None:
-    ask = asker(seconds=0.01)  # what is answered is no matter here
+    ask = asker(seconds=0.01)  # the result does not matter here
     viewers = [Viewer("admin", str(number)) for number in range(WAITING + 3)]
     asked = [asyncio.create_task(ask(WhatIfRequest(), viewer)) for viewer in viewers]
     answers = await asyncio.gather(*asked, return_exceptions=True)

@@ -1,4 +1,4 @@
-"""Pods that ask for groups, and the groups that they get."""
+"""Pods that request groups, and the groups that they get."""
 
 from typing import Any
 

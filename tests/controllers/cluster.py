@@ -1,6 +1,6 @@
-"""The API server of the controllers, and caches that are told of each change at once.
+"""The API server of the controllers, and caches that get each change at once.
 
-`pause_events` holds the events back, as a slow watch does; `resume_events` delivers them.
+`pause_events` delays the events, as a slow watch does; `resume_events` delivers them.
 """
 
 from __future__ import annotations
@@ -37,28 +37,28 @@ OTHERS = (
     Resource("apps", "v1", "deployments", "Deployment"),
     *(Resource(*it) for it in (MPI_JOB, TRAIN_JOB, RAY_JOB, RAY_SERVICE)),
 )
-"""Kinds of which the chains of owners read metadata; most of them nobody watches.
+"""Kinds whose metadata the owner chains read; most of them have no watch.
 
-Pods, Jobs and LeaderWorkerSets are read as they are.
+Pods, Jobs and LeaderWorkerSets are read completely.
 """
 
 _FOREGROUND = "foregroundDeletion"
 _HAVE_DEPENDENTS = (JOB.kind, JOBSET.kind, LEADER_WORKER_SET.kind)
 _SELECTORS = dict.fromkeys((REQUESTS, CLAIMS), f"{LABEL_MANAGED_BY}={MANAGED_BY}")
-"""Kinds of which the controllers watch only what is labelled as theirs."""
+"""Selectors of the kinds of which the controllers watch only their own labelled objects."""
 
 Slot = tuple[str, str, str]
 
 
 def _kind(resource: Resource) -> str:
-    """The name of a kind in slots: of other PodGroups than ours the full one."""
+    """Return the name of a kind in slots: the full name for PodGroups of other projects."""
     if resource in {COSCHEDULINGS, PLUGINS_POD_GROUPS}:
         return resource.full_name
     return resource.kind
 
 
 class Objects(MutableMapping[Slot, Json]):
-    """The stored objects by (kind, namespace, name); of what is changed here no watch tells."""
+    """The stored objects by (kind, namespace, name); direct changes produce no watch events."""
 
     def __init__(self, client: MemoryApi, resources: dict[str, Resource]) -> None:
         self._client = client
@@ -89,7 +89,7 @@ class Objects(MutableMapping[Slot, Json]):
 
 
 class Cluster:
-    """The API server of the controllers, what users do to it, and the garbage collector."""
+    """The API server of the controllers, the actions of users, and the garbage collector."""
 
     def __init__(self, caches: Caches, clock: Clock) -> None:
         self.resources = {_kind(it): it for it in (*OTHERS, *caches.sources, POD_TEMPLATES)}
@@ -118,7 +118,7 @@ class Cluster:
 
     @property
     def writes(self) -> list[tuple[str, str, str]]:
-        """The verbs, kinds and names of the writes that were sent."""
+        """The verbs, kinds and names of the writes."""
         kinds = {resource.full_name: kind for kind, resource in self.resources.items()}
         return [
             (it.verb, kinds[it.collection], it.name)
@@ -128,12 +128,12 @@ class Cluster:
 
     @property
     def reads(self) -> list[str]:
-        """The paths that were read in a form of their own."""
+        """The paths of the reads in a special form."""
         return [it.path for it in self.sent if it.accept and it.verb not in WRITES]
 
     @property
     def asked(self) -> list[tuple[str, str, str]]:
-        """The rights that were asked for."""
+        """The permissions that were checked."""
         bodies = (it.body for it in self.sent if it.collection == OWN_RIGHTS.full_name)
         found = (body["spec"]["resourceAttributes"] for body in bodies)
         return [(it["verb"], it["group"], it["resource"]) for it in found]
@@ -143,15 +143,15 @@ class Cluster:
         return self.client.put(self.resources[obj["kind"]], obj)
 
     def put_unseen(self, obj: Json) -> Json:
-        """Store an object whose event is still under way when all others have arrived."""
+        """Store an object whose event arrives after all others."""
         return self.client.put(self.resources[obj["kind"]], obj, told=False)
 
     def remove(self, kind: str, namespace: str, name: str) -> None:
-        """Delete an object in the background: finalizers hold it, dependents follow it."""
+        """Delete an object in the background: finalizers delay it, dependents follow it."""
         self.client.remove(self.resources[kind], name, namespace, grace=0)
 
     def foreground(self, kind: str, namespace: str, name: str) -> None:
-        """Delete an object with propagation Foreground: it goes after its dependents."""
+        """Delete an object with propagation Foreground, after its dependents."""
         self.client.remove(self.resources[kind], name, namespace, propagation="Foreground")
         self._drop_references(self.objects[kind, namespace, name]["metadata"]["uid"], "foreground")
         self._finish_foreground()
@@ -162,7 +162,7 @@ class Cluster:
         self.remove(kind, namespace, name)
 
     def release(self, kind: str, namespace: str, name: str) -> None:
-        """Take all finalizers off an object."""
+        """Remove all finalizers of an object."""
         self._patch((kind, namespace, name), {"finalizers": None})
 
     def forget(self, kind: str, namespace: str, name: str) -> None:
@@ -170,7 +170,7 @@ class Cluster:
         self.client.drop(self.resources[kind], name, namespace)
 
     def relist(self) -> None:
-        """List everything again, as caches do that lost events or are new."""
+        """List everything again, as new caches do, or those that lost events."""
         self.client.held_events.clear()
         self.resume_events()
         for resource, (cache, decode) in self._caches.sources.items():
@@ -188,7 +188,7 @@ class Cluster:
                 cache.upsert(decode(msgspec.json.encode(obj)))
 
     def names(self, *kinds: str) -> list[str]:
-        """The names of all objects of these kinds."""
+        """Return the names of all objects of these kinds."""
         found = (obj for kind in kinds for obj in self.client.all(self.resources[kind]))
         return sorted(obj["metadata"]["name"] for obj in found)
 
@@ -201,7 +201,7 @@ class Cluster:
         return [(kind, obj) for kind, resource in everything for obj in self.client.all(resource)]
 
     def _drop_references(self, uid: str, policy: str) -> None:
-        """Delete the dependents of an owner that goes, or take their reference to it."""
+        """Delete the dependents of a deleted owner, or remove their references to it."""
         for kind, seen in self._all():
             owners = seen["metadata"].get("ownerReferences") or ()
             if all(owner["uid"] != uid for owner in owners):
@@ -220,7 +220,7 @@ class Cluster:
                 self.foreground(*slot)
 
     def _finish_foreground(self) -> None:
-        """Let owners go whose deletion waits for no dependent any more."""
+        """Delete owners whose foreground deletion waits for no more dependents."""
         everything = self._all()
         waiting = [
             (kind, obj["metadata"])
@@ -247,6 +247,6 @@ class Cluster:
 
 
 def _reads_metadata(request: Request) -> None:
-    """Assert that of objects which are read by their path no more than the metadata is read."""
+    """Check that reads of single objects request only the metadata."""
     if request.collection and request.accept:
         assert request.accept.startswith("application/json;as=PartialObjectMetadata")

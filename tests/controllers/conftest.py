@@ -1,4 +1,4 @@
-"""The controllers on an API server in memory: `settle` works through their queues."""
+"""The controllers on an API server in memory: `settle` processes their queues."""
 
 import random
 from contextlib import ExitStack
@@ -50,7 +50,7 @@ OPTIONAL_OWNERS = (
 
 
 class RecordedEvents:
-    """Collects the events of the controllers."""
+    """Recorder of the events of the controllers."""
 
     def __init__(self) -> None:
         self.events: list[tuple[str, str, str]] = []
@@ -70,7 +70,7 @@ class ControllerHarness:
         *,
         gates: FeatureGates = features.USUAL,
     ) -> None:
-        """`gates` is what is on."""
+        """Create the harness with these feature gates."""
         self.clock = FakeClock()
         self.caches = Caches(scheduler_names)
         for kind in OPTIONAL_OWNERS:
@@ -82,7 +82,7 @@ class ControllerHarness:
         self._begin_term()
 
     async def new_term(self) -> None:
-        """The process stops leading, and leads again."""
+        """Let the process lose and regain the lease."""
         self._end_term()
         self._begin_term()
         for part in self.parts:
@@ -94,7 +94,7 @@ class ControllerHarness:
         self._term.close()
 
     def _begin_term(self) -> None:
-        """Create all that works in a term, as `controllers.app.Term` does."""
+        """Create all parts of a term, as `controllers.app.Term` does."""
         self._term.enter_context(self.caches.term())
         caches, clock = self.caches, self.clock
         recorder = cast("Recorder", self.recorded)
@@ -148,7 +148,7 @@ class ControllerHarness:
         return (*owners, *self.creators, *groups, self.group_claims, self.provisioning)
 
     async def settle(self, *, seconds: float = 0.0) -> None:
-        """Let time pass, then work until every queue is empty."""
+        """Advance the time, then work until every queue is empty."""
         if seconds:
             await self.clock.advance(seconds)
         while any(len(controller.queue) for controller in self.controllers):
@@ -159,17 +159,17 @@ class ControllerHarness:
                     controller.queue.done(key)
 
     def submit_jobset(self, jobset: Json, taken: Taken = no_name_taken) -> Json:
-        """Store a JobSet as admission leaves it."""
+        """Store a JobSet after admission."""
         patch = jobset_admission(jobset, None, "CREATE", taken=taken).patch
         return self.api.put(jsonpatch.apply_patch(jobset, patch) | {"kind": "JobSet"})
 
     def submit_job(self, job: Json) -> Json:
-        """Store a Job as admission leaves it."""
+        """Store a Job after admission."""
         patch = job_admission(job, None, "CREATE", namespace="default").patch
         return self.api.put(jsonpatch.apply_patch(job, patch) | {"kind": "Job"})
 
     def submit_lws(self, lws: Json) -> Json:
-        """Store a LeaderWorkerSet as admission leaves it, or an update of one."""
+        """Store a LeaderWorkerSet, or an update of one, after admission."""
         slot = ("LeaderWorkerSet", "default", lws["metadata"]["name"])
         old = self.api.objects.get(slot)
         patch = lws_admission(lws, old, "CREATE" if old is None else "UPDATE").patch

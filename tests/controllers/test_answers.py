@@ -1,8 +1,8 @@
-"""Whatever the API server answers to a request of the controllers, all is as it should be after it.
+"""Any response of the API server to a request of the controllers: the final state is the same.
 
-One life of each kind of owner is played without trouble. Then it is played again for each kind of
-request that was sent and for each answer that an API server may give: the first requests of this
-kind get the answer, and in the end there must be the same objects.
+The test plays the life cycle of each owner kind without faults. Then it repeats it for each kind of
+request and for each response that an API server may send: the first requests of this kind get the
+response, and the final objects must be the same.
 """
 
 import asyncio
@@ -43,12 +43,12 @@ from tools.testing.effort import selected
 
 Json = dict[str, Any]
 TIMES = 3
-"""Requests that get the answer."""
+"""Number of requests that get the response."""
 HOUR = 3600.0
 
 
 class Answer(NamedTuple):
-    """`done`: the request was carried out all the same."""
+    """A response; with `done` the request was carried out anyway."""
 
     error: Exception
     done: bool = False
@@ -71,20 +71,20 @@ ANSWERS = {
     "no response, done": Answer(Unreachable("", "/", "reset"), True),
 }
 
-"""Those of an object that is there: of this no API server says that it is not found.
+"""The responses for an existing object, for which no API server reports a missing object.
 
-That the kind is not found is said right after a start, and while a CRD changes.
+It reports a missing kind right after a start, and while a CRD changes.
 """
 
 SHORT = ("403", "404", "429", "504, done", "no response, done")
-"""One for each thing that an answer may mean."""
+"""One for each meaning of a response."""
 
 Kind = tuple[str, str, str]
-"""Verb, collection and sub-resource of a request."""
+"""Verb, collection and subresource of a request."""
 
 
 class Playing(ControllerHarness):
-    """A harness that knows for which groups the scheduler has no room."""
+    """A harness that knows the groups for which the scheduler has no capacity."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -92,7 +92,7 @@ class Playing(ControllerHarness):
 
 
 async def life(harness: Playing) -> None:
-    """Owners of each kind come, change, wait, and go; some stay."""
+    """Create owners of each kind, change, suspend and delete them; some are kept."""
     for kind in (REQUESTS, CLAIMS, CLAIM_TEMPLATES):
         harness.caches.serve(kind)
     put = harness.api.put
@@ -158,7 +158,7 @@ def train_job(harness: Playing) -> None:
 
 
 def waits(harness: Playing, name: str) -> None:
-    """The scheduler says so, as soon as the group is there."""
+    """Let the scheduler report the group as pending, once it exists."""
     harness.waiting.add(name)
 
 
@@ -175,7 +175,7 @@ async def passes(harness: Playing, seconds: float) -> None:
 
 
 def outcome(harness: Playing) -> dict[tuple[str, str], Json]:
-    """What is there in the end, but for UIDs and moments."""
+    """Return the final objects, except for UIDs and times."""
     return {
         (kind, name): clean({key: obj.get(key) for key in ("metadata", "spec", "status")})
         for (kind, _, name), obj in harness.api.objects.items()
@@ -201,7 +201,7 @@ def kind_of(request: Request) -> Kind:
 
 @cache
 def played() -> tuple[frozenset[Kind], dict[tuple[str, str], Json]]:
-    """The kinds of requests of a life without trouble, and how it ends."""
+    """Return the kinds of requests of a life without faults, and its final objects."""
 
     async def play() -> tuple[frozenset[Kind], dict[tuple[str, str], Json]]:
         harness = Playing()

@@ -1,4 +1,4 @@
-"""Controllers of what is off do not run, and nothing is made that uses what is off."""
+"""Controllers of disabled features do not run, and nothing is created that uses such a feature."""
 
 import math
 from collections.abc import Iterator
@@ -66,9 +66,9 @@ def tree() -> Json:
 def test_the_controllers_of_a_feature_that_is_off_do_not_run(
     feature: Feature, names: set[str]
 ) -> None:
-    """Finalizers come off, orphans go, and templates' values arrive, whatever is off.
+    """Finalizers, orphans and template values are handled whatever is off.
 
-    Groups that were made from pods go on following these.
+    Existing groups from pods continue to follow these.
     """
     usual, without = running(USUAL), running(USUAL.without(feature))
 
@@ -85,7 +85,7 @@ def running(gates: FeatureGates) -> set[str]:
 
 
 async def test_a_tree_of_a_stored_jobset_is_not_made_while_trees_are_off() -> None:
-    """Neither its Workload nor a part of it: no gang of it may start without the others."""
+    """Neither its Workload nor a part of it exists: no gang of it may start without the others."""
     with harness(USUAL.without(TREE)) as off:
         off.submit_jobset(tree())
 

@@ -1,4 +1,4 @@
-"""The whole controller process on the embedded cluster: watches, lease, garbage collection."""
+"""The complete controller process on the embedded cluster: watches, lease, garbage collection."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -32,7 +32,7 @@ async def client() -> AsyncIterator[Client]:
 
 
 async def install(client: Client) -> None:
-    """What the manifests install, as far as the controllers need it."""
+    """Create the manifests' objects that the controllers need."""
     for kind in KINDS:
         await client.create(CRDS, crd.crd(kind))
     await client.create(NAMESPACES, {"metadata": {"name": "muster-system"}})
@@ -40,7 +40,7 @@ async def install(client: Client) -> None:
 
 @asynccontextmanager
 async def running(client: Client) -> AsyncIterator[ControllerProcess]:
-    """A controller process, and that it ends in order."""
+    """Run a controller process, and check that it ends cleanly."""
     election = LeaderElection(lease_seconds=3, renew_seconds=2, retry_seconds=0.1)
     process, stop = ControllerProcess(client, election), asyncio.Event()
     task = asyncio.create_task(process.run(stop))
@@ -54,7 +54,7 @@ async def running(client: Client) -> AsyncIterator[ControllerProcess]:
 async def seen(
     client: Client, resource: Resource, holds: Callable[[dict[str, Json]], bool]
 ) -> None:
-    """Watch a kind until what there is of it is as wanted."""
+    """Watch a kind until its objects meet the condition."""
     there: dict[str, Json] = {}
     path = resource.path("default")
     listed = await client.list(resource, "default")

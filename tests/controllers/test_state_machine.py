@@ -1,6 +1,6 @@
-"""Any life of Jobs and JobSets, with any trouble on the way, ends with exactly the right objects.
+"""Any life cycle of Jobs and JobSets, with any faults, ends with exactly the right objects.
 
-The model is the pure specification: `jobset_groups` and `job_groups` of what is there.
+The model is the pure specification: `jobset_groups` and `job_groups` of the existing objects.
 """
 
 import asyncio
@@ -38,12 +38,12 @@ ACTIVE = ("", "Pending", "Running")
 NAMES = st.sampled_from(["a", "b", "a-b"])
 KINDS = st.sampled_from(["Job", "JobSet"])
 COUNTS = st.integers(1, 4)
-# Longer than any wait of the controllers.
+# Longer than any backoff of the controllers.
 LONG = 120.0
 
 
 class Lifecycle(RuleBasedStateMachine):
-    """Users, other controllers and faults act; the controllers work when they may."""
+    """Users, other controllers and faults act; the controllers run in between."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -73,7 +73,7 @@ class Lifecycle(RuleBasedStateMachine):
             template = template.asks(gang_mode=mode.removeprefix("own "))
         else:
             made = made.asks(gang_mode=mode)
-        # Replicated job `b` of JobSet `a`, and JobSet `a-b`, want one name.
+        # Replicated job `b` of JobSet `a`, and JobSet `a-b`, need the same name.
         obj = self._new(made.replicated_job("b", replicas, template).build())
         self.do(lambda: self.harness.submit_jobset(obj))
 
@@ -93,7 +93,7 @@ class Lifecycle(RuleBasedStateMachine):
 
     @rule(name=NAMES, replicas=COUNTS, pods=COUNTS)
     def scale_a_jobset(self, name: str, replicas: int, pods: int) -> None:
-        """JobSet v0.11.0 refuses it; later ones need not."""
+        """JobSet v0.11.0 rejects it; later versions may not."""
         if self._living("JobSet", name):
             *first, job = self._spec("JobSet", name)["replicatedJobs"]
             template = job["template"] | {"spec": job["template"]["spec"] | {"parallelism": pods}}
@@ -126,7 +126,7 @@ class Lifecycle(RuleBasedStateMachine):
 
     @rule(kind=KINDS, name=NAMES)
     def pods_are_started(self, kind: str, name: str) -> None:
-        """One in each group, as the Job controller would; also instead of ones that failed."""
+        """Start one in each group, as the Job controller would, also to replace failed ones."""
         if self._living(kind, name) and not self._spec(kind, name).get("suspend"):
             self.do(lambda: self._start_pods(kind, name))
 
@@ -144,7 +144,7 @@ class Lifecycle(RuleBasedStateMachine):
 
     @rule(name=NAMES)
     def a_jobset_restarts(self, name: str) -> None:
-        """Its Jobs are made again, and their pods fail."""
+        """Recreate its Jobs; their pods fail."""
         if self._living("JobSet", name) and not self._spec("JobSet", name).get("suspend"):
             self.do(lambda: self._restart(name))
 
@@ -169,12 +169,15 @@ class Lifecycle(RuleBasedStateMachine):
 
     @rule(linger=st.booleans())
     def the_controller_is_killed(self, linger: bool) -> None:
-        """Another one takes over; the first may go on writing for a moment, from old caches."""
+        """Let another one take over.
+
+        The first may continue to write for a moment, from stale caches.
+        """
         self.run(self._replace(linger=linger))
 
     @rule()
     def the_controller_leads_again(self) -> None:
-        """It lost its lease for a moment."""
+        """Let the controller lose and regain its lease."""
         self.run(self.harness.new_term())
 
     @rule(seconds=st.sampled_from([0.0, 1.0, 30.0]))
@@ -191,7 +194,7 @@ class Lifecycle(RuleBasedStateMachine):
 
     @invariant()
     def no_object_has_two_controllers(self) -> None:
-        """An orphaned one has none."""
+        """Check that every object has at most one controller; an orphan has none."""
         for (kind, _, name), obj in self.harness.api.objects.items():
             if kind in MADE:
                 owners = obj["metadata"].get("ownerReferences", [])
@@ -209,7 +212,7 @@ class Lifecycle(RuleBasedStateMachine):
             self.runner.close()
 
     def do(self, act: Any) -> None:
-        """Act inside the loop: caches wake queues there."""
+        """Act inside the loop, because caches wake queues there."""
 
         async def inside() -> None:
             act()
@@ -240,10 +243,10 @@ class Lifecycle(RuleBasedStateMachine):
             in_group = group["metadata"]["name"]
             owner, there = self._meta(kind, name), self._meta("PodGroup", in_group)
             if "deletionTimestamp" in there and _maker_uid(there) == owner["uid"]:
-                continue  # admission refuses it
+                continue  # admission rejects it
             job = self._job_of(kind, name, in_group)["metadata"]
             self.pods += 1
-            # As the Job controller does it: labels outlast owner references.
+            # As the Job controller does: labels outlast owner references.
             pod = make_pod(f"p{self.pods}").managed(in_group).label(JOB_LABEL_UID, job["uid"])
             if kind == "JobSet":
                 pod = pod.label(JOBSET_LABEL_UID, owner["uid"])
@@ -252,7 +255,7 @@ class Lifecycle(RuleBasedStateMachine):
             api.put(made)
 
     def _job_of(self, kind: str, name: str, group: str) -> Json:
-        """The Job whose pods are in the group; a JobSet's is made if need be."""
+        """Return the Job whose pods are in the group; create a JobSet's if needed."""
         api = self.harness.api
         owner: Json = api.objects[kind, "default", name]
         if kind == "Job":
@@ -320,7 +323,7 @@ class Lifecycle(RuleBasedStateMachine):
                 continue
             slots = {(it["kind"], it["metadata"]["name"]): it for it in _specified(obj)}
             if obj["spec"].get("suspend"):
-                maybe |= set(slots)  # the Workload stays; groups as long as pods run
+                maybe |= set(slots)  # the Workload is kept; groups while pods run
             elif not self._clashes(obj) and not self._waits_for_others(obj, set(slots)):
                 wanted |= slots
             else:
@@ -342,7 +345,7 @@ class Lifecycle(RuleBasedStateMachine):
                 assert live["spec"] == obj["spec"], (kind, name)
 
     def _compare_expected(self, owned: set[tuple[str, str]]) -> None:
-        """What a former owner left expects nothing, nor do the groups of a suspended one."""
+        """Check that orphans and the groups of suspended owners expect no pods."""
         for (kind, _, name), obj in self.harness.api.objects.items():
             if kind == "PodGroup" and obj["spec"].get("expectedPods"):
                 assert (kind, name) in owned, name
@@ -352,20 +355,23 @@ class Lifecycle(RuleBasedStateMachine):
                 assert made_for not in suspended, name
 
     def _clashes(self, obj: Json) -> bool:
-        """Whether another one's object has a wanted name; then it is told, and nothing is taken."""
+        """Return True if another object has a required name.
+
+        That is reported, and the object kept.
+        """
         return any(
             reason == "NameTaken" and name == obj["metadata"]["name"]
             for _, name, reason in self.harness.recorded.events
         )
 
     def _waits_for_others(self, owner: Json, slots: set[tuple[str, str]]) -> bool:
-        """Whether what a namesake left has the names, and goes first: pods hold it."""
+        """Return True if a namesake's orphans have the names, which their pods delay."""
         uid = owner["metadata"]["uid"]
         there = [self._meta(*slot) for slot in slots]
         return any("deletionTimestamp" in it or _maker_uid(it) != uid for it in there if it)
 
     def _is_in_use(self, slot: tuple[str, str]) -> bool:
-        """Whether pods, or Jobs that may make some, keep what an owner that is gone had."""
+        """Return True if pods, or Jobs that may create some, use what a deleted owner had."""
         made = _maker_uid(self._meta(*slot))
         groups = [
             obj["metadata"]["name"]
@@ -380,7 +386,7 @@ class Lifecycle(RuleBasedStateMachine):
         )
 
     def _keeps(self, obj: Json, group: str, owner: str) -> bool:
-        """Whether a pod, or a Job's pods, are in the group that was made for the owner."""
+        """Return True if a pod, or a Job's pods, are in the group created for the owner."""
         meta = obj["metadata"]
         if meta["annotations"].get("scheduling.muster.dev/managed-group") != group:
             return False
@@ -396,7 +402,7 @@ def _specified(owner: Json) -> list[Json]:
     if owner["kind"] == "Job":
         return job_groups(owner)
     made = jobset_groups(owner)
-    # No Job here has a name that its JobSet would give it: none has begun.
+    # No Job here has the name that its JobSet would give it, so none has started.
     expected = jobset_expected(owner, lambda _job, _group: (None, NO_PODS))
     for obj in made:
         if obj["metadata"]["name"] in expected and obj["kind"] == "PodGroup":

@@ -1,4 +1,4 @@
-"""What a process keeps: of an earlier term nothing, and of objects that are gone nothing."""
+"""A process keeps no state of an earlier term, and none of deleted objects."""
 
 import asyncio
 import gc
@@ -41,7 +41,7 @@ Labels = dict[str, str]
 
 
 def wave(api: MemoryApi, number: int) -> None:
-    """Put objects of the kinds that controllers keep something of; all names are of this wave."""
+    """Create objects of the kinds for which controllers keep state; all names are of this wave."""
     namespace = f"ns{number}"
     job = make_job(f"job{number}").asks(gang_mode="Gang").build()
     job_patch = job_admission(job, None, "CREATE", namespace=namespace).patch
@@ -62,7 +62,7 @@ def wave(api: MemoryApi, number: int) -> None:
 
 
 def blocked(api: MemoryApi, number: int, namespace: str) -> None:
-    """A JobSet both of whose names for a Workload are taken."""
+    """Create a JobSet both of whose Workload names are in use."""
     name = f"blocked{number}"
     for taken in (f"w-{name}", hashed(f"w-{name}", WORKLOADS.kind, namespace)):
         put(api, WORKLOADS, taken, {"spec": {}}, namespace)
@@ -73,7 +73,7 @@ def blocked(api: MemoryApi, number: int, namespace: str) -> None:
 
 
 def refused(api: MemoryApi, number: int, namespace: str) -> None:
-    """A Deployment whose group is refused, and whose annotation is."""
+    """Create a Deployment whose group is rejected, and whose annotation is."""
     made = admitted(deployment(gang_mode="Gang"), request_uid=f"r{number}")
     group = made["metadata"]["annotations"][ANNOTATION_MANAGED_GROUP]
     for verb, kind in (("create", POD_GROUPS), ("patch", DEPLOYMENTS)):
@@ -88,7 +88,7 @@ def put(api: MemoryApi, resource: Resource, name: str, obj: Json, namespace: str
 
 
 async def gone(api: MemoryApi, clock: FakeClock) -> None:
-    """Let everything that users made go, and what was made for it, by the garbage collector."""
+    """Delete all objects of users, and their dependents by the garbage collector."""
     for resource in (JOBS, JOBSETS, DEPLOYMENTS, PODS, WORKLOADS):
         for obj in api.all(resource):
             api.drop(resource, obj["metadata"]["name"], obj["metadata"]["namespace"])
@@ -148,7 +148,7 @@ def references(term: Term | None) -> list[weakref.ref[object]]:
 
 
 async def test_a_term_leaves_nothing_to_the_next() -> None:
-    """Whatever parts keep is created for the term, and nobody else knows them."""
+    """Each term creates all state of its parts, and no other part refers to it."""
     clock = FakeClock()
     api = MemoryApi(clock)
     put(api, LEASES, "muster-controller", lease_of_another(clock), "muster-system")
@@ -165,7 +165,7 @@ async def test_a_term_leaves_nothing_to_the_next() -> None:
             await asyncio.wait({term})
             del term
             await gone(api, clock)
-        api.rules.clear()  # the errors that were raised have their frames
+        api.rules.clear()  # the raised errors refer to their frames
         gc.collect()
 
         assert [it() for it in parts if it() is not None] == []

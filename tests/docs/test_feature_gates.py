@@ -1,4 +1,4 @@
-"""The page on feature gates has exactly those that there are."""
+"""The page on feature gates lists exactly the existing ones."""
 
 import re
 

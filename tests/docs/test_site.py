@@ -1,4 +1,4 @@
-"""The site of the documentation: every link leads somewhere, and nothing is fetched to show it."""
+"""The site of the documentation: every link has a target, and no page loads external files."""
 
 import os
 import re
@@ -18,15 +18,15 @@ from tests.structure.graph import ROOT
 
 pytestmark = pytest.mark.timeout(120)
 
-# `Attribute of tag`: what a browser loads to show a page.
+# `Attribute of tag`: the resources that a browser loads to show a page.
 LOADED = {("script", "src"), ("img", "src"), ("iframe", "src"), ("source", "src"), ("link", "href")}
-# Python-Markdown begins a list or a fence after an empty line only; others show it as text.
+# Python-Markdown starts a list or a fence only after an empty line; otherwise it shows text.
 LEFT_OVER = re.compile(r"^\s*(?:[-*] |\d+\. |```|\|)", re.MULTILINE)
 
 
 @dataclass
 class Page(HTMLParser):
-    """What a page of the site refers to, can be referred to by, and says in paragraphs."""
+    """The links, anchors and paragraphs of a page of the site."""
 
     path: Path
     ids: set[str] = field(default_factory=set)
@@ -60,7 +60,7 @@ class Page(HTMLParser):
 
 
 def build(config: Path, folder: Path) -> subprocess.CompletedProcess[str]:
-    """The strict build of `make docs`, into another folder."""
+    """Run the strict build of `make docs`, into another folder."""
     command = [sys.executable, "-m", "mkdocs", "build", "--strict"]
     return subprocess.run(
         [*command, f"--config-file={config}", f"--site-dir={folder}"],
@@ -85,7 +85,7 @@ def pages(site: Path) -> dict[Path, Page]:
 
 
 def dangling(page: Page, pages: dict[Path, Page]) -> Iterator[str]:
-    """Links that lead to no file, or to no place in it."""
+    """Yield links without a target file or anchor."""
     for link in page.links:
         parts = urlsplit(link)
         if parts.scheme or parts.netloc:
@@ -112,7 +112,7 @@ def test_every_file_that_is_meant_for_it_is_on_the_site(site: Path) -> None:
 
 
 def test_every_link_and_picture_leads_somewhere(pages: dict[Path, Page]) -> None:
-    """Also those in HTML, which MkDocs does not look at."""
+    """The test includes links in HTML, which MkDocs does not check."""
     found = {page.path.name: list(dangling(page, pages)) for page in pages.values()}
 
     assert {name: links for name, links in found.items() if links} == {}
@@ -125,7 +125,7 @@ def test_nothing_is_fetched_from_elsewhere(site: Path, pages: dict[Path, Page]) 
 
     assert fetched == []
     assert not re.findall(r"(?:url\(|@import)\s*[\"']?(?:https?:)?//", styles)
-    # The theme's script would fetch what draws such diagrams.
+    # The theme's script would download the renderer of such diagrams.
     assert not [path for path in pages if 'class="mermaid"' in path.read_text("utf-8")]
 
 
@@ -137,7 +137,7 @@ def test_no_markdown_is_left_as_text(pages: dict[Path, Page]) -> None:
 
 @pytest.mark.long
 def test_what_is_broken_ends_the_build(tmp_path: Path) -> None:
-    """A page outside of the navigation; links and anchors without a target, also in the README."""
+    """The errors are a page outside of the navigation, and links and anchors without a target."""
     copy = tmp_path / "copy"
     for name in ("mkdocs.yml", "docs/site_files.py", *names(ROOT)):
         (copy / name).parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Where the browser of e2e/console comes from."""
+"""The source of the browser of e2e/console."""
 
 import os
 import shutil

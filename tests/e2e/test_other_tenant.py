@@ -1,4 +1,4 @@
-"""When a gang of the hostile suites' other tenant has waited too long, and how a tenant leaves."""
+"""The wait limit of the other tenant's gang in the hostile suites, and a tenant's cleanup."""
 
 import asyncio
 from typing import Any, cast
@@ -11,7 +11,7 @@ from e2e.faults.hostile.tenants import Tenant
 
 
 class _Calm:
-    """Its gang took so long, with such a write of a ConfigMap meanwhile; in seconds."""
+    """A tenant with these durations of its gang, and of a ConfigMap write meanwhile; in seconds."""
 
     def __init__(self, took: float, slowest_write: float) -> None:
         self._took = took
@@ -47,7 +47,7 @@ async def test_a_gang_may_wait_as_long_as_the_cluster_itself_explains(
 
 
 class _Leaving(Tenant):
-    """One of its groups goes with each look, until `stuck` are left; a look takes 40 s."""
+    """A tenant that loses one group per check of 40 s, until `stuck` are left."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, groups: int, stuck: int = 0) -> None:
         super().__init__("mallory", cast("Any", None))

@@ -1,4 +1,4 @@
-"""What a run of all suites does: what runs side by side, and what if there is no control plane."""
+"""The run of all suites: its concurrency, and its behavior without a control plane."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -32,7 +32,7 @@ Suite = Callable[[str, Sequence[str]], Outcome]
 
 
 class Runs:
-    """What would have been run: name -> arguments, and how many at a time at most."""
+    """The recorded runs: name -> arguments, and the maximum concurrency."""
 
     def __init__(self) -> None:
         self.made: dict[str, Sequence[str]] = {}
@@ -44,7 +44,7 @@ class Runs:
         self.use(LANES)
 
     def use(self, lanes: int) -> None:
-        """The first lanes all begin before one of them ends."""
+        """Require that the first lanes all begin before one of them ends."""
         self.lanes = lanes
         self._begun = Barrier(lanes)
 
@@ -74,7 +74,7 @@ class Runs:
 
 @pytest.fixture
 def runs(monkeypatch: pytest.MonkeyPatch) -> Iterator[Runs]:
-    """Nothing is run and nothing built."""
+    """A recorder of the runs; nothing is run or built."""
     recorded = Runs()
     monkeypatch.setattr(run_tests, "_pytest", recorded)
     monkeypatch.setattr(run_tests, "_run", recorded)
@@ -96,7 +96,7 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> Iterator[Runs]:
 def test_a_real_suite_that_cannot_run_says_why(
     monkeypatch: pytest.MonkeyPatch, error: BuildError, required: bool, word: str, code: int | None
 ) -> None:
-    """Each part says it, and what takes minutes is not tried again for each."""
+    """Each part reports it, and a build of several minutes is not repeated for each."""
     tried = []
 
     def fail(*_: object, **__: object) -> None:
@@ -118,7 +118,7 @@ def test_a_real_suite_that_cannot_run_says_why(
 
 
 def on(version: str) -> list[str]:
-    """What is run for one Kubernetes version, in order."""
+    """Return the runs for one Kubernetes version, in order."""
     parts = (f"Kubernetes {version}, {which}" for which in REAL_PARTS)
     return [f"building Kubernetes {version}", *parts]
 
@@ -191,7 +191,7 @@ def test_the_parts_leave_nothing_out_and_run_nothing_twice(runs: Runs, cluster: 
 
 
 def test_what_is_not_long_runs_on_one_of_the_two_at_least(runs: Runs) -> None:
-    """The embedded cluster leaves out what the real control plane has, and nothing else."""
+    """The embedded cluster omits what the real control plane runs, and no more."""
     run_tests.run_suites(long=False, require_real=True)
 
     left_out = {
@@ -224,7 +224,7 @@ def test_the_parts_on_a_real_control_plane_exist_and_none_is_in_another(runs: Ru
 def test_the_summary_names_each_test_that_failed_and_why(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In lines that are not cut, and without the log of what failed."""
+    """The lines are not truncated, and exclude the log of the failed test."""
     monkeypatch.setattr(run_tests, "COSTS", tmp_path / "costs")
     said = "a harm that is told in many words; " * 2 + "all of them"
     suite = tmp_path / "test_of_harm.py"

@@ -1,4 +1,4 @@
-"""The scheduler and the controllers as they run, on an API server in memory and in virtual time."""
+"""The scheduler and the controllers with all parts, on an API server in memory, in virtual time."""
 
 import asyncio
 import contextlib
@@ -32,7 +32,7 @@ from tests.support.memory_api import MemoryApi
 
 TENANT: Final = "mallory"
 CALM: Final = "calm"
-"""The namespace of the other tenant, who asks for gangs all the time."""
+"""The namespace of the other tenant, which requests gangs all the time."""
 
 GANG: Final = 4
 BOUND_WITHIN: Final = 5.0
@@ -55,13 +55,13 @@ _Labels = tuple[tuple[str, str], ...]
 
 
 class HarmError(AssertionError):
-    """What a tenant did was felt by another, or ended a process, or left something behind."""
+    """A tenant affected another one, ended a process, or leaked state."""
 
 
 class Processes:
-    """`start` before all else, `stop` in the end; what a tenant does is `carry_out`.
+    """The processes: `start` first, `stop` at the end; `carry_out` runs a tenant's steps.
 
-    `gates` is what is on.
+    `gates` are the enabled feature gates.
     """
 
     def __init__(self, gates: FeatureGates = USUAL) -> None:
@@ -77,7 +77,7 @@ class Processes:
         self._failed: dict[_Labels, float] = {}
 
     async def start(self) -> None:
-        # The gauges are those of the whole test process: others may have left something.
+        # The gauges are those of the complete test process: other tests may have left entries.
         self._failed = dict(_failing())
         for name in (TENANT, CALM, "muster-system"):
             self.client.add(NAMESPACES, {"metadata": {"name": name}})
@@ -101,7 +101,7 @@ class Processes:
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
 
     async def carry_out(self, steps: Sequence[Step]) -> None:
-        """In order; now and then, and before the last, time passes. Refused ones are left out."""
+        """Carry out the steps in order, advancing the time in between; skip rejected ones."""
         for number, step in enumerate(steps, 1):
             if number % _PAUSE == 0 or number == len(steps):
                 await self.pass_time(_STEP)
@@ -112,7 +112,7 @@ class Processes:
         self.check_failures()
 
     async def another_gang_runs(self) -> None:
-        """Raises HarmError unless a gang of the other tenant is bound in time."""
+        """Raise HarmError unless a gang of the other tenant is bound in time."""
         self._gangs += 1
         name = f"gang-{self._gangs}"
         group = {
@@ -133,7 +133,7 @@ class Processes:
         self.client.remove(GROUPS, name, CALM)
 
     async def all_goes(self) -> None:
-        """The tenant deletes everything. Raises HarmError for what is left in a process."""
+        """Delete all of the tenant's objects. Raises HarmError for state that a process keeps."""
         for _ in range(40):
             self._delete_all(TENANT)
             self._delete_all(CALM)
@@ -154,7 +154,7 @@ class Processes:
             raise HarmError(f"left behind: {str(odd)[:2000]}, before: {str(before)[:500]}")
 
     async def pass_time(self, seconds: float) -> None:
-        """Raises HarmError when a process has ended."""
+        """Advance the time. Raises HarmError if a process has ended."""
         for _ in range(round(seconds / _STEP)):
             await settle()
             await self.clock.advance(_STEP)
@@ -162,19 +162,19 @@ class Processes:
             self.check()
 
     def check(self) -> None:
-        """Raises HarmError when a process has ended, or met an error that nobody foresaw."""
+        """Raise HarmError if a process has ended, or had an unexpected error."""
         for name, task in self._tasks.items():
             if task.done():
                 raise HarmError(f"the {name} has ended") from task.exception()
 
     def check_failures(self) -> None:
-        """Raises HarmError for an object or key whose handling raised, though that was survived."""
+        """Raise HarmError for an object or key whose handler raised, even if that was caught."""
         failed = [labels for labels, count in _failing() if count > self._failed.get(labels, 0)]
         if failed:
             raise HarmError(f"errors about {failed}")
 
     async def snapshot(self) -> Json:
-        """The scheduler's state, without what depends on the time and on the order of events."""
+        """Return the scheduler's state without times and parts that depend on the event order."""
         page: Json = json.loads(b"".join(await self.scheduler.snapshot()))
         for key in ("limits", "vacant", "nodes", "units"):
             page.pop(key)
@@ -200,7 +200,7 @@ class Processes:
         self.client.add(kind, obj, namespace)
 
     def _delete_all(self, namespace: str) -> None:
-        """Finalizers of the tenant's own are removed first; it could wait with that for ever."""
+        """Remove the tenant's own finalizers, which it might keep, and delete its objects."""
         for kind in KINDS:
             for obj in self.client.all(kind, namespace):
                 meta = obj["metadata"]
@@ -237,7 +237,7 @@ Admit = Callable[[Json], None]
 
 
 def _failing() -> list[tuple[_Labels, float]]:
-    """What is set aside or fails now, with the labels of its metric."""
+    """Return skipped or failing objects, with the labels of their metric."""
     return [
         (tuple(sorted(sample.labels.items())), sample.value)
         for metric in _FAILURES.collect()
@@ -246,7 +246,7 @@ def _failing() -> list[tuple[_Labels, float]]:
 
 
 def _admit_pod(spec: Json) -> None:
-    """What the API server's own admission adds."""
+    """Set the fields that the API server's own admission adds."""
     _admit_group(spec)
     spec.setdefault("priority", 0)
     if not spec.get("schedulerName"):

@@ -1,4 +1,4 @@
-"""The attacks of e2e/faults/hostile in memory: nobody notices, twice as much is twice the work."""
+"""The attacks of e2e/faults/hostile in memory: no effect, and linear work."""
 
 import asyncio
 import inspect
@@ -14,10 +14,10 @@ from tests.support.counting import calls
 from tools.testing.effort import selected
 
 TWICE = 2.7
-"""How many times the calls twice the size may take."""
+"""Maximum ratio of the calls at twice the size."""
 
 GROWING = ("deep_chain", "flood_of_groups", "groups_from_pods", "own_shapes")
-"""Attacks on what costs most for each object. With `--long` all are measured at two sizes."""
+"""Attacks with the highest cost per object; with `--long` all are measured at two sizes."""
 EACH = [pytest.param(attack, id=attack.__name__) for attack in ATTACKS]
 
 
@@ -48,10 +48,10 @@ def test_twice_the_size_is_twice_the_work(attack: Attack) -> None:
 
 @cache
 def idle_work() -> int:
-    """The calls where the tenant does nothing."""
+    """Return the number of calls while the tenant is idle."""
     return work([])
 
 
 def work(steps: Sequence[Step]) -> int:
-    """The calls that the steps cause in all processes."""
+    """Return the number of calls that the steps cause in all processes."""
     return calls(lambda: asyncio.run(play(steps)))

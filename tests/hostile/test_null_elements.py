@@ -1,6 +1,7 @@
 """Null as an element of any list: no part of Muster raises for it.
 
-An API server takes it in what has no schema, as in objects of others, and in files of users.
+An API server accepts it in objects without a schema, as those of other projects, and users write it
+into files.
 """
 
 from collections.abc import Iterator
@@ -114,7 +115,7 @@ def schema_of(kind: str) -> Json:
 
 
 def objects(resource: Resource) -> Iterator[tuple[str, Json]]:
-    """Objects of a kind that the scheduler watches, with null in each list."""
+    """Yield objects of a kind that the scheduler watches, with null in each list."""
     name = KindName(resource.group, resource.version, resource.plural, resource.kind)
     base = {"metadata": {"name": "a", "namespace": "team", "uid": "u"}} | WATCHED[resource]
     every = count(3, 1) if resource == PODS else 1
@@ -124,7 +125,7 @@ def objects(resource: Resource) -> Iterator[tuple[str, Json]]:
 
 @pytest.mark.parametrize("resource", WATCHED, ids=lambda it: it.kind)
 def test_the_scheduler_takes_it_or_cannot_decode_it(resource: Resource) -> None:
-    """What cannot be decoded is set aside, with an event; a handler may not fail half-way."""
+    """An undecodable object is skipped, with an event; a handler must not fail half-way."""
     for path, obj in objects(resource):
         built = Built({})
         try:

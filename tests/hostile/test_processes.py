@@ -1,4 +1,4 @@
-"""Whatever a tenant writes: no process ends, others' gangs are bound, and nothing is left."""
+"""Random objects of a tenant: no process ends, others' gangs are bound, and no state leaks."""
 
 import asyncio
 import inspect
@@ -20,11 +20,11 @@ EFFORT = settings(examples(6, 1_500), suppress_health_check=list(HealthCheck))
 FEWER = settings(examples(3, 300), suppress_health_check=list(HealthCheck))
 
 _STACK = 950
-"""Frames that a coroutine of a process has at most, of the 1,000 that Python allows."""
+"""Maximum frames of a process's coroutine, of the 1,000 that Python allows."""
 
 
 class Stage:
-    """The processes of the example before, or new ones if that did harm."""
+    """The processes of the previous example, or new ones if that did harm."""
 
     def __init__(self, runner: asyncio.Runner, gates: FeatureGates = USUAL) -> None:
         self._runner = runner
@@ -58,7 +58,7 @@ class Stage:
 
 @contextmanager
 def _usual_stack() -> Iterator[None]:
-    """As much of it as a process has: Hypothesis allows far more."""
+    """Limit the stack to that of a process, because Hypothesis allows far more."""
     allowed = sys.getrecursionlimit()
     sys.setrecursionlimit(_STACK + len(inspect.stack(0)))
     try:
@@ -96,7 +96,7 @@ def test_no_campaign_does_harm(stage: Stage, steps: list[Step]) -> None:
 @FEWER
 @given(steps=campaigns())
 def test_nor_where_every_feature_gate_is_off(switched_off: Stage, steps: list[Step]) -> None:
-    """All that uses one waits, goes when it is deleted, and keeps nobody else waiting."""
+    """Everything that uses one waits, can be deleted, and delays no other tenant."""
     note(shown(steps))
 
     switched_off.play(steps)

@@ -1,4 +1,4 @@
-"""A sink that remembers, and a reflector that feeds it from a scripted server."""
+"""A recording sink, and a reflector that feeds it from a scripted server."""
 
 import asyncio
 import random
@@ -19,7 +19,7 @@ Following = Callable[..., AbstractAsyncContextManager[Reflector[Partial]]]
 
 
 class Record:
-    """A sink that remembers what it was told and lets tests wait for it."""
+    """A sink that records its calls and lets tests wait for them."""
 
     def __init__(self) -> None:
         self.told: list[str] = []
@@ -55,7 +55,7 @@ _REQUESTS = [each.name for each in fields(Requests)]
 async def following(
     client: Client, sink: Sink[Partial], clock: Clock, **options: Any
 ) -> AsyncIterator[Reflector[Partial]]:
-    """A reflector of pods that runs inside the block; nothing but the end of the block ends it."""
+    """Run a reflector of pods inside the block; only the end of the block stops it."""
     requests = {name: options.pop(name) for name in _REQUESTS if name in options}
     delivery = {name: options.pop(name) for name in _DELIVERY if name in options}
     reflector = Reflector(

@@ -1,1 +1,1 @@
-"""What happens to gangs and to plain workloads while a cluster lives, in memory."""
+"""Gangs and plain workloads during changes of a cluster, in memory."""

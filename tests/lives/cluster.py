@@ -1,8 +1,8 @@
-"""A cluster in memory and in virtual time: Muster's processes, and what Kubernetes does itself.
+"""A cluster in memory and in virtual time: Muster's processes, and a model of Kubernetes.
 
-Of Kubernetes it has what decides about pods: admission with Muster's webhooks, the controllers of
-Jobs, Deployments and StatefulSets, the garbage collector, kubelets that end pods, and what deletes
-the pods of nodes that are gone or tainted NoExecute.
+The model includes what decides about pods: admission with Muster's webhooks, the controllers of
+Jobs, Deployments and StatefulSets, the garbage collector, kubelets that end pods, and the
+controllers that delete pods of nodes that are deleted or tainted NoExecute.
 """
 
 import asyncio
@@ -60,21 +60,24 @@ _OF_NOTHING_ELSE: Final = (JOBSETS, JOBS, DEPLOYMENTS, STATEFUL_SETS, PODS, *GRO
 
 
 class RejectedError(Exception):
-    """Admission does not let an object in."""
+    """Admission rejects an object."""
 
 
 class Cluster:
-    """`start` it first and `stop` it in the end; nothing happens unless time passes."""
+    """A cluster: `start` it first and `stop` it at the end; only `pass_time` makes progress."""
 
     def __init__(self, pods: PodAdmission = PodAdmission()) -> None:
-        """`pods` has the LimitRanges and RuntimeClasses; PriorityClasses are objects."""
+        """Create a cluster; `pods` has the LimitRanges and RuntimeClasses.
+
+        PriorityClasses are objects.
+        """
         self.clock = FakeClock()
         self.api = MemoryApi(self.clock, served=(PODS,))
         self.api.on_gone(self._collect)
         self.api.on(self._admit_group, "create")
         self.pods_are_refused = False
         self.rejected: list[str] = []
-        """Why admission did not let pods in."""
+        """The reasons for which admission rejected pods."""
         self._pods = pods
         self._lister = FakeLister()
         self._reviewer = Reviewer(self._lister)
@@ -97,7 +100,7 @@ class Cluster:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def pass_time(self, seconds: float) -> None:
-        """Raises what ended a process."""
+        """Advance the time. Raises the error that ended a process."""
         for _ in range(round(seconds / _STEP)):
             self._live()
             await settle()
@@ -119,12 +122,12 @@ class Cluster:
         self.api.add(PRIORITY_CLASSES, made)
 
     def create(self, resource: Resource, obj: Json) -> Json:
-        """Raises RejectedError."""
+        """Create an object. Raises RejectedError."""
         made = self._admitted(resource, obj | {"kind": resource.kind}, None)
         return self.api.add(resource, made, SPACE)
 
     def update(self, resource: Resource, name: str, patch: Json) -> None:
-        """Raises RejectedError."""
+        """Update an object. Raises RejectedError."""
         old = self.api.stored(resource, name, SPACE)
         assert old is not None
         new = copy.deepcopy(old)
@@ -204,7 +207,7 @@ class Cluster:
             self.api.remove(PODS, pod["metadata"]["name"], SPACE)
 
     def _sync_deployment(self, deployment: Json) -> None:
-        """One more than the replicas, and one less that is ready, as with two to four replicas."""
+        """Sync with maxSurge and maxUnavailable of one, as for two to four replicas."""
         spec, pods = deployment["spec"], self._owned(deployment)
         template, replicas = str(spec["template"]), spec["replicas"]
         active = [it for it in pods if _is_active(it)]
@@ -222,7 +225,7 @@ class Cluster:
         self._count(DEPLOYMENTS, deployment, active)
 
     def _sync_stateful_set(self, stateful_set: Json) -> None:
-        """Missing pods come together; an update replaces one pod after another, once all run."""
+        """Create missing pods together; an update replaces one pod after another, once all run."""
         template = str(stateful_set["spec"]["template"])
         name, replicas = stateful_set["metadata"]["name"], stateful_set["spec"]["replicas"]
         pods = {it["metadata"]["name"]: it for it in self._owned(stateful_set)}
@@ -246,7 +249,7 @@ class Cluster:
             self.api.change(resource, app["metadata"]["name"], {"status": status}, SPACE)
 
     def _make(self, pod: Json, name: str = "") -> None:
-        """A controller creates a pod, which a quota or a policy may refuse."""
+        """Create a pod as a controller, which a quota or a policy may reject."""
         meta = pod["metadata"]
         meta.pop("finalizers", None)
         generated = meta.pop("generateName")
@@ -297,9 +300,9 @@ class Cluster:
 
 
 def workload(kind: KindName, name: str, pods: int, *, gang: bool, **spec: Any) -> Json:
-    """A Job, JobSet, Deployment or StatefulSet of so many pods of one CPU.
+    """Return a Job, JobSet, Deployment or StatefulSet of that many pods of one CPU.
 
-    Plain pods are decided one by one.
+    Plain pods are scheduled one by one.
     """
     container = {"name": "c", "image": "x", "resources": {"requests": {"cpu": "1"}}}
     pod_spec = {
@@ -330,14 +333,17 @@ def workload(kind: KindName, name: str, pods: int, *, gang: bool, **spec: Any) -
 
 
 def _replica_set(deployment: Json, template: str) -> Json:
-    """The ReplicaSet of a template, with the Deployment's uid: the pods are its own at once."""
+    """Return the ReplicaSet of a template.
+
+    It has the Deployment's UID, so that the Deployment owns the pods directly.
+    """
     meta = deployment["metadata"]
     name = f"{meta['name']}-{abs(hash(template)) % 1000}"
     return {"kind": "ReplicaSet", "metadata": {"name": name, "uid": meta["uid"]}}
 
 
 def _of_app(app: Json, controller: Json, template: str) -> Json:
-    """A pod of a Deployment or StatefulSet."""
+    """Return a pod of a Deployment or StatefulSet."""
     made = copy.deepcopy(app["spec"]["template"])
     owner = {
         "apiVersion": "apps/v1",
@@ -370,7 +376,7 @@ def _is_running(pod: Json) -> bool:
 
 
 def _merged(obj: Json, patch: Json) -> Json:
-    """As a merge patch."""
+    """Apply a merge patch."""
     for key, value in patch.items():
         if isinstance(value, dict):
             obj[key] = _merged(obj.get(key) or {}, value)
@@ -382,5 +388,5 @@ def _merged(obj: Json, patch: Json) -> Json:
 
 
 def active(cluster: Cluster) -> Iterator[Json]:
-    """The pods that are neither over nor on their way out."""
+    """Return the pods that are neither terminal nor terminating."""
     return (it for it in cluster.pods() if _is_active(it))

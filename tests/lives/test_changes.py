@@ -1,7 +1,7 @@
-"""What changes in a cluster while a gang waits, runs or ends does to it what it does to plain pods.
+"""A change of the cluster has the same effect on a gang as on plain pods.
 
-Each cell of the table is played twice, with a gang and with the same Job or Deployment whose pods
-are scheduled one by one; the outcome is the same.
+The gang waits, runs or ends at that moment. Each cell of the table is played twice, with a gang and
+with the same Job or Deployment whose pods are scheduled one by one; the result is the same.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ from tests.lives.cluster import GROUPS, SPACE, Cluster, active, workload
 
 SIZE = 3
 REST = 15.0
-"""Seconds after which all that can happen has happened."""
+"""Seconds after which the cluster has settled."""
 
 
 class Life(NamedTuple):
@@ -56,7 +56,7 @@ class Life(NamedTuple):
         return sum(not it["spec"].get("nodeName") for it in active(self.cluster))
 
     def numbers(self) -> tuple[int, int]:
-        """How many pods run, and how many wait."""
+        """Return the numbers of running and of pending pods."""
         return len(self.running()), self.waiting()
 
     def is_empty(self) -> bool:
@@ -77,7 +77,7 @@ async def waits(life: Life) -> None:
 
 
 async def partly_bound(life: Life) -> None:
-    """As many as start together run; there is room for no more."""
+    """Bind exactly the pods that start together; no more fit."""
     for name in "bc":
         life.node(name, {"spec": {"unschedulable": True}})
     await life.cluster.pass_time(5)
@@ -148,7 +148,7 @@ async def group_is_deleted(life: Life) -> None:
 
 
 async def gang_is_asked_for_no_more(life: Life) -> None:
-    """A Deployment's template changes, as the plain one's does; other modes cannot change."""
+    """Change a Deployment's template, as the plain one's; other modes are immutable."""
     found = life.cluster.api.stored(life.resource, "w", SPACE)
     if found is None or life.resource not in (DEPLOYMENTS, STATEFUL_SETS):
         return
@@ -171,7 +171,10 @@ async def labels_change(life: Life) -> None:
 
 
 async def template_changes(life: Life) -> None:
-    """A Job's cannot; it is told to run fewer pods at a time. Nothing of a JobSet's can change."""
+    """Change the template; reduce the parallelism of a Job, whose template is immutable.
+
+    A JobSet cannot change at all.
+    """
     if life.resource == JOBSETS or life.cluster.api.stored(life.resource, "w", SPACE) is None:
         return
     of_pods = {"template": {"spec": {"terminationGracePeriodSeconds": 6}}}
@@ -289,11 +292,11 @@ async def outcome(kind: str, state: State, change: Change, *, gang: bool) -> dic
                     life.node(node, {"spec": {"unschedulable": None}})
         await cluster.pass_time(REST)
         found: dict[str, object] = {"kept": len(before & life.running()), "then": life.numbers()}
-        # Also what nothing has happened to yet.
+        # Even if nothing has happened to it yet.
         life.remove_pods(1)
         await cluster.pass_time(REST)
         found["after a loss"] = life.numbers()
-        # Whatever has changed, nothing is left of it once it is deleted.
+        # After any change, its deletion leaves no objects.
         cluster.api.recover()
         if cluster.api.stored(resource, "w", SPACE) is not None:
             life.remove(resource, "w")
@@ -304,7 +307,7 @@ async def outcome(kind: str, state: State, change: Change, *, gang: bool) -> dic
 
 
 def cells() -> Iterator[ParameterSet]:
-    """All cells; those that are not on a diagonal, on which each change is once, are long."""
+    """Yield all cells; only a diagonal that has each change once is short."""
     for (row, change), (column, state), (page, kind) in product(
         *(enumerate(it) for it in (CHANGES, STATES, KINDS))
     ):

@@ -1,8 +1,8 @@
-"""`muster simulate` says of manifests what the scheduler decides of the objects made of them.
+"""`muster simulate` decides on manifests as the scheduler does on the resulting objects.
 
-The cluster stores them by Muster's webhooks, makes pods as Kubernetes' and JobSet's controllers do,
-and has the scheduler decide. What a kube-apiserver makes of pods is compared in
-`e2e/kubernetes/scheduler/test_stored_pods.py`, whose generator draws the pods here, too.
+The cluster stores them through Muster's webhooks, creates pods as Kubernetes' and JobSet's
+controllers do, and lets the scheduler decide. `e2e/kubernetes/scheduler/test_stored_pods.py`
+compares pods with a kube-apiserver's; its generator draws the pods here, too.
 """
 
 import asyncio
@@ -30,11 +30,11 @@ KINDS: dict[KindName, Resource] = {JOB: JOBS, JOBSET: JOBSETS, DEPLOYMENT: DEPLO
 HIGH = PriorityClass("high", 1000)
 
 Outcome = Counter[tuple[str, str]] | None
-"""How many pods of which owner are on which node; None where pods are rejected."""
+"""Number of pods by owner and node; None if pods are rejected."""
 
 
 class Manifests:
-    """Nodes, and owners of pods with all that decides about them; the same for the same number."""
+    """Nodes, and owners of pods with all relevant objects; the same for the same number."""
 
     def __init__(self, number: int) -> None:
         self._dice = random.Random(f"manifests {number}")
@@ -110,7 +110,7 @@ class Manifests:
 
 
 def _let_in(spec: Json) -> None:
-    """Take out what is mostly rejected: a few of these are enough."""
+    """Remove values that are mostly rejected: a few of these are enough."""
     for field, value in (("priorityClassName", "absent"), ("runtimeClassName", "none")):
         if spec.get(field) == value:
             del spec[field]
@@ -142,7 +142,7 @@ async def decided(drawn: Manifests) -> Outcome:
     cluster.priority_class(HIGH.name, HIGH.value)
     await cluster.start()
     try:
-        # All pods come at a time, once their groups are there: so does simulate have them.
+        # All pods are created at once, after their groups, as in simulate.
         cluster.pods_are_refused = True
         for owner in drawn.owners:
             kind = next(it for it in KINDS if it.kind == owner["kind"])

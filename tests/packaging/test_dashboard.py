@@ -1,4 +1,4 @@
-"""The dashboard is one of Grafana's: its own types, made from its schemas, know every field."""
+"""The dashboard is valid for Grafana: types generated from its schemas know every field."""
 
 import copy
 import json
@@ -22,12 +22,12 @@ _MODELS = "grafana_foundation_sdk.models."
 
 @pytest.fixture(scope="module", autouse=True)
 def plugins() -> None:
-    """What panels and queries have of their own is read with the types of theirs."""
+    """Register the types of the panels' and queries' plugins."""
     register_default_plugins()
 
 
 def complaints(dashboard: Json) -> list[str]:
-    """Fields that Grafana does not know, and values that are not of their types."""
+    """Return fields that Grafana does not know, and values of wrong types."""
     read = Dashboard.from_json(copy.deepcopy(dashboard))
     written = json.loads(json.dumps(read, cls=JSONEncoder))
     return [*_lost(dashboard, written, "dashboard"), *_wrong(read, "dashboard")]
@@ -60,7 +60,7 @@ def _wrong(read: object, where: str) -> Iterator[str]:
 
 
 def _is_one(value: object, hint: Any) -> bool:
-    """Whether the value is of the type; what the type says of parts of objects is left out."""
+    """Return True if the value has the type; type arguments of objects are ignored."""
     origin, arguments = get_origin(hint), get_args(hint)
     if hint is Any:
         return True

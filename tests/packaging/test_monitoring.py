@@ -1,4 +1,4 @@
-"""manifests/monitoring and the pages about it name what Muster exports, and nothing else."""
+"""manifests/monitoring and the pages about it name only metrics that Muster exports."""
 
 import json
 import re
@@ -33,7 +33,7 @@ PANELS = [panel for panel in DASHBOARD["panels"] if panel["type"] != "row"]
 
 
 def expressions() -> Iterator[tuple[str, str, str]]:
-    """Where each is, the expression, and the text that names labels of its result."""
+    """Yield the location, the expression, and the text that names labels of its result."""
     for name, rule in RULES.items():
         yield name, rule["expr"], ""
     for panel in PANELS:
@@ -111,14 +111,14 @@ def test_the_page_of_metrics_has_each_with_its_labels() -> None:
 
 @pytest.mark.parametrize("path", sorted(DOCS.glob("*.md")), ids=lambda path: path.name)
 def test_no_page_names_a_metric_that_is_not_exported(path: Any) -> None:
-    text = _RENAMED.sub(r"\2", path.read_text())  # of a metric that was renamed the new name
+    text = _RENAMED.sub(r"\2", path.read_text())  # for a renamed metric its new name
     named = set(re.findall(r"`(muster_[a-z_]+)[`{]", text))
 
     assert named <= exported().keys() | series().keys()
 
 
 def test_the_dashboard_can_be_loaded() -> None:
-    """What Grafana asks of a dashboard: numbers and places of its own for each panel."""
+    """Grafana requires unique IDs and positions for each panel."""
     ids = [panel["id"] for panel in DASHBOARD["panels"]]
     places = [
         (x, y)

@@ -1,7 +1,7 @@
-"""The wheel: what is in it, and that it works in an environment that holds nothing of the checkout.
+"""The wheel: its contents, and its function in an environment without the checkout.
 
-Its dependencies are lent by the environment of these tests, which has them as locked: only what
-`requirements/runtime.txt` names, so the wheel must do with that.
+The tests' own environment, which matches the lock, provides its dependencies, but only those in
+`requirements/runtime.txt`, so the wheel must not need others.
 """
 
 import importlib.metadata
@@ -40,7 +40,7 @@ PROCESSES = ("webhook", "controller", "scheduler", "all")
 
 @dataclass(frozen=True)
 class Environment:
-    """A virtual environment that the checkout is no part of."""
+    """A virtual environment without the checkout."""
 
     folder: Path
 
@@ -64,7 +64,7 @@ class Environment:
         subprocess.run([*command, *options, str(wheel)], check=True)
 
     def lend(self, lock: str) -> None:
-        """Link what a lock names from the environment of these tests, file trees and metadata."""
+        """Link the packages of a lock from the tests' environment, files and metadata."""
         for name in locked(lock):
             distribution = importlib.metadata.distribution(name)
             for top in {file.parts[0] for file in distribution.files or ()}:
@@ -84,14 +84,14 @@ class Environment:
 
 
 def locked(lock: str) -> list[str]:
-    """The distributions that a lock names for this platform."""
+    """Return the distributions that a lock names for this platform."""
     lines = (ROOT / "requirements" / lock).read_text().splitlines()
     pins = [Requirement(line.rstrip("\\ ")) for line in lines if line and line[0].isalnum()]
     return [pin.name for pin in pins if pin.marker is None or pin.marker.evaluate()]
 
 
 def build(project: Path, folder: Path) -> Path:
-    # Of the folder of a project nothing may be imported: it has modules of usual names.
+    # The project's folder must not be importable: it has modules with common names.
     command = [sys.executable, "-P", "-m", "hatchling", "build", "--target=wheel"]
     subprocess.run([*command, f"--directory={folder}"], cwd=project, check=True)
     (wheel,) = folder.glob("*.whl")
@@ -120,7 +120,7 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Environm
 
 @pytest.fixture
 def kubeconfig(tmp_path: Path) -> Iterator[Path]:
-    """A kubeconfig whose server is not there: its port is taken, but nobody listens."""
+    """A kubeconfig whose server is down: its port is bound, but does not listen."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         server = f"http://127.0.0.1:{taken.getsockname()[1]}"
@@ -179,7 +179,7 @@ def test_no_locked_dependency_owns_a_top_level_name_of_ours() -> None:
         name: {canonicalize_name(owner) for owner in found} & dependencies
         for name, found in importlib.metadata.packages_distributions().items()
     }
-    # Known by names that differ from those of the distributions, so the comparison is a true one.
+    # Their names differ from those of the distributions, so the comparison is meaningful.
     assert "pyyaml" in owners["yaml"]
     assert owners["mypy_extensions"] == {"mypy-extensions"}
 
@@ -187,7 +187,7 @@ def test_no_locked_dependency_owns_a_top_level_name_of_ours() -> None:
 
 
 def test_nothing_of_the_checkout_can_be_imported(installed: Environment) -> None:
-    """What every other test here rests on."""
+    """Every other test here relies on this."""
     code = (
         "import importlib.util, sys\n"
         "found = {n: importlib.util.find_spec(n) for n in sys.argv[1:]}\n"
@@ -241,7 +241,7 @@ def test_the_processes_find_what_comes_with_the_wheel(installed: Environment) ->
 HELP = ("", *PROCESSES, "gc", "demo", "tree", "doctor", "support-bundle", "uninstall")
 CLUSTER = ("demo", "localcluster --kubeconfig k")
 
-# Runs commands one after the other: to start and to import take most of the time of each.
+# Runs commands in one process, because startup and imports dominate the time of each.
 RUN = """
 import contextlib, io, json, sys
 from cli.main import main

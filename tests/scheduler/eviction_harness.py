@@ -1,4 +1,4 @@
-"""A harness with preemption: victims end when the test says so."""
+"""A harness with preemption, in which the test decides when victims end."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -25,9 +25,10 @@ WRITERS = 4
 
 
 class EvictorApi(SchedulerApi):
-    """A deleted pod is terminating until it `ends`; marks and nominations are kept.
+    """API server on which a deleted pod terminates until it `ends`.
 
-    An answer takes `turns` turns of the event loop more.
+    It keeps DisruptionTarget conditions and nominations. A response takes `turns` additional
+    iterations of the event loop.
     """
 
     quick = False
@@ -73,7 +74,7 @@ class EvictorApi(SchedulerApi):
             self.end()
 
     def end(self) -> list[str]:
-        """Everything that was asked to go is gone."""
+        """Delete all terminating pods."""
         gone, self.leaving = self.leaving, []
         for name in gone:
             self.builder.state.remove_pod(f"uid-{name}")
@@ -104,7 +105,7 @@ class EvictionHarness(Harness):
     ) -> None:
         super().__init__()
         self.evictor_api = EvictorApi(self.builder)
-        # Statuses still go to the server of the base: what they say may change while victims end.
+        # Statuses still go to the server of the base: they may change while victims end.
         self.api = self.evictor_api
         self.binder._api = self.evictor_api
         self.evictor = Evictor(
@@ -156,7 +157,7 @@ class EvictionHarness(Harness):
         return [*super()._parts(), self.evictor.run(self.fence)]
 
     def owns(self, *keys: GroupKey) -> None:
-        """The groups as the watch shows them, so that events reach them."""
+        """Add the group objects as the watch delivers them, so that events reach them."""
         self.observe(*keys)
 
     def events_of(self, reason: str) -> list[tuple[str, Any]]:

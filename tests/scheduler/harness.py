@@ -1,7 +1,7 @@
-"""A whole scheduler with a fake API server, in virtual time.
+"""A complete scheduler with a fake API server, in virtual time.
 
-`Harness` wires the real queue, cycle, binder and reporter; only the API server is a fake, which
-answers Bindings and delivers them to the state as a watch would.
+`Harness` wires the real queue, cycle, binder and reporter. Only the API server is a fake, which
+accepts Bindings and delivers them to the state as a watch would.
 """
 
 import asyncio
@@ -56,9 +56,9 @@ Failure = Callable[[str], Exception | None]
 class SchedulerApi(MemoryApi):
     """The API server of a harness; its pods and volumes are those of the state.
 
-    Before requests are carried out, `fail_bind` and its like may give an error for a name, and
-    bindings of the pods in `delayed` wait for their events. With `binds_volumes` a claim is bound
-    to the volume that is patched for it. Bindings are told at once if `deliver`.
+    Before a request is carried out, `fail_bind` and similar hooks may return an error for a name,
+    and bindings of the pods in `delayed` wait for their events. With `binds_volumes` a claim is
+    bound to the volume that is patched for it. With `deliver` Bindings are delivered at once.
     """
 
     fail_bind: Failure = staticmethod(lambda _name: None)
@@ -127,7 +127,7 @@ class SchedulerApi(MemoryApi):
             self.deleted.append(request.name)
 
     def show(self, collection: str, namespace: str, name: str) -> None:
-        """Store what the state says of an object that a request is about."""
+        """Store an object that a request is about, from the state."""
         if collection == "pods":
             self.show_pod(name)
         elif collection == PVS.full_name:
@@ -175,14 +175,14 @@ class SchedulerApi(MemoryApi):
             self.builder.state.remove_pod(meta["uid"])
 
     def bound_elsewhere(self, name: str, node: str) -> None:
-        """Bind a pod as somebody else would, whose event is still under way."""
+        """Bind a pod as another scheduler would; its event has not arrived yet."""
         self.show_pod(name)
         (pod,) = [it for it in self.all(PODS) if it["metadata"]["name"] == name]
         self.put(PODS, pod | {"spec": pod["spec"] | {"nodeName": node}}, told=False)
         self.bound[name] = node
 
     def deliver_binding(self, name: str) -> None:
-        """The watch event of a binding."""
+        """Deliver the watch event of a binding."""
         info = self.info(name)
         assert info is not None
         self.builder.state.set_pod(replace(info, node=self.bound[name], phase="Running"))
@@ -197,7 +197,7 @@ class SchedulerApi(MemoryApi):
 
 
 def _said_of_volume(obj: Json) -> tuple[Json | None, bool]:
-    """The claim of a volume, and True if the volume is being deleted."""
+    """Return the claim of a volume, and True if the volume is being deleted."""
     ref = obj["spec"].get("claimRef")
     claim = None if ref is None else {key: ref[key] for key in ("namespace", "name", "uid")}
     return claim, "deletionTimestamp" in obj["metadata"]
@@ -306,23 +306,23 @@ class Harness:
         self.fence = Fence(clock, 1, float("inf"))
 
     def build_state(self, claim_changed: Callable[[ClaimKey], None]) -> StateBuilder:
-        """What the tests fill the state with."""
+        """Return the builder of the state for the tests."""
         return StateBuilder(claim_changed)
 
     def build_api(self) -> SchedulerApi:
-        """The API server of the tests."""
+        """Return the API server of the tests."""
         return SchedulerApi(self.builder, self.pending)
 
     def build_device_work(self) -> DeviceWork | None:
-        """What limits the work on devices; most tests have none."""
+        """Return the limit of device work; most tests have none."""
         return None
 
     def build_allocations(self) -> tuple[Allocations | None, ClaimReleases | None]:
-        """What writes ResourceClaims, and gives them back; most tests have none."""
+        """Return the writers of ResourceClaims; most tests have none."""
         return None, None
 
     def build_holding(self) -> tuple[ExpectedPods | None, HeldPlaces | None]:
-        """What holds places for pods that do not exist yet; most tests have none."""
+        """Return the handlers of expected pods and held places; most tests have none."""
         return None, None
 
     def budget(self) -> SearchBudget:
@@ -342,7 +342,7 @@ class Harness:
     async def leading(self, *, unsettled: str = "") -> AsyncIterator[None]:
         """Decide, bind and report inside the block.
 
-        In the end things must have come to rest, unless `unsettled` says why they have not.
+        At the end the scheduler must have settled, unless `unsettled` gives the reason.
         """
         tasks = [asyncio.ensure_future(part) for part in self._parts()]
         try:
@@ -358,13 +358,13 @@ class Harness:
                     assert result is None, result
 
     def parts_of_a_term(self) -> list[PartOfATerm]:
-        """What forgets all when a term begins."""
+        """Return the parts that are reset when a term begins."""
         held = [self.held_places] if self.held_places is not None else []
         parts = (self.activity, self.queue, self.binder, self.starvation, self.cycle)
         return [*parts, self.reporter, *held]
 
     async def new_term(self) -> None:
-        """Another process has led since: begin a term as `Scheduler` does."""
+        """Begin a term as `Scheduler` does, after another leader."""
         for part in self.parts_of_a_term():
             part.reset()
         await self.binder.recover(self.fence)
@@ -374,7 +374,7 @@ class Harness:
         return [self.loop.run(), self.binder.run(self.fence), self.reporter.run(self.fence)]
 
     async def _comes_to_rest(self) -> None:
-        """Once all is told, deciding everything five times over changes nothing."""
+        """Check that after all reports, five repeated decisions change nothing."""
         await self.settle(1)
         before = self._done()
         for _ in range(5):
@@ -387,7 +387,7 @@ class Harness:
         assert not changed, "deciding everything again has changed something"
 
     def _done(self) -> dict[str, object]:
-        """All that was ever asked of the API server, and where pods are."""
+        """Return the counts of all requests to the API server, and the nodes of pods."""
         api = self.api
         return {
             "where": {uid: pod.node for uid, pod in self.builder.state.pods.items()},
@@ -399,11 +399,11 @@ class Harness:
         }
 
     async def settle(self, seconds: float = 0.0) -> None:
-        """Let everything that can happen happen, and so much time pass."""
+        """Run everything that is due, and advance the time."""
         self.changed.set()
         for _ in range(5):
             await settle()
-            await self.clock.advance(0.002)  # the loop's pause between two looks
+            await self.clock.advance(0.002)  # the loop's pause between two checks
         step = 0.25 if seconds <= 30 else 1.0
         for _ in range(int(seconds / step)):
             await self.clock.advance(step)
@@ -412,14 +412,14 @@ class Harness:
             await settle()
 
     def observe(self, *keys: GroupKey, owner: dict[str, Any] | None = None) -> None:
-        """The group objects as the watch shows them, without a status."""
+        """Add the group objects as the watch delivers them, without a status."""
         for key in keys:
             meta = {"name": key[2], "uid": f"uid-{key[2]}", "generation": 1}
             stored = self.status_api.put(GROUPS[key[0]], {"metadata": meta, "spec": {}}, key[1])
             self.observed[key] = decode_group(msgspec.json.encode(stored))
 
     def observe_pods(self) -> None:
-        """Every waiting pod as the watch shows it, without conditions."""
+        """Add every pending pod as the watch delivers it, without conditions."""
         for pod in self.builder.state.pods.values():
             if pod.waiting:
                 self.observe_pod(pod.info)
@@ -431,13 +431,13 @@ class Harness:
         self.pending[info.uid] = PendingPod(stored["metadata"]["resourceVersion"], ())
 
     def condition(self, key: GroupKey) -> tuple[str, str, str]:
-        """(status, reason, message) of the group's condition as last written."""
+        """Return (status, reason, message) of the group's condition as last written."""
         status = self.observed[key].status or {}
         for condition in status.get("conditions", ()):
             return (condition["status"], condition["reason"], condition["message"])
         return ("", "", "")
 
     def summary(self, key: GroupKey) -> str:
-        """The summary of the group's blocker as last written."""
+        """Return the summary of the group's blocker as last written."""
         status = self.observed[key].status or {}
         return str(status.get("blocker", {}).get("summary", ""))

@@ -1,4 +1,4 @@
-"""A harness with expected pods: groups and pods come as the watch delivers them."""
+"""A harness with expected pods: groups and pods arrive as the watch delivers them."""
 
 import json
 from collections import Counter
@@ -27,7 +27,7 @@ MOST = 100
 
 
 def template(cpu: int = 1, *, port: int = 0, app: str = "", **spec: Any) -> Json:
-    """The template of pods that ask for so many cores, a host `port`, and have the label `app`."""
+    """Return the template of pods with this many cores, a host `port`, and the label `app`."""
     requests = {"cpu": str(cpu)} if cpu else {}
     ports = [{"hostPort": port, "containerPort": port}] if port else []
     container = {"name": "main", "resources": {"requests": requests}, "ports": ports}
@@ -36,12 +36,12 @@ def template(cpu: int = 1, *, port: int = 0, app: str = "", **spec: Any) -> Json
 
 
 def kind(name: str, count: int, cpu: int = 1, *, stage: int = 0, **spec: Any) -> Json:
-    """One entry of expectedPods."""
+    """Return one entry of expectedPods."""
     return {"name": name, "count": count, "stage": stage, "template": template(cpu, **spec)}
 
 
 class HoldingHarness(EvictionHarness):
-    """`group` and `pod` deliver objects; what is deleted there is gone for the API server, too."""
+    """A harness in which `group` and `pod` deliver objects; deletions also reach the API server."""
 
     expected: ExpectedPods
     held_places: HeldPlaces
@@ -76,7 +76,7 @@ class HoldingHarness(EvictionHarness):
         annotations: dict[str, str] | None = None,
         status: Json | None = None,
     ) -> GroupKey:
-        """A gang that expects pods of these kinds; again with the same name: it has changed."""
+        """Add a gang that expects pods of these kinds; the same name again changes it."""
         obj = {
             "metadata": self._meta(name) | {"annotations": annotations or {}},
             "spec": {
@@ -102,9 +102,9 @@ class HoldingHarness(EvictionHarness):
         phase: str = "Pending",
         **spec: Any,
     ) -> None:
-        """A pod that has come; the API server has given it the usual tolerations.
+        """Add a pod with the tolerations that the API server adds.
 
-        In another `phase` it is where it was bound.
+        In another `phase` it has the node where it was bound.
         """
         made = template(cpu, priority=priority, **spec)
         added = [
@@ -126,22 +126,22 @@ class HoldingHarness(EvictionHarness):
         self.api.bound.pop(name, None)
 
     def with_phase(self, uid: str, phase: str) -> PodInfo:
-        """The pod as the API server would show it in another phase."""
+        """Return the pod as the API server would show it in another phase."""
         return replace(self.builder.state.pods[uid].info, phase=phase)
 
     def delete_group(self, name: str) -> None:
         self.groups.delete(("ns", name))
 
     def where(self, prefix: str = "") -> dict[str, str]:
-        """Nodes of the pods that are bound."""
+        """Return the nodes of the bound pods."""
         return {name: node for name, node in self.api.bound.items() if name.startswith(prefix)}
 
     def held(self, group: str) -> dict[str, int]:
-        """How many places each node has that are held for the group."""
+        """Return the number of places held for the group on each node."""
         return places_held_for(self.builder.state, group)
 
     async def restart(self) -> None:
-        """Another process leads: it has the objects, the Reservations, and no memory."""
+        """Restart as another leader, with the objects and the Reservations, but no memory."""
         await self.new_term()
 
     def _evict(self, root: Group, pods: list[Pod], why: str) -> None:
@@ -165,7 +165,7 @@ class HoldingHarness(EvictionHarness):
 
 
 def places_held_for(state: State, group: str) -> dict[str, int]:
-    """How many places each node has that are held for the group."""
+    """Return the number of places held for the group on each node."""
     return dict(
         Counter(
             pod.node

@@ -1,4 +1,4 @@
-"""A state in which roots compete: priorities, units, budgets, and what preemption answers."""
+"""A state in which roots compete: priorities, units, budgets, and results of preemption."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -61,7 +61,7 @@ class PreemptionBuilder(StateBuilder):
         priority: int = 0,
         **labels: str,
     ) -> list[PodInfo]:
-        """One running pod on each of the nodes."""
+        """Add one running pod on each of the nodes."""
         requirements = Requirements(requests(cpu, **(others or {})))
         infos = []
         for node in nodes:
@@ -117,23 +117,23 @@ class PreemptionBuilder(StateBuilder):
         return preempt(self.state, root, refusal, SearchBudget(), effort)
 
     def victims(self, name: str) -> set[str]:
-        """Names of the pods that would go."""
+        """Return the names of the victims."""
         plan = self.preempt(name)
         assert isinstance(plan, Plan), plan
         return {pod.info.name for unit in plan.victims for pod in unit.pods.values()}
 
     def evict(self, plan: Plan) -> None:
-        """As if the victims had gone."""
+        """Remove the victims."""
         for unit in plan.victims:
             for uid in list(unit.pods):
                 self.state.remove_pod(uid)
 
     def leave(self, info: PodInfo) -> None:
-        """Its deletion has begun."""
+        """Mark the pod as terminating."""
         self.state.set_pod(replace(info, terminating=True))
 
     def fits_without(self, name: str, units: list[str]) -> bool:
-        """Whether the root would be placed if these pods were gone; the state is left as it was."""
+        """Return True if the root would be placed without these pods; restore the state."""
         saved = [self.state.pods[uid].info for uid in units]
         for uid in units:
             self.state.remove_pod(uid)

@@ -1,6 +1,6 @@
-"""A small cluster in domain words, for the tests of the decision core.
+"""A builder of small clusters for the tests of the decision core.
 
-`StateBuilder()` starts empty; each method adds one thing and returns what a test needs to name.
+`StateBuilder()` starts empty; each method adds one thing and returns its name or object.
 """
 
 from collections.abc import Callable, Mapping
@@ -30,7 +30,7 @@ GIB = 1 << 30
 
 
 def requests(cpu: int = 1, **others: int) -> tuple[tuple[str, int], ...]:
-    """Requests in whole cores, and other resources in their own unit."""
+    """Return requests in whole cores, and other resources in their own unit."""
     amounts = {"cpu": cpu * 1000, **others}
     return tuple(sorted((name, amount) for name, amount in amounts.items() if amount))
 
@@ -61,7 +61,7 @@ class StateBuilder:
         return node
 
     def nodes(self, count: int, cpu: int = 4, *, rack_of: int = 0) -> None:
-        """Nodes n0, n1, ...; with `rack_of`, so many of them in each rack."""
+        """Add nodes n0, n1, ...; with `rack_of`, that many of them in each rack."""
         for index in range(count):
             labels = {"rack": f"r{index // rack_of:03}"} if rack_of else {}
             self.node(f"n{index}", cpu, labels=labels)
@@ -155,17 +155,17 @@ class StateBuilder:
         return self.state.pods[info.uid]
 
     def nominate(self, pod: Pod, node: str, count: int = 1) -> None:
-        """Nominate places on a node for a waiting pod; they replace others of it."""
+        """Nominate slots on a node for a pending pod, replacing its other nominations."""
         places = ((pod.shape, ((node, count),)),)
         self.state.nominations.set(Nomination(pod.key, pod.priority, places))
 
     def run(self, placement: Placement | Refusal) -> None:
-        """Take the decided places, as the cycle does."""
+        """Assume the decided pods, as the cycle does."""
         assert isinstance(placement, Placement), placement
         self.state.assume(placement.pods, placement.rows, placement.volumes, placement.devices)
 
     def where(self, placement: Placement | Refusal) -> dict[str, str]:
-        """Pod name -> node name."""
+        """Return pod name -> node name."""
         assert isinstance(placement, Placement), placement
         names = self.state.nodes.name_of
         return {

@@ -1,4 +1,4 @@
-"""What the server has stamped is compared with the server's clock, not with the machine's."""
+"""The server's timestamps are compared with the server's clock, not with the machine's."""
 
 import json
 from collections.abc import AsyncIterator

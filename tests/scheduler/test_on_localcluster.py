@@ -1,4 +1,4 @@
-"""The whole process against the embedded cluster: TLS, watches, Bindings, statuses, the lease."""
+"""The complete process on the embedded cluster: TLS, watches, Bindings, statuses, the lease."""
 
 import asyncio
 import contextlib
@@ -47,7 +47,7 @@ POD_GROUPS = GROUPS["PodGroup"]
 
 
 class Seen:
-    """The objects of one resource as a watch tells them; `until` waits for what they become."""
+    """The objects of one resource as a watch delivers them; `until` waits for a condition."""
 
     def __init__(self) -> None:
         self.objects: dict[str, Json] = {}
@@ -119,7 +119,7 @@ class Stage:
         )
 
     async def until_told(self, reason: str) -> Json:
-        """The first event for this reason."""
+        """Wait for the first event with this reason."""
 
         def of_reason() -> list[Json]:
             return [each for each in self.events.objects.values() if each["reason"] == reason]
@@ -150,7 +150,7 @@ async def running(*parts: Any) -> AsyncIterator[None]:
 
 @contextlib.asynccontextmanager
 async def scheduling(cluster: LocalCluster) -> AsyncIterator[None]:
-    """A scheduler process from its start to its orderly end."""
+    """Run a scheduler process from its start to its orderly end."""
     stop = asyncio.Event()
     async with await Client.connect(cluster.kubeconfig) as client:
         task = asyncio.ensure_future(Scheduler(client, CONFIG, ELECTION).run(stop))
@@ -265,7 +265,7 @@ async def test_neither_an_object_nor_a_decision_ends_the_process(
     monkeypatch.setattr("scheduler.cycle.cycle.decide", faulty)
     await stage.node("n", "8")
     await stage.gang("poison", 1)
-    await stage.gang("cursed", 2)  # another size: equal gangs are decided together
+    await stage.gang("cursed", 2)  # another size, because equal gangs are decided together
 
     async with scheduling(stage.cluster):
         await stage.gang("first", 1)

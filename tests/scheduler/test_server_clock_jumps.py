@@ -1,7 +1,7 @@
-"""No time that the scheduler measures itself depends on the API server's time of day.
+"""No duration that the scheduler measures depends on the API server's time of day.
 
-An operator may set that clock, and one of several API servers may be ahead of the others: the
-header Date of an answer then says another hour than the one before.
+An operator may set that clock, and one of several API servers may be ahead of the others: then the
+Date header of a response differs by hours from the previous one.
 """
 
 import asyncio
@@ -23,10 +23,10 @@ from scheduler.preemption.evictor import SPARED_FOR
 from tests.scheduler.holding_harness import HOLD, HoldingHarness, kind, template
 
 Jumps = Mapping[int, int]
-"""Seconds by which the time of day jumps, by the second at which it does."""
+"""Seconds by which the time of day jumps, by the second of the jump."""
 
 Play = Callable[[HoldingHarness], int]
-"""Set the stage; returns how many seconds to watch."""
+"""Function that sets up a scenario, and returns the seconds to observe."""
 
 GRACE = 30
 PATIENCE = 60
@@ -41,7 +41,7 @@ def held_places_expire(harness: HoldingHarness) -> int:
 
 
 def a_victim_does_not_end(harness: HoldingHarness) -> int:
-    """Another victim is chosen once the first had its grace period, and patience is over."""
+    """Another victim is chosen after the first one's grace period and the timeout."""
     harness.builder.nodes(2, cpu=1)
     harness.builder.runs(None, "n0")
     harness.builder.runs(None, "n1", priority=1)
@@ -50,7 +50,7 @@ def a_victim_does_not_end(harness: HoldingHarness) -> int:
 
 
 def a_user_deletes_a_pod(harness: HoldingHarness) -> int:
-    """A preemptor waits for it, as long as it may take."""
+    """A preemptor waits for its deletion, as long as it may take."""
     harness.builder.nodes(2, cpu=1)
     harness.builder.runs(None, "n1", priority=1)
     running_pod(harness, "deleted", "n0")
@@ -97,7 +97,7 @@ def a_deletion_fails(harness: HoldingHarness) -> int:
 
 
 ACTS = {"HoldExpired", "Evicted", "Preempting", "Preempted", "EvictionFailed"}
-"""Events of what was done. Others tell of states, which may be over before they are told."""
+"""Events about actions. Other events report states, which may end before the report."""
 
 PLAYS: list[Play] = [
     held_places_expire,
@@ -118,13 +118,13 @@ def running_pod(harness: HoldingHarness, name: str, node: str, **stamps: object)
 
 
 async def history(play: Play, jumps: Jumps) -> list[tuple[int, object]]:
-    """What was done, with the second in which it was."""
+    """Return the actions, each with its second."""
     harness = HoldingHarness()
     ahead, seen = timedelta(), None
     found: list[tuple[int, object]] = []
 
     def hears() -> None:
-        """Let an answer of the API server tell the time, as renewals of the lease do."""
+        """Let a response of the API server set the time, as renewals of the lease do."""
         harness.server_clock.heard(format_datetime(harness.clock.now() + ahead, usegmt=True))
 
     hears()
@@ -152,7 +152,7 @@ async def history(play: Play, jumps: Jumps) -> list[tuple[int, object]]:
 STEP = 5
 HOUR = 3600
 LONGEST_BACKOFF = 5
-"""Requests are retried after a random time up to this."""
+"""Maximum random backoff of retried requests, in seconds."""
 
 MOMENTS = st.integers(0, 20).map(lambda at: at * STEP)
 SECONDS = st.integers(-HOUR, HOUR).filter(lambda by: abs(by) > 4 * STEP)

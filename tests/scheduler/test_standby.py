@@ -1,4 +1,4 @@
-"""A scheduler that does not lead keeps nothing of objects that are gone."""
+"""A scheduler without the lease keeps no state of deleted objects."""
 
 import asyncio
 import gc
@@ -41,9 +41,9 @@ async def test_nothing_is_kept_of_objects_that_come_and_go() -> None:
 
 
 async def wave(api: MemoryApi, scheduler: Scheduler, number: int) -> None:
-    """A node, a gang and its pods that all have names, labels and requests of their own."""
+    """Create a node, a gang and its pods, all with unique names, labels and requests."""
     own, namespace = f"x{number}", f"ns{number}"
-    # Classes of equal taints are kept up to a number, so these are few.
+    # Classes of equal taints are cached up to a limit, so there are few of them.
     api.put(NODES, make_node(own).label(own, own).taint(f"t{number % 3}").build())
     gang = {"schedulingPolicy": {"gang": {"minCount": 2}}}
     api.put(POD_GROUPS, {"metadata": {"name": own}, "spec": gang}, namespace)

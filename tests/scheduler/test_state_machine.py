@@ -1,4 +1,4 @@
-"""What must always hold, while nodes, pods and groups come, go and change, and bindings fail."""
+"""Invariants during changes of nodes, pods and groups, and failures of bindings."""
 
 from collections import Counter
 from dataclasses import replace
@@ -64,7 +64,7 @@ names, leaves, trees = st.sampled_from(NAMES), st.sampled_from(LEAVES), st.sampl
 
 
 class Cluster(RuleBasedStateMachine):
-    """Events in any order; `settle` decides all that is ready, as the scheduler does."""
+    """Events in any order; `settle` decides everything that is ready, as the scheduler does."""
 
     steps: ClassVar[int] = 0
 
@@ -103,7 +103,7 @@ class Cluster(RuleBasedStateMachine):
           rack=st.booleans())  # fmt: skip
     def group_comes_or_changes(self, name: str, minimum: int, tree: str | None, rack: bool) -> None:
         self.builder.gang(name, minimum, parent=tree, rack=rack)
-        # Pods that run may be in another rack, or too few for another minimum.
+        # Running pods may be in another rack, or too few for another minimum.
         self.disrupted.add(name)
         if not self._members(name):
             self.disrupted.discard(name)
@@ -117,7 +117,7 @@ class Cluster(RuleBasedStateMachine):
         web=st.booleans(),
     )
     def job_comes(self, name: str, size: int, tree: str | None, kind: str, web: bool) -> None:
-        """A gang with all its pods, in whatever tree is there, decided at once."""
+        """Create a gang with all its pods, in the existing tree, decided at once."""
         if name in self.disrupted or self._members(name):
             return
         self.builder.gang(name, size, parent=tree)
@@ -220,7 +220,7 @@ class Cluster(RuleBasedStateMachine):
         self._check(entity, decision)
 
     def _check(self, entity: Group | Pod, decision: Placement) -> None:
-        """What was decided just now keeps all rules."""
+        """Check that the last decision follows all rules."""
         nodes = self.builder.state.nodes
         assert (nodes.free[:, list(decision.rows)] >= 0).all()
         for pod in decision.pods:
@@ -233,7 +233,7 @@ class Cluster(RuleBasedStateMachine):
                 self._check_rack(leaf, decision)
 
     def _check_company(self, pod: Pod) -> None:
-        """No pod is in one rack with another that either of them keeps away."""
+        """Check that no pod shares a rack with one that either of them excludes."""
         rack = self._rack(pod)
         for other in self.builder.state.pods.values():
             if other is pod or other.row < 0 or not rack or self._rack(other) != rack:
@@ -307,7 +307,7 @@ class Cluster(RuleBasedStateMachine):
 
     @invariant()
     def nothing_that_fits_waits(self) -> None:
-        """After `settle` every waiting entity was tried after the event that could help it."""
+        """Check that `settle` tried every pending entity after each event that could help it."""
         if not self.settled:
             return
         state = self.builder.state

@@ -1,4 +1,4 @@
-"""The metrics that are read from the state: right, told by the leader alone, and few."""
+"""The metrics read from the state: correct, reported only by the leader, and few."""
 
 from collections.abc import Iterator
 
@@ -17,7 +17,7 @@ TENANTS = 60
 
 @pytest.fixture
 def harness() -> Iterator[Harness]:
-    """One whose scheduler leads in this process."""
+    """A harness whose scheduler leads in this process."""
     harness = Harness()
     harness.builder.nodes(4, cpu=4, rack_of=2)
     state = harness.builder.state
@@ -27,7 +27,7 @@ def harness() -> Iterator[Harness]:
 
 
 def told() -> dict[str, float]:
-    """Every series, without `muster_scheduler_`."""
+    """Return every series, without `muster_scheduler_`."""
     registry = CollectorRegistry()
     registry.register(LEADER)
     lines = generate_latest(registry).decode().splitlines()
@@ -94,7 +94,7 @@ def test_a_replica_that_does_not_lead_tells_nothing(harness: Harness) -> None:
 
 
 async def test_nothing_that_tenants_name_makes_more_series(harness: Harness) -> None:
-    """Namespaces, groups, pods, schedulers, topology keys, resources and labels by the dozen."""
+    """The test uses dozens of namespaces, groups, pods, schedulers, keys, resources and labels."""
     builder = harness.builder
     async with harness.leading(unsettled="most of them never fit"):
         await harness.settle(1)
@@ -111,7 +111,7 @@ async def test_nothing_that_tenants_name_makes_more_series(harness: Harness) -> 
 
 
 def test_the_number_of_series_is_bounded_by_the_configuration(harness: Harness) -> None:
-    """Whatever nodes are called and offer: they are many, and each is a domain."""
+    """The names and resources of nodes do not matter: they are many, and each is a domain."""
     for number in range(300):
         offers = {f"example.com/device-{number}-{each}": 1 for each in range(5)}
         harness.builder.state.set_node(NodeInfo(f"n{number}", offers, {"rack": f"r{number}"}))

@@ -1,4 +1,4 @@
-"""What a process remembers of an earlier term: nothing, as another may have led since."""
+"""A process forgets an earlier term completely, because another may have led since."""
 
 import asyncio
 import math
@@ -38,7 +38,7 @@ async def none() -> None:
 
 @pytest.fixture
 async def scheduler(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """One whose API server does not answer."""
+    """A scheduler whose API server does not respond."""
 
     async def caught_up(*_: object) -> None:
         return None
@@ -49,7 +49,7 @@ async def scheduler(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 async def begun(scheduler: Scheduler) -> asyncio.Task[None]:
-    """A term whose Reservations are never read."""
+    """Begin a term whose Reservations are never read."""
     clock = scheduler._client.server_clock
     term = asyncio.ensure_future(scheduler._lead(Fence(clock, 1, clock.monotonic() + 1000)))
     for _ in range(50):
@@ -78,7 +78,7 @@ async def test_a_term_that_ends_before_anything_is_decided_leads_no_more(
 async def test_a_term_begins_in_this_order(
     scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing is decided before it knows what there is, and what earlier leaders began."""
+    """Nothing is decided before the caches are synced, and earlier leaders' work is completed."""
     done: list[object] = []
 
     async def caught_up(watched: object, since: float, _clock: object) -> None:
@@ -118,7 +118,7 @@ async def test_who_waits_for_decisions_does_not_wait_for_a_term_that_ended(
 
 
 def memory(part: object, seen: set[int] | None = None) -> dict[str, int]:
-    """How much a part, and what it is made of, remembers: by name, the containers with anything."""
+    """Return the non-empty containers of a part and its components, by name and size."""
     seen = set() if seen is None else seen
     found: dict[str, int] = {}
     if id(part) in seen:
@@ -140,7 +140,7 @@ CONTAINERS = (dict, set, list, deque, FairKeys, asyncio.Queue)
 
 
 def held(value: Any) -> int:
-    """How many things a container has, also where it always has the same containers."""
+    """Return the number of entries in a container, including containers in it."""
     if isinstance(value, asyncio.Queue):
         return value.qsize()
     inner = value.values() if isinstance(value, dict) else ()
@@ -149,7 +149,7 @@ def held(value: Any) -> int:
 
 
 FOLLOWING = tuple(f"scheduler.{it}." for it in ("core", "watch", "expected", "decoding", "cel"))
-"""Packages whose memory the watches fill."""
+"""Packages whose state the watches maintain."""
 
 
 def of_the_scheduler(value: object) -> bool:
@@ -168,7 +168,7 @@ def attributes(part: object) -> Iterator[tuple[str, Any]]:
 
 
 async def busy_term() -> tuple[HoldingHarness, dict[str, int]]:
-    """A term in which each part has something to remember."""
+    """Run a term in which each part has some state."""
     harness = HoldingHarness()
     builder = harness.builder
     builder.nodes(3, cpu=1)
@@ -197,14 +197,14 @@ async def test_a_new_term_begins_without_any_memory() -> None:
 
     left = {at: size for part in harness.parts_of_a_term() for at, size in memory(part).items()}
     assert left == {}
-    # The term before had something to forget.
+    # The previous term had state to forget.
     assert len(remembered) >= 12, sorted(remembered)
 
 
 async def test_all_parts_of_a_scheduler_that_remember_anything_forget_it(
     scheduler: Scheduler,
 ) -> None:
-    """Those of the harness, above, are those of the process."""
+    """The parts of the harness, above, are those of the process."""
     found = {type(part) for part in scheduler._parts_of_a_term}
     assert {type(part) for part in HoldingHarness().parts_of_a_term()} - {
         type(HoldingHarness().held_places)
@@ -224,7 +224,7 @@ async def test_what_another_leader_wrote_to_pods_is_corrected() -> None:
     assert set(pod_reasons(harness).values()) == {"Unschedulable"}
     harness.api.patches.clear()
 
-    # Another process led, while a pod was gone for a moment.
+    # Another process led, while a pod was deleted for a moment.
     for info in (one, two):
         condition(harness, info.name, "CoschedulingNotMeetMinMember")
     await harness.new_term()
@@ -253,7 +253,7 @@ async def test_what_is_right_is_not_written_again() -> None:
 
 
 async def test_all_groups_of_a_large_tree_are_corrected() -> None:
-    """Of more than 64 groups only the root and the one at fault are reported as a rule."""
+    """In a tree of more than 64 groups, as a rule only the root and the faulty one are reported."""
     harness = Harness()
     builder = harness.builder
     builder.nodes(1, cpu=2)
@@ -286,7 +286,7 @@ INCOMPLETE: Mapping[str, Any] = {
 
 
 def condition(harness: Harness, name: str, reason: str) -> None:
-    """Another process wrote it."""
+    """Write the condition as another process would."""
     stored = harness.api.stored(PODS, name, "ns")
     assert stored is not None
     said = {"type": "PodScheduled", "status": "False", "reason": reason, "message": ""}

@@ -1,4 +1,4 @@
-"""What must be so of any plan, whatever it costs."""
+"""Invariants of any plan, whatever its cost."""
 
 from scheduler.core.preemption.plan import Plan
 from tests.scheduler.oracle.instances import PREEMPTOR, ROOT
@@ -6,7 +6,7 @@ from tests.scheduler.preemption_builder import PreemptionBuilder
 
 
 def lawful(builder: PreemptionBuilder, plan: Plan) -> None:
-    """Victims are whole units of lower priority, enough, and each of them is needed."""
+    """Check that victims are complete units of lower priority, enough, and each needed."""
     for unit in plan.victims:
         assert unit.priority < PREEMPTOR
         if unit.group is not None:

@@ -1,4 +1,4 @@
-"""Times that pass are measured by the monotonic clock; the time of day is for stamps alone."""
+"""Durations are measured by the monotonic clock; the wall clock is only for timestamps."""
 
 import ast
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from tests.structure.graph import ROOT
 PACKAGES = ("analysis", "api", "certs", "console", "controllers", "kube", "scheduler", "webhooks")
 
 STAMPS = {"rfc3339", "rfc3339_micro"}
-"""What writes a time of day."""
+"""The functions that format a wall-clock time."""
 
 ALLOWED = {
     "kube/base/clock.py": "it is the clock",
@@ -23,7 +23,7 @@ ALLOWED = {
 
 
 def readings(source: str) -> Iterator[int]:
-    """The lines that read the time of day for anything but a stamp."""
+    """Yield the lines that read the wall clock for anything other than a timestamp."""
     tree = ast.parse(source)
     stamped = {
         id(argument)

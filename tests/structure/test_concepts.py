@@ -1,4 +1,4 @@
-"""The concepts page names files that exist, and each of its nouns where the code has it."""
+"""The concepts page names existing files, and each of its terms exists in the code."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""The import graph: no circle anywhere, and a core that needs nothing but numpy."""
+"""The import graph: no circle anywhere, and a core that needs only numpy."""
 
 import subprocess
 import sys
@@ -20,7 +20,7 @@ def test_no_modules_import_each_other_in_a_ring() -> None:
 
 
 def test_no_folders_import_each_other_in_a_ring() -> None:
-    """Also where no two modules do: a folder is read after those that it imports."""
+    """The rule applies even if no two modules do: a folder is read after those that it imports."""
     assert graph.circle(graph.folders(*INSTALLED)) == []
 
 
@@ -56,7 +56,7 @@ def test_imports_for_type_checking_and_inside_functions_count(tmp_path: Path) ->
 
 
 def test_the_core_needs_numpy_alone(tmp_path: Path) -> None:
-    """Everything else is taken off the path: a folder with numpy and the core is all there is."""
+    """The test's import path has only a folder with numpy and the core."""
     for folder in Path(np.__file__).parents[1].glob("numpy*"):
         (tmp_path / folder.name).symlink_to(folder)
     (tmp_path / "scheduler").mkdir()

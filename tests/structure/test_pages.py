@@ -1,4 +1,4 @@
-"""What people read says each thing once: a list has no item twice, in an old and a new wording."""
+"""Documentation states each fact once: a list has no item twice in old and new wording."""
 
 from collections import Counter
 from pathlib import Path
@@ -9,11 +9,11 @@ from tests.structure.graph import ROOT
 
 PAGES = sorted([ROOT / "CHANGELOG.md", ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
 OPENING = 50
-"""Characters that two items of one page do not share, in a list of whole sentences."""
+"""Minimum common prefix of duplicate items on one page, in a list of full sentences."""
 
 
 def openings_twice(text: str) -> list[str]:
-    """How list items of more than `OPENING` characters begin that begin as an earlier one does."""
+    """Return the prefixes of list items over `OPENING` characters that occur more than once."""
     items = [line.strip() for line in text.splitlines() if line.lstrip().startswith("- ")]
     counts = Counter(item[:OPENING] for item in items if len(item) > OPENING)
     return [opening for opening, count in counts.items() if count > 1]

@@ -1,7 +1,7 @@
-"""The words of the code and of what users read: Kubernetes' first, the documents' second.
+"""The terms of the code and of texts for users: Kubernetes' first, the documents' second.
 
-Each row is a word that was here once, with what is said instead. What is kept by outside rules (old
-lines of the changelog, the design documents' own text) is not looked at.
+Each row is a term that was replaced, with its replacement. Texts under outside rules (old lines of
+the changelog, the design documents' own text) are not checked.
 """
 
 import ast
@@ -93,7 +93,7 @@ def test_no_name_is_one_that_was_replaced(sources: dict[str, str]) -> None:
     found = []
     for place, text in sources.items():
         words = set(re.findall(r"\w+", text)) & (INSTEAD.keys() - _ALLOWED.get(place, set()))
-        if not words:  # to tell names from prose takes long
+        if not words:  # the separation of names and prose takes long
             continue
         for token in tokenize.generate_tokens(io.StringIO(text).readline):
             if token.type == tokenize.NAME and token.string in words:
@@ -108,7 +108,7 @@ def test_no_module_has_a_name_that_was_replaced() -> None:
 
 
 def test_no_text_has_a_word_that_was_replaced(sources: dict[str, str]) -> None:
-    """Pages, manifests, docstrings, comments, messages and metrics."""
+    """The check covers pages, manifests, docstrings, comments, messages and metrics."""
     found = []
     for place, text in {**sources, **_texts(_pages())}.items():
         lower = text.lower()

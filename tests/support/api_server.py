@@ -1,4 +1,4 @@
-"""A scripted API server on a real socket, for tests of what a client does with odd answers."""
+"""A scripted API server on a real socket, to test clients with odd responses."""
 
 import asyncio
 import datetime as dt
@@ -23,7 +23,7 @@ from localcluster.testing.listening import Listener
 
 @dataclass(frozen=True)
 class Seen:
-    """One request as it arrived."""
+    """One received request."""
 
     method: str
     path: str
@@ -34,7 +34,7 @@ class Seen:
 
 @dataclass
 class Reply:
-    """A whole answer; a body of bytes is sent as it is."""
+    """A complete response; a body of bytes is sent unchanged."""
 
     body: Any = field(default_factory=dict)
     status: int = 200
@@ -49,7 +49,7 @@ def failure(
     causes: list[dict[str, str]] | None = None,
     headers: dict[str, str] | None = None,
 ) -> Reply:
-    """A `metav1.Status` answer."""
+    """Return a `metav1.Status` response."""
     return Reply(status_body(code, reason, message, causes), code, headers or {})
 
 
@@ -70,11 +70,11 @@ def status_body(
 
 
 class Drop:
-    """Close the connection without an answer."""
+    """A response that closes the connection without data."""
 
 
 class Stream:
-    """A watch answer that the test feeds line by line."""
+    """A watch response that the test feeds line by line."""
 
     def __init__(self, *events: Any) -> None:
         self._lines: asyncio.Queue[bytes | None] = asyncio.Queue()
@@ -99,9 +99,9 @@ Handler = Callable[[Seen], Awaitable[Answer]]
 
 
 class ScriptedServer:
-    """Answers requests from a queue in order, or through a handler.
+    """Server that takes responses from a queue in order, or from a handler.
 
-    A request without an answer waits until one is queued.
+    A request without a response waits until one is queued.
     """
 
     def __init__(self, *answers: Answer, tls: bool = True) -> None:
@@ -118,19 +118,19 @@ class ScriptedServer:
         return f"{'https' if self._tls else 'http'}://127.0.0.1:{self.port}"
 
     async def answer(self, *answers: Answer) -> None:
-        """Queue more answers."""
+        """Queue more responses."""
         async with self._changed:
             self._answers.extend(answers)
             self._changed.notify_all()
 
     async def received(self, count: int) -> list[Seen]:
-        """Wait until that many requests have come."""
+        """Wait until that many requests have arrived."""
         async with self._changed:
             await self._changed.wait_for(lambda: len(self.seen) >= count)
         return self.seen
 
     async def start(self) -> None:
-        """Listen, on the port of the last time if there was one."""
+        """Listen, on the previous port if there was one."""
         app = web.Application()
         app.router.add_route("*", "/{tail:.*}", self._serve)
         context = None
@@ -155,7 +155,7 @@ class ScriptedServer:
         await self.stop()
 
     def kubeconfig(self, folder: Path, user: dict[str, Any] | None = None) -> Path:
-        """Write a kubeconfig that reaches this server."""
+        """Write a kubeconfig for this server."""
         cluster: dict[str, Any] = {"server": self.url}
         if self._tls:
             cluster["certificate-authority"] = server_certificate()
@@ -214,7 +214,7 @@ class ScriptedServer:
 
 @cache
 def server_certificate(common_name: str = "test API server") -> str:
-    """Path of a PEM file with a key and a self-signed certificate for 127.0.0.1."""
+    """Return the path of a PEM file with a key and a self-signed certificate for 127.0.0.1."""
     import tempfile
 
     key = ec.generate_private_key(ec.SECP256R1())

@@ -22,7 +22,7 @@ def make_app(
     *,
     parallel: bool = True,
 ) -> Json:
-    """One of default namespace; `asks` are annotations, as `gang_mode="Gang"`."""
+    """Return an object in the default namespace; `asks` are annotations, as `gang_mode="Gang"`."""
     notes = {f"{GROUP}/{key.replace('_', '-')}": value for key, value in asks.items()}
     labels = {"app": name}
     spec: Json = {
@@ -42,22 +42,22 @@ def make_app(
 def stateful_set(
     name: str = "db", replicas: int | None = 4, *, parallel: bool = True, **asks: str
 ) -> Json:
-    """A StatefulSet, of the default order where it is not `parallel`."""
+    """Return a StatefulSet, with the default pod management unless `parallel`."""
     return make_app(STATEFUL_SET, name, replicas, asks, parallel=parallel)
 
 
 def deployment(name: str = "web", replicas: int | None = 4, **asks: str) -> Json:
-    """A Deployment."""
+    """Return a Deployment."""
     return make_app(DEPLOYMENT, name, replicas, asks)
 
 
 def kind_of(obj: Json) -> SingleGroupKind:
-    """The kind of one."""
+    """Return the kind of an object."""
     return SINGLE_GROUP_KINDS[obj["kind"]]
 
 
 def admitted(obj: Json, old: Json | None = None, request_uid: str = "r") -> Json:
-    """The object as mutation leaves it."""
+    """Return the object after mutation."""
     operation = "CREATE" if old is None else "UPDATE"
     found = kind_of(obj).admit(obj, Review(operation, old, uid=request_uid))
     made: Json = jsonpatch.apply_patch(copy.deepcopy(obj), found.patch)

@@ -1,6 +1,6 @@
-"""Builders of Kubernetes objects in domain words: defaults are valid, a method states one fact.
+"""Builders of Kubernetes objects: defaults are valid, a method sets one fact.
 
-`build` gives a plain dict that shares nothing with the builder.
+`build` returns a plain dict that shares nothing with the builder.
 """
 
 import copy
@@ -53,7 +53,7 @@ class PodBuilder:
         return self.label("scheduling.muster.dev/pod-group", group)
 
     def managed(self, group: str) -> Self:
-        """As admission marks the pod templates whose group Muster names."""
+        """Set the annotation and label of a pod template whose group Muster names."""
         return self.in_group(group).annotation("scheduling.muster.dev/managed-group", group)
 
     def scheduler(self, name: str) -> Self:
@@ -104,7 +104,7 @@ class PodBuilder:
         return self
 
     def stored(self, uid: str, version: str, created: str = "2026-01-01T00:00:00Z") -> Self:
-        """As an API server returns it."""
+        """Set the fields that an API server adds."""
         self._pod["metadata"] |= {
             "uid": uid,
             "resourceVersion": version,
@@ -121,7 +121,7 @@ class PodBuilder:
 
 
 class NodeBuilder:
-    """A ready node with room for 8 CPUs, 32 GiB and 110 pods."""
+    """A ready node with 8 CPUs, 32 GiB and 110 pods."""
 
     def __init__(self, name: str) -> None:
         room = {"cpu": "8", "memory": "32Gi", "pods": "110"}
@@ -174,7 +174,7 @@ class NodeBuilder:
         return self
 
     def stored(self, uid: str, version: str, created: str = "2026-01-01T00:00:00Z") -> Self:
-        """As an API server returns it."""
+        """Set the fields that an API server adds."""
         self._node["metadata"] |= {
             "uid": uid,
             "resourceVersion": version,
@@ -187,10 +187,10 @@ class NodeBuilder:
 
 
 def make_pod(name: str = "pod", namespace: str = "default") -> PodBuilder:
-    """Start a pod."""
+    """Return a new pod builder."""
     return PodBuilder(name, namespace)
 
 
 def make_node(name: str = "node") -> NodeBuilder:
-    """Start a node."""
+    """Return a new node builder."""
     return NodeBuilder(name)

@@ -1,4 +1,4 @@
-"""Virtual time for tests; it comes with the embedded cluster."""
+"""Virtual time for tests, provided by the embedded cluster."""
 
 from localcluster.testing.clock import FakeClock, settle
 

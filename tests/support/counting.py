@@ -1,4 +1,4 @@
-"""Counts work in function calls, which are the same on every machine."""
+"""Measurement of work in function calls, which are equal on every machine."""
 
 import gc
 import sys
@@ -7,7 +7,7 @@ from types import FrameType
 
 
 def calls(work: Callable[[], object]) -> int:
-    """How many functions are called, those of the interpreter too."""
+    """Return the number of called functions, including the interpreter's."""
     count = 0
 
     def note(_frame: FrameType, event: str, _argument: object) -> None:

@@ -1,15 +1,15 @@
-"""Virtual time with a time of day of the test's choice."""
+"""Virtual time with a wall clock that the test sets."""
 
 from datetime import UTC, datetime, timedelta
 
 from tests.support.clock import FakeClock
 
 REAL_NOW = datetime.now(UTC)
-"""TLS checks certificates by the machine's clock, so virtual time must end about here."""
+"""The real time: TLS checks certificates by it, so virtual time must end near it."""
 
 
 class DatedClock(FakeClock):
-    """Stands still until it is advanced; `now` begins at `begin` (UTC)."""
+    """A clock that advances only on request; `now` starts at `begin` (UTC)."""
 
     def __init__(self, begin: datetime = REAL_NOW) -> None:
         super().__init__()

@@ -18,7 +18,7 @@ MODULES = (kube.base.metrics, scheduler.support.metrics, webhooks.reviews.metric
 
 
 def exported() -> dict[str, frozenset[str]]:
-    """The names of the metrics, counters with `_total`, and the names of their labels."""
+    """Return the names of the metrics, counters with `_total`, and their label names."""
     state = State()
     times = GangTimes(state, SystemClock())
     families = StateMetrics(state, times, Freeze(), ["zone"]).metrics()
@@ -32,7 +32,7 @@ def exported() -> dict[str, frozenset[str]]:
 
 
 def series() -> dict[str, frozenset[str]]:
-    """The same by the names under which Prometheus stores them: histograms have three."""
+    """Return the same by the names in which Prometheus stores them: histograms have three."""
     found = exported()
     for module in MODULES:
         for name, labels in _of(module):

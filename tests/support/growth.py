@@ -1,4 +1,4 @@
-"""How much is kept by an object: what can be reached from it, counted."""
+"""The memory kept by an object: a count of everything reachable from it."""
 
 import asyncio
 import gc
@@ -10,9 +10,9 @@ _APART = (*_CODE, asyncio.AbstractEventLoop, int, float)
 
 
 def kept_by(root: object, *, without: tuple[object, ...] = ()) -> Counter[str]:
-    """The objects that `root` keeps alive, and the entries of its containers, by their types.
+    """Return the objects that `root` keeps alive, and its containers' entries, by their types.
 
-    Neither code, running or not, nor numbers, nor what is reached only through `without` counts.
+    Code (running or not), numbers, and objects reachable only through `without` do not count.
     """
     gc.collect()
     found: Counter[str] = Counter()

@@ -1,4 +1,4 @@
-"""A builder of LeaderWorkerSets, in the words of the API; defaults are valid and minimal."""
+"""A builder of LeaderWorkerSets, in the terms of the API; defaults are valid and minimal."""
 
 from copy import deepcopy
 from typing import Any, Self
@@ -24,7 +24,7 @@ class LwsBuilder:
         self._status: Json = {}
 
     def asks(self, **words: str) -> Self:
-        """Annotations, written with underscores: `asks(gang_mode="Gang")`."""
+        """Set annotations, written with underscores: `asks(gang_mode="Gang")`."""
         notes = self._metadata.setdefault("annotations", {})
         notes |= {annotation(word.replace("_", "-")): value for word, value in words.items()}
         return self
@@ -35,7 +35,7 @@ class LwsBuilder:
         return self
 
     def present(self, replicas: Any) -> Self:
-        """How many replicas its status says."""
+        """Set the number of replicas in the status."""
         self._status["replicas"] = replicas
         return self
 
@@ -48,24 +48,24 @@ class LwsBuilder:
         return self
 
     def leader(self, **spec: Any) -> Self:
-        """A template of its own for leaders, with these fields of the pod."""
+        """Set a separate template for leaders, with these fields of the pod."""
         self._spec["leaderWorkerTemplate"]["leaderTemplate"] = _template(**spec)
         return self
 
     def worker(self, **spec: Any) -> Self:
-        """The template of the workers, with these fields of the pod."""
+        """Set the template of the workers, with these fields of the pod."""
         self._spec["leaderWorkerTemplate"]["workerTemplate"] = _template(**spec)
         return self
 
     def worker_noted(self, **words: str) -> Self:
-        """Annotations of the workers' template."""
+        """Set annotations of the workers' template."""
         template = self._spec["leaderWorkerTemplate"]["workerTemplate"]
         notes = {annotation(word.replace("_", "-")): value for word, value in words.items()}
         template["metadata"] = {"annotations": notes}
         return self
 
     def restarts_together(self) -> Self:
-        """All pods of a replica are made anew where one is."""
+        """Recreate all pods of a replica when one is recreated."""
         self._spec["leaderWorkerTemplate"]["restartPolicy"] = "RecreateGroupOnPodRestart"
         return self
 
@@ -74,7 +74,7 @@ class LwsBuilder:
         return self
 
     def subgroups(self, size: int, *, exclusive: str = "") -> Self:
-        """Subgroups of so many pods, each alone in a domain of the key `exclusive`."""
+        """Set subgroups of that many pods, each with exclusive domains of the key `exclusive`."""
         policy = {"type": "LeaderWorker", "subGroupSize": size}
         self._spec["leaderWorkerTemplate"]["subGroupPolicy"] = policy
         if exclusive:
@@ -82,25 +82,25 @@ class LwsBuilder:
         return self
 
     def surging(self, replicas: int) -> Self:
-        """A rolling update makes so many replicas more, and lets all that are there run."""
+        """Let a rolling update create that many extra replicas, without stopping existing ones."""
         return self.updating(surge=replicas, unavailable=0)
 
     def updating(self, *, surge: int = 0, unavailable: int = 1) -> Self:
-        """How many replicas more a rolling update makes, and how many may be down in it."""
+        """Set maxSurge and maxUnavailable of rolling updates."""
         update = {"maxSurge": surge, "maxUnavailable": unavailable, "partition": 0}
         rollout = {"type": "RollingUpdate", "rollingUpdateConfiguration": update}
         self._spec["rolloutStrategy"] = rollout
         return self
 
     def to_create(self) -> Json:
-        """Without what an API server writes, for any namespace."""
+        """Return the object without the fields that an API server writes, for any namespace."""
         made = self.build()
         for field in ("uid", "namespace"):
             del made["metadata"][field]
         return made
 
     def generated(self) -> Self:
-        """Without a name, which the API server generates after admission."""
+        """Use generateName, which the API server resolves after admission."""
         self._metadata["generateName"] = self._metadata.pop("name")
         return self
 
@@ -114,17 +114,17 @@ class LwsBuilder:
         return deepcopy(made | ({"status": self._status} if self._status else {}))
 
     def admitted(self) -> Json:
-        """The same with the marks of admission."""
+        """Return the object after admission."""
         return admitted(self.build())
 
 
 def make_lws(name: str = "serve") -> LwsBuilder:
-    """A LeaderWorkerSet in namespace `default`."""
+    """Return a builder of a LeaderWorkerSet in namespace `default`."""
     return LwsBuilder(name)
 
 
 def admitted(lws: Json, old: Json | None = None) -> Json:
-    """What is stored of a new one, or of an update."""
+    """Return a new object or an update after admission."""
     patch = lws_admission(lws, old, "CREATE" if old is None else "UPDATE").patch
     return dict(jsonpatch.apply_patch(lws, patch))
 

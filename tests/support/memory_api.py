@@ -1,7 +1,8 @@
-"""An API server in memory, reached by the methods of `kube.client.client.Client`.
+"""An API server in memory, used by the methods of `kube.client.client.Client`.
 
 It has kube-apiserver's rules about versions, UIDs, status, finalizers and grace periods, but no
-schemas, defaults, admission or rights. `test_memory_api.py` compares it with the embedded cluster.
+schemas, defaults, admission or authorization. `test_memory_api.py` compares it with the embedded
+cluster.
 """
 
 from __future__ import annotations
@@ -41,22 +42,22 @@ WRITES: Final = frozenset(("create", "update", "patch", "delete"))
 FOREVER: Final = 1 << 62
 
 _HISTORY = 1000
-"""The events of a collection that a watch can begin behind."""
+"""Maximum number of a collection's events that a watch can resume over."""
 _LEAVING_SECONDS = 1.0
-"""The time that a pod takes to end, if its grace period is not shorter."""
+"""Seconds that a pod takes to end, if its grace period is not shorter."""
 _LARGEST = 1_500_000
-"""Bytes of an object: what etcd takes at most."""
+"""Maximum size of an object in bytes, as in etcd."""
 _VERBS: Final = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 _FINALIZERS: Final = {"Foreground": "foregroundDeletion", "Orphan": "orphan"}
-"""Finalizers that let the garbage collector act before the object goes."""
+"""Finalizers that let the garbage collector act before the deletion."""
 _SERVER_SIDE: Final = ("metadata", "status")
 _STAMPS: Final = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds")
 
 
 class Request(NamedTuple):
-    """A request that was sent; `collection` is `pods` or `jobs.batch`, `verb` as in RBAC.
+    """A request; `collection` is `pods` or `jobs.batch`, `verb` as in RBAC.
 
-    `name` is that of the object, also where it is created.
+    `name` is that of the object, even for its creation.
     """
 
     verb: str
@@ -72,7 +73,7 @@ class Request(NamedTuple):
 
 
 class Event(NamedTuple):
-    """A change of an object, as watches tell it; `before` is None for a new object."""
+    """A change of an object as watches deliver it; `before` is None for a new object."""
 
     type: str
     collection: str
@@ -82,7 +83,7 @@ class Event(NamedTuple):
     raw: bytes
 
     def seen_by(self, selector: LabelSelector | None) -> str:
-        """The type for a watch with this selector; empty if it does not see the change."""
+        """Return the type for a watch with this selector; empty if it does not see the change."""
         if selector is None:
             return self.type
         now = self.type != "DELETED" and _matches(selector, self.obj)
@@ -94,7 +95,7 @@ Act = Callable[[Request], Awaitable[object] | object]
 
 
 class Rule(NamedTuple):
-    """An intervention in some of the requests. Its `act` may raise the answer, and may wait."""
+    """An intervention in some of the requests. Its `act` may raise the response, and may wait."""
 
     act: Act
     takes: Callable[[Request], bool]
@@ -131,12 +132,12 @@ class _Server:
 
 
 class MemoryApi(Client):
-    """A `Client` of a server in memory; `add`, `put`, `change` and `remove` are what users do.
+    """A `Client` of a server in memory; `add`, `put`, `change` and `remove` act as users.
 
-    `sent` lists the requests. Objects that it stores or shows are never changed in place.
-    With `runs_pods` pods run as soon as they are bound. `served` is what discovery lists,
-    `unserved` what is not served, by its full name; of the plurals in `no_right` a
-    SelfSubjectAccessReview says that there is no right.
+    `sent` lists the requests. Objects that it stores or returns are never changed in place. With
+    `runs_pods` pods run as soon as they are bound. `served` are the kinds in discovery, `unserved`
+    those not served, by full name; for the plurals in `no_right` a SelfSubjectAccessReview reports
+    no permission.
     """
 
     def __init__(
@@ -149,7 +150,7 @@ class MemoryApi(Client):
         self.unserved: set[str] = set()
         self.no_right: set[str] = set()
         self.checks: dict[str, Callable[[Json, Json], None]] = {}
-        """Validations of updates by the full name of the kind: of the object before and after."""
+        """Validations of updates by the full name of the kind, from the object before and after."""
         self.runs_pods = runs_pods
         self.held_events: list[Event] = []
         self._holding: set[str] = set()
@@ -241,10 +242,11 @@ class MemoryApi(Client):
         times: int = FOREVER,
         fails: bool = False,
     ) -> Rule:
-        """Call `act` before such requests are carried out, or before they are answered.
+        """Call `act` before such requests are carried out, or before their responses.
 
-        It is called `times` times, from the `nth` of them on. What it raises is the answer; with
-        `answered` the request has been carried out by then. `recover` ends it if it `fails`.
+        It is called `times` times, from the `nth` of them on. The error that it raises is the
+        response; with `answered` the request has been carried out by then. `recover` removes the
+        rule if it `fails`.
         """
         collection, seen = of.full_name if of is not None else None, itertools.count(1)
 
@@ -261,7 +263,7 @@ class MemoryApi(Client):
         return rule
 
     def fail(self, *errors: Exception, verbs: Sequence[str] = tuple(WRITES), **match: Any) -> Rule:
-        """Answer the next writes with these errors in turn, one each; `match` as for `on`."""
+        """Fail the next writes with these errors in sequence, one each; `match` as for `on`."""
         left = itertools.cycle(errors)
 
         def act(_request: Request) -> NoReturn:
@@ -270,11 +272,11 @@ class MemoryApi(Client):
         return self.on(act, *verbs, fails=True, **{"times": len(errors)} | match)
 
     def recover(self) -> None:
-        """Let nothing fail any more."""
+        """Remove all failures."""
         self.rules = [rule for rule in self.rules if not rule.fails]
 
     def join(self, other: MemoryApi) -> None:
-        """Use the server of another client; requests, rules and watches stay one's own."""
+        """Use the server of another client; requests, rules and watches remain separate."""
         self.disconnect()
         self._server = other._server
         self._server.clients.append(self)
@@ -282,20 +284,20 @@ class MemoryApi(Client):
     def follow(
         self, resource: Resource, tell: Callable[[Event, str], None], selector: str = ""
     ) -> None:
-        """Tell each change, with its type, at once: unless events are held back."""
+        """Deliver each change, with its type, at once, unless events are delayed."""
         watcher = _Watcher(tell, _selector({"labelSelector": selector}), 0)
         self._watchers[resource.full_name].append(watcher)
 
     def disconnect(self) -> None:
-        """Tell nothing any more."""
+        """Stop all deliveries."""
         self._server.clients.remove(self)
 
     def hold_events(self, *resources: Resource) -> None:
-        """Hold back what the watches of this client would tell: of these kinds, or of all."""
+        """Delay the events of this client's watches, of these kinds or of all."""
         self._holding |= {it.full_name for it in resources} or {""}
 
     def release_events(self) -> None:
-        """Tell what was held back, in order, and hold nothing back any more."""
+        """Deliver the delayed events in order, and stop delaying."""
         self._holding.clear()
         while self.held_events:
             self._take(self.held_events.pop(0))
@@ -306,23 +308,23 @@ class MemoryApi(Client):
         return bool(self._holding)
 
     def on_gone(self, act: Callable[[Json], None]) -> None:
-        """Call `act` with every object that has gone, as garbage collection needs it."""
+        """Call `act` with every deleted object, for garbage collection."""
         self._server.on_gone = act
 
     # What tests see of the cluster, and do to it.
 
     def all(self, resource: Resource, namespace: str | None = None) -> list[Json]:
-        """The objects of a kind."""
+        """Return the objects of a kind."""
         found = self._of(resource.full_name).objects.items()
         return [stored.obj for key, stored in found if namespace in (None, key[0])]
 
     def stored(self, resource: Resource, name: str, namespace: str = "") -> Json | None:
-        """An object as it is stored, if it is."""
+        """Return a stored object, or None."""
         found = self._of(resource.full_name).objects.get((namespace, name))
         return found.obj if found is not None else None
 
     def view(self, resource: Resource, namespace: str = "") -> Objects:
-        """Copies of the objects of a kind by name; of what is set there no watch tells."""
+        """Return copies of the objects of a kind by name; changes there produce no watch events."""
         return Objects(self, resource, namespace)
 
     def add(self, resource: Resource, obj: Json, namespace: str = "") -> Json:
@@ -334,9 +336,9 @@ class MemoryApi(Client):
         return self._create(resource.full_name, namespace, made | msgspec.json.decode(raw)).obj
 
     def put(self, resource: Resource, obj: Json, namespace: str = "", *, told: bool = True) -> Json:
-        """Store an object as it is, whether or not there is one; what it lacks is filled in.
+        """Store an object, new or not, and fill in missing fields.
 
-        Without a UID it is another object of the name. Unless `told`, no watch ever tells it.
+        Without a UID it is another object of the same name. Unless `told`, no watch delivers it.
         """
         made = {"apiVersion": resource.api_version, "kind": resource.kind}
         obj = made | msgspec.json.decode(msgspec.json.encode(obj))
@@ -358,7 +360,7 @@ class MemoryApi(Client):
 
     @contextmanager
     def edit(self, resource: Resource, name: str, namespace: str = "") -> Iterator[Json]:
-        """Give an object to be changed in any part, and store it. Raises ApiError: NotFound."""
+        """Yield an object to change in any part, and store it. Raises ApiError: NotFound."""
         obj: Json = msgspec.json.decode(self._existing(resource.full_name, namespace, name).raw)
         yield obj
         self.put(resource, obj)
@@ -380,14 +382,14 @@ class MemoryApi(Client):
     def drop(
         self, resource: Resource, name: str, namespace: str = "", *, told: bool = True
     ) -> None:
-        """Take an object out, whatever holds it, so that no garbage collector notices."""
+        """Remove an object despite finalizers, so that no garbage collector notices."""
         found = self._of(resource.full_name).objects.pop((namespace, name))
         if told:
             self._server.version += 1
             self._tell("DELETED", resource.full_name, found, found.obj)
 
     def end_pods(self) -> None:
-        """End pods that are being deleted, a second later or when their grace period is over."""
+        """End pods that are being deleted, a second later or after their grace period."""
         now = self._clock.now()
         for stored in list(self._of("pods").objects.values()):
             meta = stored.obj["metadata"]
@@ -521,7 +523,7 @@ class MemoryApi(Client):
         return self._write(request.collection, request.subresource, new, current)
 
     def _write(self, collection: str, subresource: str, new: Json, current: _Stored) -> _Stored:
-        """Store the result of a request, if it was made for the present version of the object."""
+        """Store the result of a request, if it is based on the current version of the object."""
         meta, old = new["metadata"], current.obj["metadata"]
         if meta.get("resourceVersion") != old["resourceVersion"]:
             raise _conflict(collection, old["name"], MODIFIED)
@@ -566,7 +568,7 @@ class MemoryApi(Client):
         return self._store(collection, current.obj | {"metadata": meta})
 
     def _grace(self, collection: str, obj: Json, options: Json) -> int:
-        """The seconds that the object has left: none for what does not run."""
+        """Return the grace period of the object in seconds: 0 unless it runs."""
         ended = (obj.get("status") or {}).get("phase") in ("Succeeded", "Failed")
         if collection != "pods" or not obj["spec"].get("nodeName") or ended:
             return 0
@@ -575,7 +577,7 @@ class MemoryApi(Client):
         return max(0, int(grace))
 
     def _store(self, collection: str, obj: Json, *, told: bool = True) -> _Stored:
-        """Keep the object, or take it out if nothing holds it any more; tell the watches."""
+        """Store the object, or remove it if its deletion can complete; notify the watches."""
         server, objects = self._server, self._of(collection).objects
         server.version += 1
         meta = obj["metadata"]
@@ -624,7 +626,7 @@ class MemoryApi(Client):
 
 
 class Objects(MutableMapping[str, Json]):
-    """The copies that `view` gives."""
+    """The copies that `view` returns."""
 
     def __init__(self, api: MemoryApi, resource: Resource, namespace: str) -> None:
         self._api = api
@@ -657,7 +659,7 @@ def _conflict(collection: str, name: str, why: str) -> Conflict:
 
 
 def _is_custom(collection: str) -> bool:
-    """Return True for a kind of a CRD, which needs a version in a PUT and has metadata apart."""
+    """Return True for a kind of a CRD, whose PUT needs a version and whose metadata is separate."""
     group = collection.partition(".")[2]
     return "." in group and (not group.endswith(".k8s.io") or group.endswith(".x-k8s.io"))
 
@@ -679,7 +681,7 @@ def _tell(watcher: _Watcher, event: Event) -> None:
 
 @lru_cache(maxsize=10_000)
 def _place(path: str) -> tuple[str, str, str, str]:
-    """The collection, namespace, name and sub-resource that a URL path names."""
+    """Return the collection, namespace, name and subresource of a URL path."""
     parts = [unquote(part) for part in path.strip("/").split("/")]
     group, rest = ("", parts[2:]) if parts[0] == "api" else (parts[1:2], parts[3:])
     if not rest:

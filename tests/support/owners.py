@@ -1,4 +1,4 @@
-"""Builders of Jobs and JobSets, in the words of the API; defaults are valid and minimal."""
+"""Builders of Jobs and JobSets, in the terms of the API; defaults are valid and minimal."""
 
 from collections.abc import Mapping
 from copy import deepcopy
@@ -21,7 +21,7 @@ Json = dict[str, Any]
 
 
 def made_for(kind: KindName, name: str, uid: str) -> Json:
-    """What stands on the objects that Muster makes for one of these."""
+    """Return the metadata of the objects that Muster creates for one of these."""
     return {
         "labels": {LABEL_MANAGED_BY: MANAGED_BY},
         "annotations": {
@@ -31,7 +31,7 @@ def made_for(kind: KindName, name: str, uid: str) -> Json:
 
 
 def annotation(word: str) -> str:
-    """`gang-mode` -> `scheduling.muster.dev/gang-mode`."""
+    """Return the annotation key: `gang-mode` -> `scheduling.muster.dev/gang-mode`."""
     return f"{GROUP}/{word}"
 
 
@@ -45,13 +45,13 @@ class JobBuilder:
         self._spec: Json = {}
 
     def asks(self, **words: str) -> Self:
-        """Annotations, written with underscores: `asks(gang_mode="Gang")`."""
+        """Set annotations, written with underscores: `asks(gang_mode="Gang")`."""
         notes = self._metadata.setdefault("annotations", {})
         notes |= {annotation(word.replace("_", "-")): value for word, value in words.items()}
         return self
 
     def noted(self, notes: Mapping[str, str]) -> Self:
-        """Annotations with their whole names."""
+        """Set annotations with their full names."""
         self._metadata.setdefault("annotations", {}).update(notes)
         return self
 
@@ -82,13 +82,13 @@ class JobBuilder:
         return self
 
     def claims(self, **entries: str) -> Self:
-        """Entries of the pods' claims, each with its ResourceClaimTemplate."""
+        """Set entries of the pods' claims, each with its ResourceClaimTemplate."""
         return self.claim_entries(
             *({"name": it, "resourceClaimTemplateName": of} for it, of in entries.items())
         )
 
     def claim_entries(self, *entries: Json) -> Self:
-        """Entries of the pods' claims as they are written."""
+        """Set entries of the pods' claims unchanged."""
         self._pod["resourceClaims"] = list(entries)
         return self
 
@@ -96,12 +96,12 @@ class JobBuilder:
         return self.labelled({annotation("pod-group"): name})
 
     def labelled(self, labels: Mapping[str, str]) -> Self:
-        """Labels of the pods."""
+        """Set labels of the pods."""
         self._pod_metadata["labels"] = dict(labels)
         return self
 
     def managed(self, name: str) -> Self:
-        """The marks that admission leaves."""
+        """Set the fields that admission sets."""
         return self.asks(managed_group=name).in_group(name).scheduler("muster-scheduler")
 
     def of_jobset(self, jobset: str, replicated_job: str, index: int, scope: str = "") -> Self:
@@ -129,7 +129,7 @@ class JobSetBuilder:
         self._spec: Json = {"replicatedJobs": []}
 
     def asks(self, **words: str) -> Self:
-        """Annotations, written with underscores: `asks(gang_mode="Gang")`."""
+        """Set annotations, written with underscores: `asks(gang_mode="Gang")`."""
         notes = self._metadata.setdefault("annotations", {})
         notes |= {annotation(word.replace("_", "-")): value for word, value in words.items()}
         return self
@@ -147,7 +147,7 @@ class JobSetBuilder:
         mode: str = "",
         depends_on: str = "",
     ) -> Self:
-        """`mode` is the field form; the annotation form is asked for by the template."""
+        """Add a replicatedJob; `mode` is the field form, the template has the annotation form."""
         job = (template or job_template()).build()
         if not job["metadata"]:
             del job["metadata"]
@@ -183,16 +183,16 @@ class JobSetBuilder:
 
 
 def make_job(name: str = "train", *, generate_name: str = "") -> JobBuilder:
-    """A Job of one pod in namespace `default`."""
+    """Return a builder of a Job of one pod in namespace `default`."""
     named = {"generateName": generate_name} if generate_name else {"name": name}
     return JobBuilder(named | {"namespace": "default", "uid": f"uid-of-{name}"})
 
 
 def job_template() -> JobBuilder:
-    """The Job template of a replicatedJob."""
+    """Return a builder of the Job template of a replicatedJob."""
     return JobBuilder({})
 
 
 def make_jobset(name: str = "sample-jobset") -> JobSetBuilder:
-    """A JobSet in namespace `default`."""
+    """Return a builder of a JobSet in namespace `default`."""
     return JobSetBuilder({"name": name, "namespace": "default", "uid": f"uid-of-{name}"})

@@ -1,4 +1,4 @@
-"""RayClusters and MPIJobs in tests: objects of several pod templates."""
+"""RayClusters and MPIJobs in tests: objects with several pod templates."""
 
 import copy
 from typing import Any
@@ -9,13 +9,13 @@ Json = dict[str, Any]
 
 
 def pod_template(**spec: Any) -> Json:
-    """A pod template of one container."""
+    """Return a pod template of one container."""
     containers = [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}]
     return {"metadata": {"labels": {"app": "x"}}, "spec": {"containers": containers, **spec}}
 
 
 def worker_group(name: str = "w", **fields: Any) -> Json:
-    """A group of two workers, unless the fields say otherwise."""
+    """Return a group of two workers, unless the fields override it."""
     sizes = {"replicas": 2, "minReplicas": 0, "maxReplicas": 10}
     return {
         "groupName": name,
@@ -27,7 +27,7 @@ def worker_group(name: str = "w", **fields: Any) -> Json:
 
 
 def ray_spec(*groups: Json, **fields: Any) -> Json:
-    """The spec of a RayCluster; with one group of two workers unless there are others."""
+    """Return the spec of a RayCluster; with one group of two workers unless there are others."""
     return {
         "headGroupSpec": {"rayStartParams": {}, "template": pod_template()},
         "workerGroupSpecs": list(groups) or [worker_group()],
@@ -36,12 +36,12 @@ def ray_spec(*groups: Json, **fields: Any) -> Json:
 
 
 def ray_cluster(*groups: Json, name: str = "ring", asks: Json | None = None, **spec: Any) -> Json:
-    """A RayCluster that asks for a gang, unless `asks` says otherwise."""
+    """Return a RayCluster that requests a gang, unless `asks` overrides it."""
     return _object(RAY_CLUSTER, name, asks, ray_spec(*groups, **spec))
 
 
 def ray_job(*groups: Json, name: str = "train", asks: Json | None = None, **spec: Any) -> Json:
-    """A RayJob that asks for a gang, unless `asks` says otherwise."""
+    """Return a RayJob that requests a gang, unless `asks` overrides it."""
     return _object(
         RAY_JOB, name, asks, {"entrypoint": "true", "rayClusterSpec": ray_spec(*groups), **spec}
     )
@@ -50,7 +50,7 @@ def ray_job(*groups: Json, name: str = "train", asks: Json | None = None, **spec
 def mpi_job(
     workers: int | None = 2, *, name: str = "ring", asks: Json | None = None, **spec: Any
 ) -> Json:
-    """An MPIJob that asks for a gang, unless `asks` says otherwise."""
+    """Return an MPIJob that requests a gang, unless `asks` overrides it."""
     roles: Json = {
         "Launcher": {"replicas": 1, "template": pod_template()},
         "Worker": {"template": pod_template()},

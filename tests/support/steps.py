@@ -1,4 +1,4 @@
-"""Work in steps, done at once."""
+"""Runs work in steps without pauses."""
 
 from collections.abc import Generator
 from typing import TypeVar
@@ -7,7 +7,7 @@ T = TypeVar("T")
 
 
 def ended(steps: Generator[object, None, T]) -> T:
-    """What the steps return after the last one."""
+    """Run all steps, and return their result."""
     while True:
         try:
             next(steps)

@@ -1,4 +1,4 @@
-"""Nothing of a listener is left when it is closed, whatever its clients do."""
+"""A closed listener leaves nothing open, whatever its clients do."""
 
 import asyncio
 import contextlib
@@ -45,7 +45,7 @@ def shake_hands(port: int) -> ssl.SSLSocket:
 
 
 def read_to_the_end(raw: socket.socket) -> None:
-    """Raises TimeoutError if the other side stays."""
+    """Read until the end. Raises TimeoutError if the other side does not close."""
     raw.settimeout(PATIENCE)
     with contextlib.suppress(ConnectionResetError):
         while raw.recv(4096):

@@ -1,4 +1,4 @@
-"""The API server in memory has kube-apiserver's rules: those of the embedded cluster."""
+"""The API server in memory has kube-apiserver's rules, like the embedded cluster."""
 
 import asyncio
 import contextlib
@@ -26,7 +26,7 @@ ROWS: dict[str, tuple[Row, object]] = {}
 
 
 def row(expected: object) -> Callable[[Row], Row]:
-    """A row of the table: what is done, and what comes of it on both servers."""
+    """Return a decorator for a row of the table: its steps, and the result on both servers."""
 
     def add(steps: Row) -> Row:
         ROWS[steps.__name__] = (steps, expected)
@@ -36,7 +36,7 @@ def row(expected: object) -> Callable[[Row], Row]:
 
 
 class Server:
-    """A server, by its client; every row has objects of its own, of the name `name`."""
+    """A server, by its client; every row has its own objects, of the name `name`."""
 
     def __init__(self, client: Client) -> None:
         self.client = client
@@ -81,7 +81,7 @@ class Server:
 
 
 async def said(request: Awaitable[object]) -> str:
-    """The reason of the answer; `done` without an error."""
+    """Return the reason of the error; `done` without one."""
     try:
         await request
     except ApiError as error:

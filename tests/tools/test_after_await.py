@@ -26,7 +26,7 @@ class Part:
 
 
 def found(body: str) -> int:
-    """How many lines of the coroutine `run` the check names."""
+    """Return the number of lines of the coroutine `run` that the check reports."""
     lines = (f"        {line}" for line in body.strip("\n").split("\n"))
     return len(accesses(CLASS + "\n".join(lines)))
 
@@ -40,6 +40,8 @@ def found(body: str) -> int:
         "self._queue.add(await self._api.get())",
         "await self._api.get()\nawait self._opens()",
         "group.create_task(self._opens())",
+        "async def worker():\n    self._reads()\ngroup.create_task(worker())",
+        "return Write(lambda: self._opens())",
         "while True:\n    self._reads()\n    await self._api.get()",
         "for each in things:\n    if each:\n        continue\n    self._reads()\n    await x()",
         "async for each in things:\n    self._reads()",
@@ -68,6 +70,8 @@ def test_what_is_touched_too_early_is_found(body: str) -> None:
         "await x()\nif self._freeze.lasts:\n    await self._freeze.over()\nself._reads()",
         "if a:\n    await self._api.get()\n    return\nself._reads()",
         "await self._api.get()\ndef later():\n    self._reads()",
+        "async def worker():\n    await self._freeze.over()\n    self._reads()",
+        "return Write(lambda: self._settles())",
     ],
 )
 def test_what_is_in_order_is_not(body: str) -> None:
@@ -80,7 +84,7 @@ def test_the_scheduler_keeps_the_rule(capsys: pytest.CaptureFixture[str]) -> Non
 
 
 def test_it_fails_where_the_rule_is_broken_on_purpose() -> None:
-    """Break it on purpose: the binder without what it awaits after a refusal."""
+    """The test removes the check after an await in the binder."""
     source = (ROOT / "scheduler" / "binding" / "binder.py").read_text(encoding="utf-8")
     assert source.count("await self._freeze.over()") > 2
     assert accesses(source.replace("await self._freeze.over()", "pass"))

@@ -1,4 +1,4 @@
-"""The reference page: committed as the code says, with every field and every rule."""
+"""The reference page: committed as generated, with every field and every rule."""
 
 from pathlib import Path
 

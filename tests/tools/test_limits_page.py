@@ -1,4 +1,4 @@
-"""The page of limits: committed as the code says, and each number with a reason and a unit."""
+"""The page of limits: committed as generated, with a reason and a unit for each number."""
 
 import pytest
 
@@ -14,7 +14,7 @@ def test_the_committed_page_is_as_the_code_says() -> None:
 
 
 def test_every_tuned_number_has_an_explanation() -> None:
-    """A string below it (or below its block), which says the unit and what happens beyond it."""
+    """A string below it (or below its block) has the unit and the behavior beyond the limit."""
     assert [it.where for it in FOUND if not it.text] == []
 
 

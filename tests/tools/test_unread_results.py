@@ -1,4 +1,4 @@
-"""The check finds calls of the core whose answer nobody reads."""
+"""The check finds calls of the core whose result is unused."""
 
 import ast
 

@@ -1,4 +1,4 @@
-"""The listener in a process of its own, for what its memory shows; it prints its port."""
+"""The listener in a separate process, to measure its memory; it prints its port."""
 
 import asyncio
 import subprocess
@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 
 @contextmanager
 def served() -> Iterator[tuple[tuple[str, int], int]]:
-    """Its address and the ID of its process."""
+    """Run the listener; yields its address and process ID."""
     command = [sys.executable, "-m", "tests.webhooks.listener_process"]
     with subprocess.Popen(
         command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True

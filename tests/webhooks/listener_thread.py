@@ -1,4 +1,4 @@
-"""The real listener in a thread of its own, called over one TLS connection without any loop."""
+"""The real listener in a separate thread, called over one TLS connection without an event loop."""
 
 import asyncio
 import http.client
@@ -21,11 +21,11 @@ from webhooks.server.routes import build
 from webhooks.server.server import Listener, bound
 
 PATIENCE = 10.0
-"""Seconds: no answer by then is a hang."""
+"""Seconds after which a missing response is a hang."""
 
 
 class Caller:
-    """One connection that is kept; opened again when the server has closed it."""
+    """One persistent connection, reopened after the server has closed it."""
 
     def __init__(self, connection: http.client.HTTPSConnection) -> None:
         self._connection = connection
@@ -37,13 +37,13 @@ class Caller:
         return answer.status, answer.read()
 
     def review(self, route: str, review: dict[str, Any]) -> Read:
-        """The answer to a review that must be taken as one."""
+        """Return the response to a review that the server must accept as one."""
         status, body = self.post(f"/{route}", encoded(review))
         assert status == 200, body
         return read(body, review)
 
     def convert(self, obj: dict[str, Any], api_version: str) -> dict[str, Any]:
-        """One object in another version."""
+        """Return one object in another version."""
         request = {"uid": "u", "desiredAPIVersion": api_version, "objects": [obj]}
         kind = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview"}
         status, body = self.post("/convert", json.dumps({**kind, "request": request}).encode())
@@ -54,7 +54,7 @@ class Caller:
 
 @contextmanager
 def serving(lister: Lister) -> Iterator[Caller]:
-    """A listener with all routes, until the end of the block."""
+    """Run a listener with all routes until the end of the block."""
     material = new_material(ServerNames.of_host("127.0.0.1"), datetime.now(UTC))
     readiness = Readiness((SERVING,))
     readiness.met(SERVING)

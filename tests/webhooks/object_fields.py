@@ -1,4 +1,4 @@
-"""Every number, list and map that an object of a kind may have, and objects with extreme ones."""
+"""Every number, list and map that an object of a kind may have, and extreme objects."""
 
 import json
 from collections.abc import Iterator
@@ -36,9 +36,9 @@ Place = tuple[str | int, ...]
 LARGEST: dict[str, int] = {"int32": 2**31 - 1, "int64": 2**63 - 1}
 CRDS = Path(__file__).parents[2] / "manifests/crd"
 _BELOW_A_TEMPLATE = 4
-"""Levels of a pod template that are visited in each kind; Jobs stand for what is below."""
+"""Levels of a pod template that are visited in each kind; Jobs represent the rest."""
 
-# What Muster reads of LeaderWorkerSet v0.7.0, and what has a number there.
+# The fields of LeaderWorkerSet v0.7.0 that Muster reads, and its numbers.
 _LWS = """
 LeaderWorkerSet: Replicas of a leader and its workers.
   metadata ObjectMeta: Its metadata.
@@ -64,7 +64,7 @@ RollingUpdateConfiguration: The pace.
 
 
 class Kind(NamedTuple):
-    """A kind, its schema, and an object that asks Muster for groups."""
+    """A kind, its schema, and an object that requests groups from Muster."""
 
     name: KindName
     schema: Json
@@ -72,7 +72,7 @@ class Kind(NamedTuple):
 
 
 class Extreme(NamedTuple):
-    """An object with one field at its extreme: `items` is how much it is larger than the base."""
+    """An object with one field at its extreme: `items` is its size beyond the base."""
 
     kind: Kind
     path: str
@@ -81,7 +81,7 @@ class Extreme(NamedTuple):
 
 
 def kinds() -> dict[str, Kind]:
-    """The kinds that the webhook reviews, in each mode that makes groups of its own."""
+    """Return the kinds that the webhook reviews, in each mode that creates its own groups."""
     types = {**builtin.types(), **read(_LWS)}
     jobset = jobset_crd()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
 
@@ -113,7 +113,10 @@ def kinds() -> dict[str, Kind]:
 
 
 def numbers(kind: Kind) -> Iterator[Extreme]:
-    """An object for the largest and the smallest value of each number of the kind; at length, 0."""
+    """Yield an object for the largest and the smallest value of each number of the kind.
+
+    Its `items` is 0.
+    """
     for path, schema in _fields(kind.schema, (), whole=kind.name == JOB):
         if schema.get("type") != "integer" and "x-kubernetes-int-or-string" not in schema:
             continue
@@ -123,7 +126,7 @@ def numbers(kind: Kind) -> Iterator[Extreme]:
 
 
 def lists(kind: Kind, size: int) -> Iterator[Extreme]:
-    """An object of `size` bytes for each list and each map of the kind."""
+    """Yield an object of `size` bytes for each list and each map of the kind."""
     for path, schema in _fields(kind.schema, (), whole=kind.name == JOB):
         is_map = "additionalProperties" in schema
         if schema.get("type") != "array" and not is_map:
@@ -134,7 +137,7 @@ def lists(kind: Kind, size: int) -> Iterator[Extreme]:
 
 
 def null_elements(kind: Kind) -> Iterator[Extreme]:
-    """An object with null in each list of the kind, alone and beside what is there."""
+    """Yield an object with null in each list of the kind, alone and with the base's elements."""
     for path, schema in _fields(kind.schema, (), whole=kind.name in (JOB, POD)):
         if schema.get("type") == "array":
             before = _at(kind.base, path) or []
@@ -143,7 +146,7 @@ def null_elements(kind: Kind) -> Iterator[Extreme]:
 
 
 def _fields(schema: Json, path: Place, *, whole: bool) -> Iterator[tuple[Place, Json]]:
-    """Each field below; without `whole` not what is deep in pod templates."""
+    """Yield each field below; without `whole` not those deep in pod templates."""
     inner = dict(schema.get("properties") or {})
     for name, each in inner.items():
         here = (*path, name)

@@ -1,4 +1,4 @@
-"""Readiness that a test can wait for."""
+"""Readiness that a test can await."""
 
 import asyncio
 
@@ -6,7 +6,7 @@ from webhooks.server.readiness import SERVING, Readiness
 
 
 class AwaitableReadiness(Readiness):
-    """Sets `is_serving` once the listener answers and `is_ready` once every check holds."""
+    """Readiness that sets `is_serving` once the listener responds, `is_ready` after every check."""
 
     def __init__(self) -> None:
         super().__init__()

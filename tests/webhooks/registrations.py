@@ -29,7 +29,7 @@ class Registrations(MemoryApi):
 
     @property
     def writes(self) -> int:
-        """The number of writes that were sent."""
+        """The number of writes."""
         return sum(request.verb in WRITES for request in self.sent)
 
     def webhooks(self) -> list[Json]:
@@ -38,7 +38,7 @@ class Registrations(MemoryApi):
 
     @contextmanager
     def changed(self) -> Iterator[list[Any]]:
-        """Give every webhook to be changed as a user would."""
+        """Yield every webhook to change as a user would."""
         configurations = copy.deepcopy(self.configurations)
         yield [webhook for obj in configurations for webhook in obj["webhooks"]]
         for obj in configurations:

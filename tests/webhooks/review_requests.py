@@ -1,4 +1,4 @@
-"""Reviews as an API server sends them, and answers read as it reads them."""
+"""Reviews as an API server sends them, and responses decoded as by an API server."""
 
 import base64
 import json
@@ -24,11 +24,10 @@ POD = KindName("", "v1", "pods", "Pod")
 class FakeLister:
     """A cluster with these PriorityClasses and objects, by (namespace, name).
 
-    `deleting` are composites on their way out; they need not be among `composites`.
-    `deleting_groups` are PodGroups on their way out, with whom they were made for.
-    `foreign_groups` are groups of others in namespace `team`, by (kind, name). `of_owners` are the
-    Workloads of users in it, by what their controllerRef names. `claims` are the templates of the
-    claims of PodGroups, by entry.
+    `deleting` are terminating composites; they need not be among `composites`. `deleting_groups`
+    are terminating PodGroups, with their owners. `foreign_groups` are other projects' groups in
+    namespace `team`, by (kind, name). `of_owners` are users' Workloads in it, by their
+    controllerRef. `claims` are the templates of the claims of PodGroups, by entry.
     """
 
     classes: Sequence[PriorityClass] = ()
@@ -81,9 +80,9 @@ def review_of(
     version: str = "",
     uid: str = "705ab4f5-6393-11e8-b7cc-42010a800002",
 ) -> dict[str, Any]:
-    """An AdmissionReview; without `operation`, CREATE or UPDATE as `old` says.
+    """Return an AdmissionReview; without `operation`, CREATE or UPDATE depending on `old`.
 
-    `version` is what the client wrote, where that is not the kind's.
+    `version` is what the client wrote, if different from the kind's.
     """
     name = (new or old or {}).get("metadata", {})
     request: dict[str, Any] = {
@@ -111,13 +110,13 @@ def review_of(
 
 
 def encoded(review: dict[str, Any]) -> bytes:
-    """The body that an API server posts."""
+    """Return the body that an API server posts."""
     return json.dumps(review).encode()
 
 
 @dataclass(frozen=True)
 class Read:
-    """The answer to one review."""
+    """The response to one review."""
 
     allowed: bool
     code: int
@@ -129,12 +128,12 @@ class Read:
 
     @property
     def faults(self) -> list[tuple[str, str]]:
-        """(field, reason) of each cause."""
+        """Return (field, reason) of each cause."""
         return [(cause["field"], cause["reason"]) for cause in self.causes]
 
 
 def read(answer: bytes, review: dict[str, Any]) -> Read:
-    """Checks the envelope and applies the patch, if any, to the object of the review."""
+    """Check the envelope and apply the patch, if any, to the object of the review."""
     body = json.loads(answer)
     response = body["response"]
     assert body["apiVersion"] == "admission.k8s.io/v1"
@@ -157,12 +156,12 @@ def read(answer: bytes, review: dict[str, Any]) -> Read:
 
 
 def pod_group(name: str = "trainer", **spec: Any) -> dict[str, Any]:
-    """A valid PodGroup of minCount 4; keywords replace fields of its spec, None removes one."""
+    """Return a valid PodGroup of minCount 4; keywords replace spec fields, None removes one."""
     return _group("PodGroup", name, {"schedulingPolicy": {"gang": {"minCount": 4}}} | spec)
 
 
 def composite(name: str = "trainers", **spec: Any) -> dict[str, Any]:
-    """A valid CompositePodGroup; keywords replace fields of its spec, None removes one."""
+    """Return a valid CompositePodGroup; keywords replace spec fields, None removes one."""
     fields = {
         "workloadRef": {"workloadName": "w", "templateName": "t"},
         "schedulingPolicy": {"gang": {"minGroupCount": 2}},
@@ -173,7 +172,7 @@ def composite(name: str = "trainers", **spec: Any) -> dict[str, Any]:
 def pod(
     name: str = "worker-0", labels: Any = None, scheduler: str | None = None, **spec: Any
 ) -> dict[str, Any]:
-    """A pod with these labels; what is None is left out."""
+    """Return a pod with these labels; None omits a field."""
     metadata: dict[str, Any] = {"name": name, "namespace": "team"}
     if labels is not None:
         metadata["labels"] = labels

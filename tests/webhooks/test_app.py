@@ -1,4 +1,4 @@
-"""The whole process against a scripted API server: from nothing to ready, and to an end."""
+"""The complete process against a scripted API server: from the start to ready, and shutdown."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -27,7 +27,7 @@ CLASS = {"metadata": {"name": "high", "uid": "u", "resourceVersion": "1"}, "valu
 
 
 class Cluster:
-    """One PriorityClass, no groups, Secrets and webhook configurations; nothing else is there."""
+    """One PriorityClass, no groups, Secrets and webhook configurations; nothing else exists."""
 
     def __init__(self) -> None:
         self.objects: dict[str, Any] = {}
@@ -70,7 +70,7 @@ class Hook:
     session: aiohttp.ClientSession
 
     async def ready(self) -> None:
-        """Let the second round of maintenance come, which makes it ready."""
+        """Run the second round of maintenance, which makes it ready."""
         await self.clock.sleeping()
         await self.clock.advance_to_next()
         await self.readiness.is_ready.wait()
@@ -97,7 +97,7 @@ class Hook:
 async def running(
     folder: Path, cluster: Cluster | None = None, target: Target | None = None, **config: Any
 ) -> AsyncIterator[Hook]:
-    """The process, listening; it is told to stop at the end if it was not before."""
+    """Run the process, listening; stop it at the end if it was not stopped before."""
     cluster = cluster or Cluster()
     with bound("127.0.0.1", 0) as sock:
         port = sock.getsockname()[1]
@@ -108,7 +108,7 @@ async def running(
     async with ScriptedServer() as server, AsyncExitStack() as stack:
         server.handler = cluster.answer
         client = await stack.enter_async_context(await Client.connect(server.kubeconfig(folder)))
-        # That the certificates are trusted is what readiness is about; here they need not be.
+        # Readiness covers trusted certificates; here they need not be.
         session = await stack.enter_async_context(
             aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=False), trust_env=False)
         )
@@ -156,7 +156,7 @@ async def test_it_is_not_ready_before_its_caches_are_filled(tmp_path: Path, kind
 
     async with running(tmp_path, cluster) as hook:
         for _ in range(2):
-            await hook.clock.sleeping()  # between two rounds of maintenance: all else is done
+            await hook.clock.sleeping()  # between two rounds: no other work is pending
             await hook.clock.advance_to_next()
         await hook.clock.sleeping()
         before = hook.readiness.problems

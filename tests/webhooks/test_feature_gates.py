@@ -1,4 +1,4 @@
-"""What a gate that is off does not serve is refused when it is made, and kept when it is stored."""
+"""Objects that need a disabled gate are rejected at creation, and kept once stored."""
 
 import copy
 from typing import Any
@@ -43,7 +43,7 @@ SUBSETS = {"subsets": [{"name": "a", "minMember": 1}]}
 
 
 def noted(obj: Json, **notes: str) -> Json:
-    """The object with more of our annotations."""
+    """Return the object with additional annotations of ours."""
     made = copy.deepcopy(obj)
     said = {f"scheduling.muster.dev/{key.replace('_', '-')}": it for key, it in notes.items()}
     made["metadata"]["annotations"] = made["metadata"].get("annotations", {}) | said
@@ -56,7 +56,7 @@ def of_kind(kind: KindName, spec: Json) -> Json:
 
 
 def ask(kind: KindName, new: Json, old: Json | None = None, *off: Feature) -> Read:
-    """The answer of validation, where these features are off."""
+    """Return the response of validation with these features disabled."""
     route = next(
         it for it, served in ROUTES.items() if served.kind == kind and it.startswith("validate/")
     )
@@ -206,7 +206,7 @@ def test_the_same_is_allowed_while_it_is_on(
 
 
 def _also_used(new: Json) -> list[Feature]:
-    """What an object with a topology or a tree uses besides."""
+    """Return the additional features of an object with a topology or a tree."""
     own = {
         "Job": Feature.JOB,
         "Deployment": Feature.DEPLOYMENT,
@@ -219,7 +219,7 @@ def _also_used(new: Json) -> list[Feature]:
 def test_what_is_stored_can_be_updated(
     feature: Feature, kind: KindName, new: Json, field: str
 ) -> None:
-    """Labels, and finalizers that are removed: nothing that is stored gets stuck."""
+    """The updates change labels and remove finalizers: no stored object gets stuck."""
     stored = copy.deepcopy(new)
     stored["metadata"]["finalizers"] = ["example.com/kept"]
     changed = copy.deepcopy(new)
@@ -249,7 +249,7 @@ def test_an_exclusive_topology_uses_topology_and_trees() -> None:
 
 
 def test_a_job_of_a_stored_jobset_is_made_while_the_gates_are_off() -> None:
-    """A JobSet that was made before is restarted; its controller must not meet a refusal."""
+    """A JobSet created before is restarted; its controller must not get a rejection."""
     made = job(mode=None, **{"jobset.sigs.k8s.io/jobset-name": "a"})
     made["metadata"]["annotations"] = {"scheduling.muster.dev/group-scope": "JobSet"}
 
@@ -286,7 +286,7 @@ def test_a_cron_job_is_told_what_its_jobs_would_be() -> None:
 def test_a_pod_that_names_a_group_by_what_is_off_is_warned_and_not_refused(
     feature: Feature, labels: dict[str, str]
 ) -> None:
-    """It may replace one that ran, and whoever makes pods would try again without an end."""
+    """It may replace a running one, and its creator would retry forever."""
     pod = {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -307,7 +307,7 @@ def test_a_pod_that_names_a_group_by_what_is_off_is_warned_and_not_refused(
 
 
 def test_a_gang_that_starts_in_order_is_accepted_with_expected_pods_only() -> None:
-    """Without the gate the advice is what it was; what is stored goes on either way."""
+    """Without the gate the advice is unchanged; stored gangs continue in either case."""
     ordered = jobset()
     ordered["spec"]["startupPolicy"] = {"startupPolicyOrder": "InOrder"}
     gates = FeatureGates(USUAL.on | {Feature.EXPECTED_PODS})

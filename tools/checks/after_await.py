@@ -88,7 +88,11 @@ class _Flow:
 
     def _statement(self, node: ast.stmt, dirty: bool) -> bool | None:
         match node:
-            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+            case ast.AsyncFunctionDef():
+                # It runs as a task, which starts when the loop has turned.
+                self.block(node.body, dirty=True)
+                return dirty
+            case ast.FunctionDef() | ast.ClassDef():
                 return dirty
             case ast.Return() | ast.Raise() | ast.Break() | ast.Continue():
                 dirty = self._expressions(node, dirty)
@@ -158,7 +162,12 @@ class _Flow:
 
     def _expressions(self, node: ast.AST, dirty: bool) -> bool:
         """Visit the node's expressions in the order of evaluation."""
-        if isinstance(node, ast.Lambda | ast.FunctionDef | ast.AsyncFunctionDef):
+        if isinstance(node, ast.Lambda):
+            # Somebody calls it later: a coroutine that it creates starts at that time.
+            if self._of.calls(node.body, self._of.opening):
+                self.found.add(node.lineno)
+            return dirty
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             return dirty
         if isinstance(node, ast.Await):
             self._awaited.add(id(node.value))
@@ -232,10 +241,10 @@ def accesses(source: str) -> list[int]:
             continue
         of = _Class.of(node)
         for method in of.methods.values():
-            if isinstance(method, ast.AsyncFunctionDef):
-                flow = _Flow(of)
-                flow.settles(method)
-                found |= flow.found
+            # Plain methods do not await, but create coroutines for later.
+            flow = _Flow(of)
+            flow.settles(method)
+            found |= flow.found
     return sorted(found)
 
 

@@ -119,8 +119,8 @@ def _shared_name(
     if workload is None or find_root_template(workload, other) is None:
         return []
     text_ = (
-        f"PodGroup {groups[0].name!r} is that of template {other!r} of Workload {form.name!r}: "
-        "use another replica key"
+        f"PodGroup {groups[0].name!r} is the group of template {other!r} of Workload "
+        f"{form.name!r}: use another replica key"
     )
     return [causes.invalid(part_path(pod, "replica_key"), form.replica_key, text_)]
 
@@ -148,7 +148,7 @@ def _changed_group(
     before = groups_of_object(old, ours=True)
     if _name(before) != _name(groups):
         place = groups[0] if groups else before[0]
-        text_ = f"the group of a pod cannot change: it is {_name(before) or 'none'}"
+        text_ = f"field is immutable: the group of the pod is {_name(before) or 'none'}"
         return [causes.invalid(reference_path(place, pod if groups else old), _name(groups), text_)]
     # Errors that the old pod had already must not block an unrelated update, such as of finalizers.
     known = conflicting_references(before, old)
@@ -163,7 +163,7 @@ def _deleting(
     claims = _claims(groups[0], pod)
     if not lister.pod_group_is_deleting(namespace, groups[0].name, claims):
         return []
-    problem = f"PodGroup {groups[0].name!r} is being deleted; wait until it is gone"
+    problem = f"PodGroup {groups[0].name!r} is being deleted. Retry after it is deleted"
     return [causes.forbidden(reference_path(groups[0], pod), problem)]
 
 
@@ -191,7 +191,7 @@ def _incomplete_reference(pod: Mapping[str, Any], groups: list[GroupReference]) 
     if len(present) != 1:
         return []
     (missing,) = {LABEL_WORKLOAD, LABEL_TEMPLATE} - {present[0]}
-    return [f"metadata.labels[{present[0]}]: it names a group only together with {missing}"]
+    return [f"metadata.labels[{present[0]}]: names a group only with {missing}. Set both labels"]
 
 
 def _feature(reference: GroupReference, pod: Mapping[str, Any]) -> Feature | None:
@@ -209,7 +209,7 @@ def _off(groups: list[GroupReference], pod: Mapping[str, Any], lister: Lister) -
     if feature is None or feature in lister.gates:
         return []
     path = reference_path(groups[0], pod)
-    return [f"{path}: {off_text(feature)}: no group is made for it, and the pod waits without one"]
+    return [f"{path}: {off_text(feature)}, so Muster creates no group, and the pod waits for one"]
 
 
 def _anothers_group(
@@ -227,8 +227,8 @@ def _anothers_group(
     if not lister.group_is_taken(POD_GROUP.kind, namespace, name, owner):
         return []
     text_ = (
-        f"PodGroup {name!r} was not made for {owner[0]} {owner[1]!r}; the pod waits until it is "
-        f"gone. To be a member of it, name it by the label {LABEL_POD_GROUP}"
+        f"PodGroup {name!r} was not created for {owner[0]} {owner[1]!r}, and the pod waits until "
+        f"it is deleted. To make the pod a member of it, use the label {LABEL_POD_GROUP}"
     )
     return [f"{reference_path(groups[0], pod)}: {text_}"]
 

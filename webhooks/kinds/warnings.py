@@ -34,21 +34,21 @@ def _template(request: AdmissionRequest, spec: Mapping[str, Any], lister: Lister
     workload = lister.workload(request.namespace, name)
     if workload is None:
         yield (
-            f"spec.workloadRef.workloadName: there is no Workload {name!r} yet; "
-            "the group waits until there is one"
+            f"spec.workloadRef.workloadName: Workload {name!r} not found. The group waits until "
+            "it exists"
         )
         return
     template = _find_template(mapping(workload.get("spec")), template_name, _list_of(request))
     if template is None:
         yield (
-            f"spec.workloadRef.templateName: Workload {name!r} has no template "
-            f"{template_name!r} for a {request.kind.kind}; the group waits until it has one"
+            f"spec.workloadRef.templateName: Workload {name!r} has no template {template_name!r} "
+            f"for a {request.kind.kind}. The group waits until it has one"
         )
         return
     for key in _differing_fields(spec, template):
         yield (
-            f"spec.{key}: it differs from template {template_name!r} of Workload {name!r}; "
-            "the scheduler refuses such a group"
+            f"spec.{key}: differs from template {template_name!r} of Workload {name!r}. The "
+            "scheduler does not schedule such a group"
         )
 
 
@@ -95,10 +95,16 @@ def _parents(request: AdmissionRequest, spec: Mapping[str, Any], lister: Lister)
         # The bound on levels also ends the walk through a cycle that does not contain the new
         # group.
         if level > MAX_DEPTH:
-            yield f"{path}: the tree is deeper than {MAX_DEPTH} levels; it will not be scheduled"
+            yield (
+                f"{path}: the tree has more than {MAX_DEPTH} levels. The scheduler does not "
+                "schedule it: remove a level"
+            )
             return
         found = lister.composite(request.namespace, name)
         name = found.parent if found else ""
         if name and name == own:
-            yield f"{path}: the parents form a cycle through {own!r}, which is never scheduled"
+            yield (
+                f"{path}: the parents form a cycle through {own!r}. The scheduler does not "
+                "schedule such a tree"
+            )
             return

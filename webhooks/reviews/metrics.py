@@ -6,19 +6,19 @@ from prometheus_client import Counter, Gauge, Histogram
 
 REVIEWS = Counter(
     "muster_webhook_reviews_total",
-    "Admission reviews by route and by outcome: allowed, changed, invalid, forbidden, malformed, "
-    "unknown (no such route), error (a bug of ours).",
+    "Number of admission reviews by route and outcome: allowed, changed, invalid, forbidden, "
+    "malformed, unknown (no such route), error (a bug in Muster).",
     ["route", "outcome"],
 )
 REVIEW_SECONDS = Histogram(
     "muster_webhook_review_duration_seconds",
-    "Time from a whole review read to its answer.",
+    "Time in seconds from the receipt of a complete review to the response.",
     ["route"],
     buckets=(0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1),
 )
 CERTIFICATE_END = Gauge(
     "muster_webhook_certificate_expiration_timestamp_seconds",
-    "When the certificates being served end, in seconds since 1970.",
+    "Time at which the served certificates expire, in seconds since 1970.",
     ["certificate"],
 )
-READY = Gauge("muster_webhook_ready", "1 while every check of readiness passes.")
+READY = Gauge("muster_webhook_ready", "1 if all readiness checks pass, otherwise 0.")

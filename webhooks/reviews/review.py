@@ -171,8 +171,8 @@ def encode(request: AdmissionRequest, response: AdmissionResponse) -> bytes:
 def encode_failure(request: AdmissionRequest, error: Exception) -> bytes:
     """Encode the rejection of one request because of a bug of ours."""
     text = (
-        f"Muster's webhook failed at this {request.kind.kind} ({type(error).__name__}); this is a "
-        "bug in Muster: its log has the details"
+        f"Muster's webhook failed to review this {request.kind.kind} ({type(error).__name__}). "
+        "This is a bug in Muster: see the webhook's log"
     )
     failed = status(500, "InternalError", text)
     return _enveloped({"uid": request.uid, "allowed": False, "status": failed})

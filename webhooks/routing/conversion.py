@@ -102,8 +102,11 @@ def _answer(request: ConversionRequest) -> tuple[dict[str, Any], str]:
         return {"uid": request.uid, "result": result}, "invalid"
     except Exception as error:
         # A bug with one request's objects must not affect other requests.
-        log.exception("conversion failed", version=request.desired_api_version)
-        text = f"Muster's webhook failed ({type(error).__name__}): its log has the details"
+        log.exception("failed to convert an object", version=request.desired_api_version)
+        text = (
+            f"Muster's webhook failed to convert an object ({type(error).__name__}). This is a "
+            "bug in Muster: see the webhook's log"
+        )
         result = {"status": "Failure", "message": text, "reason": "InternalError", "code": 500}
         return {"uid": request.uid, "result": result}, "error"
     return {

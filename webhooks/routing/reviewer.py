@@ -72,7 +72,7 @@ class UnknownRouteError(Exception):
 
     def __init__(self, route: str) -> None:
         """Create it with `route` as requested, without a leading slash."""
-        super().__init__(f"no webhook at /{route}: there are /{', /'.join(ROUTES)}")
+        super().__init__(f"no webhook at /{route}: the paths are /{', /'.join(ROUTES)}")
         self.route = route
 
 
@@ -119,7 +119,10 @@ class Reviewer:
                 encoded = encode(request, answer)
             except Exception as error:
                 log.exception(
-                    "review failed", route=route, namespace=request.namespace, name=request.name
+                    "failed to review an object",
+                    route=route,
+                    namespace=request.namespace,
+                    name=request.name,
                 )
                 return encode_failure(request, error)
             outcome = answer.outcome
@@ -144,8 +147,8 @@ def _decoded(body: bytes, kind: KindName) -> AdmissionRequest:
                 Cause(
                     "request.resource",
                     "FieldValueInvalid",
-                    f"this path serves {kind.plural} of {kind.api_version}, "
-                    f"not {found[2]} of {found[0]}/{found[1]}",
+                    f"must be {kind.plural} of {kind.api_version} at this path, not {found[2]} of "
+                    f"{found[0]}/{found[1]}",
                 )
             ]
         )

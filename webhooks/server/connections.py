@@ -64,7 +64,7 @@ class Connections:
                     accepted, address = await loop.sock_accept(self._sock)
                 # The pause keeps the loop from spinning until a descriptor is free.
                 except OSError as error:
-                    log.warning("connection not accepted", problem=str(error))
+                    log.warning("failed to accept a connection", error=str(error))
                     await asyncio.sleep(PAUSE_SECONDS)
                     continue
                 one = _Connection(str(address[0]), loop.time())
@@ -115,7 +115,7 @@ class Connections:
                 ssl_shutdown_timeout=self._handshake_seconds,
             )
         except (OSError, asyncio.CancelledError) as error:
-            log.debug("no handshake", problem=str(error))
+            log.debug("failed to complete a TLS handshake", error=str(error))
             with contextlib.suppress(OSError):
                 accepted.shutdown(socket.SHUT_RDWR)
             accepted.close()

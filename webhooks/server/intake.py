@@ -24,7 +24,9 @@ class BusyError(Exception):
 
     def __init__(self, held: int, total: int) -> None:
         """Create it: `held` of `total` bytes are taken."""
-        super().__init__(f"{held} of {total} bytes of reviews are in work: try again")
+        super().__init__(
+            f"the webhook is processing {held} of at most {total} bytes of reviews. Retry later"
+        )
 
 
 @dataclass(slots=True, eq=False)

@@ -155,13 +155,16 @@ class Maintenance:
             # step.
             return min(STEADY_SECONDS, self.announced_seconds / 2)
         self._correct = True
-        self.readiness.unmet(REGISTRATION, "registered; API servers may not use it yet")
+        self.readiness.unmet(
+            REGISTRATION,
+            "webhooks are registered, but API servers may not use the registration yet",
+        )
         return PROPAGATION_SECONDS
 
     def _unreachable(self, error: Exception) -> None:
         """Handle an unreachable API server."""
         # A ready replica stays ready: its reviews do not need the API server.
         if self.readiness.holds(REGISTRATION):
-            log.warning("registration not checked", problem=str(error))
+            log.warning("failed to check the registration", error=str(error))
         else:
             self.readiness.unmet(REGISTRATION, str(error))

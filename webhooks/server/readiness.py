@@ -28,7 +28,7 @@ class Readiness:
     """
 
     def __init__(self, checks: tuple[str, ...] = CHECKS) -> None:
-        self._problems: dict[str, str] = dict.fromkeys(checks, "not yet")
+        self._problems: dict[str, str] = dict.fromkeys(checks, "not checked yet")
         self._checks = checks
         READY.set(0)
 
@@ -53,12 +53,12 @@ class Readiness:
     def met(self, check: str) -> None:
         """Record that the check passed."""
         if self._problems.pop(check, None) is not None:
-            log.info("check passed", check=check, ready=self.ready)
+            log.info("readiness check passed", check=check, ready=self.ready)
         READY.set(self.ready)
 
     def unmet(self, check: str, problem: str) -> None:
         """Record that the check failed; log a new reason."""
         if self._problems.get(check) != problem:
-            log.warning("not ready", check=check, problem=problem)
+            log.warning("readiness check failed", check=check, error=problem)
         self._problems[check] = problem
         READY.set(0)

@@ -125,7 +125,7 @@ class UrlTarget:
         if parts.port == 0:
             raise ValueError(f"{self.url!r}: port 0 cannot be called")
         if parts.scheme != "https" or not parts.hostname or parts.query or parts.fragment:
-            raise ValueError(f"{self.url!r}: a webhook needs https://HOST[:PORT], no query")
+            raise ValueError(f"{self.url!r}: must be https://HOST[:PORT] without a query")
 
     @property
     def names(self) -> ServerNames:
@@ -220,8 +220,8 @@ async def register(
         # A condition without a configured name would let its pods pass without admission.
         if lacking:
             raise RegistrationError(
-                f"{manifest['kind']}: {lacking}: apply what `muster manifests --config FILE`"
-                " prints for the configured schedulerNames"
+                f"{manifest['kind']}: {lacking}. Apply the output of `muster manifests --config "
+                "FILE` for the configured schedulerNames"
             )
         configs += [webhook["clientConfig"] for webhook in ensured.get("webhooks") or ()]
     configs += [
@@ -232,12 +232,14 @@ async def register(
     # The self-check calls one host with one CA, so it must stand for all webhooks.
     found = {(_host(config), config.get("caBundle", "")) for config in configs}
     if len(found) != 1:
-        raise RegistrationError(f"the webhooks do not all point to one server: {sorted(found)}")
+        raise RegistrationError(
+            f"the webhooks must all point to one server, not to {sorted(found)}"
+        )
     host, bundle = found.pop()
     try:
         return Registered(host, base64.b64decode(bundle, validate=True), tracker.wrote)
     except binascii.Error as error:
-        raise RegistrationError("the registered caBundle is not base64") from error
+        raise RegistrationError("the registered caBundle is not valid base64") from error
 
 
 async def _converted(api: ObjectClient, target: Target, name: str, ca_bundle: bytes) -> list[Json]:

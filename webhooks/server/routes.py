@@ -52,7 +52,7 @@ class BodyTooLargeError(Exception):
     """A body is larger than the limit, or is announced as larger."""
 
     def __init__(self, limit: int) -> None:
-        super().__init__(f"a review may have {limit} bytes at most")
+        super().__init__(f"must have at most {limit} bytes")
         self.limit = limit
 
 
@@ -118,10 +118,10 @@ class _Endpoint:
         # Without its caches a review would be answered as if no other object existed.
         missing = [check for check in self.needs if not self.readiness.holds(check)]
         if missing:
-            text = f"the webhook has not listed {', '.join(missing)} yet: try again"
+            text = f"the webhook has not listed {', '.join(missing)} yet. Retry later"
             return _again(503, "ServiceUnavailable", text)
         if request.headers.get("content-type", "").partition(";")[0].strip() != JSON:
-            return _failure(415, "UnsupportedMediaType", f"the body must be {JSON}")
+            return _failure(415, "UnsupportedMediaType", f"the content type must be {JSON}")
         return None
 
     async def _response(self, request: Request, held: Holding) -> Response:
@@ -134,10 +134,16 @@ class _Endpoint:
             response = _InPieces(await self.answer(request, body), media_type=JSON)
             self.room.hold(held, len(response.body))
         except TimeoutError:
-            return _failure(408, "Timeout", f"the body did not come within {self.body_seconds:g} s")
+            return _failure(
+                408,
+                "Timeout",
+                f"the webhook did not receive the complete body within {self.body_seconds:g} s",
+            )
         except ClientDisconnect:
             # The client is gone. The response only ends the request in order.
-            return _failure(400, "BadRequest", "the body ended too early")
+            return _failure(
+                400, "BadRequest", "the client closed the connection before the end of the body"
+            )
         except BodyTooLargeError as error:
             return _failure(413, "RequestEntityTooLarge", str(error))
         except BusyError as error:
@@ -146,7 +152,7 @@ class _Endpoint:
             return _failure(404, "NotFound", str(error))
         except MalformedReviewError as error:
             causes = [cause.as_dict() for cause in error.causes]
-            return _failure(400, "BadRequest", f"not a review: {error}", {"causes": causes})
+            return _failure(400, "BadRequest", f"not a valid review: {error}", {"causes": causes})
         held.waits = True
         return response
 

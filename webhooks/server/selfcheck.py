@@ -32,12 +32,12 @@ async def check(address: tuple[str, int], registered: Registered) -> None:
             answer = await _first_line(address, registered.host, context)
     except ssl.SSLCertVerificationError as error:
         raise SelfCheckError(
-            f"our certificate does not pass for {registered.host}: {error.verify_message}"
+            f"the certificate is not valid for {registered.host}: {error.verify_message}"
         ) from error
     except (OSError, TimeoutError) as error:
-        raise SelfCheckError(f"our listener does not answer: {error!r}") from error
+        raise SelfCheckError(f"the webhook's own listener does not respond: {error!r}") from error
     if b" 200 " not in answer:
-        raise SelfCheckError(f"our listener answered {answer!r}")
+        raise SelfCheckError(f"the webhook's own listener responded {answer!r}")
 
 
 async def _first_line(address: tuple[str, int], name: str, context: ssl.SSLContext) -> bytes:

@@ -22,13 +22,11 @@ from api.integration.single_group.kind import (
 from api.reading import annotations_of, integer, labels_of, text
 
 ORDER_TEXT: Final = (
-    "each pod comes when the one before is ready, so these never start together: set "
-    "spec.podManagementPolicy to Parallel in a new StatefulSet, or ask for mode Basic, or for "
-    "min-count 1"
+    "the StatefulSet controller creates each pod after the one before is ready, so the pods of "
+    "this gang never start together: recreate the StatefulSet with spec.podManagementPolicy "
+    "Parallel, or use gang-mode Basic or min-count 1"
 )
-PART_TEXT: Final = (
-    "nothing reads what is asked for here: the pods are those of LeaderWorkerSet %s, write it there"
-)
+PART_TEXT: Final = "has no effect: LeaderWorkerSet %s owns these pods. Set the annotation there"
 
 
 class _App(SingleGroupKind):

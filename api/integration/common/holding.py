@@ -14,7 +14,7 @@ from api.constants import ANNOTATION_HOLD_SECONDS, ANNOTATION_ON_HOLD_EXPIRED
 from api.integration.common.options import annotation_path
 from api.reading import annotations_of
 
-SECONDS_TEXT: Final = "must be a whole number of seconds, 1 to 999999"
+SECONDS_TEXT: Final = "must be an integer between 1 and 999999, inclusive"
 
 NOTES: Final = (ANNOTATION_HOLD_SECONDS, ANNOTATION_ON_HOLD_EXPIRED)
 

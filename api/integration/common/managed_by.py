@@ -21,7 +21,8 @@ def other_controller(spec: Mapping[str, Any], usual: str) -> str:
 def warnings_for(kind: str, path: str, controller: str, faults: Iterable[Cause]) -> list[str]:
     """Return the warnings for such a Job or JobSet with a gang-mode, which is not rejected."""
     said = (
-        f"{path}.managedBy: {controller} runs this {kind}: Muster makes no group for it in this "
-        "cluster; gang-mode counts where its pods are made, if Muster runs there"
+        f"{path}.managedBy: {controller} runs this {kind}, so Muster creates no group for it in "
+        "this cluster. gang-mode has an effect in the cluster where the pods are created, if "
+        "Muster runs there"
     )
     return [said, *(fault.as_warning() for fault in faults)]

@@ -25,7 +25,7 @@ from api.rules.table import LABEL_KEY_TEXT
 
 _COUNT: Final = re.compile(r"0*[1-9][0-9]{0,8}", re.ASCII)
 
-COUNT_TEXT: Final = "must be a whole number, 1 to 999999999"
+COUNT_TEXT: Final = "must be an integer between 1 and 999999999, inclusive"
 
 OFF: Final = "Off"
 BASIC: Final = "Basic"
@@ -126,7 +126,9 @@ def _mode(
     written_path = ".".join(part for part in (holder_path, "gangConfig.gangMode") if part)
     if noted is not None and written is not None and noted != written:
         report.append(
-            causes.invalid(written_path, written, f"must say the same as {noted_path}, or nothing")
+            causes.invalid(
+                written_path, written, f"must be the same as {noted_path}: set only one of them"
+            )
         )
     if noted is None and written is not None:
         return _enum(written, written_path, modes, report), written_path
@@ -143,7 +145,11 @@ def _fields(obj: Any, path: str, report: list[Cause], *, outer: bool) -> dict[st
     hard, hard_path = read(ANNOTATION_TOPOLOGY)
     soft, soft_path = read(ANNOTATION_PREFERRED_TOPOLOGY)
     if hard is not None and soft is not None:
-        report.append(causes.invalid(soft_path, soft, f"set this or {hard_path}, not both"))
+        report.append(
+            causes.invalid(
+                soft_path, soft, f"must not be set together with {hard_path}: remove one of them"
+            )
+        )
     topology = _label_key(hard, hard_path, report) or _label_key(soft, soft_path, report)
     disruption, disruption_path = read(ANNOTATION_DISRUPTION_MODE)
     count, count_path = read(ANNOTATION_MIN_COUNT)

@@ -19,8 +19,8 @@ from api.reading import text
 from api.scheduler_names import SchedulerNames
 
 CONSUMES_TEXT: Final = (
-    "its root asks for a request of its own, which has another name: leave this out, or the "
-    "annotation that asks"
+    "the pods use the ProvisioningRequest that Muster creates for their root, which has another "
+    "name: remove this annotation, or the annotation provisioning-request"
 )
 GROUPED_TEXT: Final = "has no effect: the pod template already names a group"
 
@@ -31,9 +31,17 @@ def check_minimum(options: Options, limit: int, members: str) -> Iterator[Cause]
         return
     path = options.at(ANNOTATION_MIN_COUNT)
     if options.mode == BASIC:
-        yield causes.forbidden(path, "a Basic group has no minCount; use Gang or leave this out")
+        yield causes.forbidden(
+            path,
+            "a group with gang-mode Basic has no minCount: use "
+            "gang-mode Gang, or remove this annotation",
+        )
     elif options.min_count > limit:
-        yield causes.invalid(path, str(options.min_count), f"must be 1 to {limit}, its {members}")
+        yield causes.invalid(
+            path,
+            str(options.min_count),
+            f"must be between 1 and {limit}, inclusive, the number of its {members}",
+        )
 
 
 def check_scheduler(
@@ -42,7 +50,7 @@ def check_scheduler(
     """Yield a cause for a pod template of another scheduler, whose pods cannot be in a group."""
     name = text(pod_spec.get("schedulerName"))
     if not schedulers.allow(name):
-        problem = f"the pods of a group need {schedulers.words}: leave schedulerName out"
+        problem = f"the pods of a group need schedulerName {schedulers.words}: remove schedulerName"
         yield causes.invalid(f"{path}.schedulerName", name, problem)
 
 
@@ -77,4 +85,4 @@ def unused(options: Options) -> Iterator[str]:
     }
     for key, is_said in said.items():
         if is_said:
-            yield f"{options.at(key)}: has no effect: no gang-mode makes a group at this level"
+            yield f"{options.at(key)}: has no effect: no gang-mode creates a group at this level"

@@ -30,8 +30,8 @@ CLAIM: Final = "resourceClaimName"
 _ENTRIES: Final = "/spec/template/spec/resourceClaims"
 
 BY_NAME_TEXT: Final = (
-    "all pods use the claim of this name anyway: name a ResourceClaimTemplate instead, or leave "
-    f"the entry out of {ANNOTATION_SHARED_CLAIMS}"
+    "all pods already share the ResourceClaim of this name: use resourceClaimTemplateName, or "
+    f"remove the entry from the annotation {ANNOTATION_SHARED_CLAIMS}"
 )
 
 
@@ -177,7 +177,10 @@ def entry_faults(
                 if not group or claim != names.group_claim(group, name):
                     yield causes.invalid(f"{place}.{CLAIM}", claim, BY_NAME_TEXT)
             elif text(entry.get(TEMPLATE)) != first:
-                said = f"must be {first!r} as at {having[0][0].path}: the pods share one claim"
+                said = (
+                    f"must be {first!r}, as in {having[0][0].path}, because the pods share one "
+                    "ResourceClaim"
+                )
                 yield causes.invalid(f"{place}.{TEMPLATE}", entry.get(TEMPLATE), said)
 
 
@@ -188,8 +191,8 @@ def consumer_faults(shared: Sequence[str], path: str, sharers: Sequence[Sharer])
         pods = sum(it.pods for it in sharers if name in _names(it))
         if pods > MAX_CLAIM_CONSUMERS:
             said = (
-                f"{pods} pods would use the claim {name} at once, and a claim serves "
-                f"{MAX_CLAIM_CONSUMERS}: let fewer pods share it"
+                f"{pods} pods would use ResourceClaim {name} at the same time, and at most "
+                f"{MAX_CLAIM_CONSUMERS} can: let fewer pods share it"
             )
             yield causes.invalid(path, pods, said)
 
@@ -206,7 +209,7 @@ def _names(sharer: Sharer) -> list[str]:
 def _unknown(sharers: Sequence[Sharer]) -> str:
     have = sorted({name for it in sharers for name in _names(it) if name})
     paths = " or ".join(f"{it.path}.resourceClaims" for it in sharers[:2])
-    return f"must be the name of an entry of {paths}, which has {', '.join(have) or 'none'}"
+    return f"must match the name of an entry in {paths}: it has {', '.join(have) or 'none'}"
 
 
 def _named(entry: Mapping[str, Any], claim: str) -> Json:

@@ -54,13 +54,14 @@ class Template:
         for entry in listing(spec.get("resourceClaims")):
             if claims.setdefault(entry["name"], entry) != entry:
                 raise TemplateNotFoundError(
-                    f"template {self.name} has another claim for entry {entry['name']} of "
-                    "resourceClaims than the pods: let both name the same ResourceClaimTemplate"
+                    f"template {self.name} and the pods have different ResourceClaims for entry "
+                    f"{entry['name']} of resourceClaims: use the same ResourceClaimTemplate in "
+                    "both"
                 )
         if len(claims) > MAX_RESOURCE_CLAIMS:
             raise TemplateNotFoundError(
-                f"template {self.name} and the pods share {len(claims)} claims, and a PodGroup has "
-                f"{MAX_RESOURCE_CLAIMS} at most"
+                f"template {self.name} and the pods share {len(claims)} ResourceClaims, and a "
+                f"PodGroup can have at most {MAX_RESOURCE_CLAIMS}"
             )
         return {"resourceClaims": list(claims.values())} if claims else {}
 
@@ -116,7 +117,7 @@ def _adapted(group: Json, templates: list[Template], workload: str, *, alone: bo
         have = ", ".join(it.name for it in templates if it.kind == group["kind"]) or "none"
         raise TemplateNotFoundError(
             f"Workload {workload} has no template {wanted} or {wanted.partition('-')[2]} for "
-            f"{group['kind']} {group['metadata']['name']}; its templates of that kind: {have}"
+            f"{group['kind']} {group['metadata']['name']}. Its templates of that kind: {have}"
         )
     spec = chosen.apply(group["spec"])
     spec["workloadRef"] = {"workloadName": workload, "templateName": chosen.name}

@@ -85,11 +85,14 @@ _OF_REQUEST = (ANNOTATION_CONSUMES_REQUEST, ANNOTATION_PROVISIONING_CLASS)
 _POD_SPEC = "spec.template.spec"
 
 KEPT_TEXT = (
-    "it stays as it was: the group of a Job does not change; to run the Job without it, or in "
-    "another, delete the Job and make it again"
+    "field is immutable, and Muster restored its value: to run the Job without its group, or in "
+    "another group, delete and recreate the Job"
 )
-NO_GROUP_TEXT = "has no effect: no gang-mode makes a group at this level"
-DELEGATED_TEXT = f"leave this out: {ANNOTATION_GROUP_TEMPLATE} says what the group is"
+NO_GROUP_TEXT = "has no effect: no gang-mode creates a group at this level"
+DELEGATED_TEXT = (
+    f"may not be set together with annotation {ANNOTATION_GROUP_TEMPLATE}, whose template defines "
+    "the group: remove one of them"
+)
 
 
 @dataclass(frozen=True, slots=True)

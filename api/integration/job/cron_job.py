@@ -30,7 +30,7 @@ def warnings_of(
     """Return the warnings for its user, given the faults and warnings of one of its Jobs."""
     return [
         *_misplaced(cron_job),
-        *(f"{PATH}.{fault.as_warning()}; its Jobs will be refused" for fault in faults),
+        *(f"{PATH}.{fault.as_warning()}; admission will reject its Jobs" for fault in faults),
         *(f"{PATH}.{warning}" for warning in warnings),
     ]
 

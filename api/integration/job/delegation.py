@@ -51,7 +51,8 @@ def read_delegation(
             causes.invalid(
                 annotation_path("", second),
                 said[second],
-                f"must say the same as {annotation_path('', first)} ({said[first]}), or nothing",
+                f"must be the same as {annotation_path('', first)} ({said[first]}): set only one "
+                "of them",
             )
         )
     return Delegation(template, next((parent for parent in said.values() if parent), ""))

@@ -17,10 +17,10 @@ ANNOTATION_EXCLUSIVE: Final = "alpha.jobset.sigs.k8s.io/exclusive-topology"
 ANNOTATION_NODE_SELECTOR: Final = "alpha.jobset.sigs.k8s.io/node-selector"
 
 FIRST_POD_TEXT: Final = (
-    "JobSet creates the other pods of a Job once its first pod has a node, and a gang gets nodes"
-    " once its pods exist, so none would start: set the annotation"
-    f' {ANNOTATION_NODE_SELECTOR}: "true" too and label the nodes, set min-count to the number of'
-    " first pods at most, or use the annotation topology instead"
+    "JobSet creates the other pods of a Job after its first pod has a node, and the scheduler "
+    "places a gang after all its pods exist, so no pod would start: set the annotation "
+    f'{ANNOTATION_NODE_SELECTOR}: "true" and label the nodes, lower min-count to the number of '
+    "first pods, or use the annotation topology instead"
 )
 
 

@@ -30,17 +30,18 @@ Counts = Callable[[ReplicatedJob, int], int]
 """A function that returns the number of pods of a Job, by replicatedJob and index."""
 
 KINDS_TEXT: Final = (
-    "replicatedJobs that start in order and whose pods differ: one gang can expect at most "
-    f"{MAX_EXPECTED_KINDS} kinds of pods; use gang-mode Composite, or one on the replicatedJobs"
+    f"must be at most {MAX_EXPECTED_KINDS}, the kinds of pods that one gang can expect: these "
+    "replicatedJobs start in order, and their pods differ. Use gang-mode Composite, or gang-mode "
+    "on the replicatedJobs"
 )
 TEMPLATE_TEXT: Final = (
-    "bytes of labels, affinity, tolerations and the like, which is more than a gang can keep of "
-    f"pods that it expects ({MAX_EXPECTED_TEMPLATE}): shorten them, or use gang-mode on the "
-    "replicatedJobs"
+    f"must be at most {MAX_EXPECTED_TEMPLATE} bytes of labels, affinity, tolerations and other "
+    "scheduling fields, because the gang expects these pods: remove some of them, or use "
+    "gang-mode on the replicatedJobs"
 )
 COUNT_TEXT: Final = (
-    f"pods of one kind: a gang can expect at most {MAX_EXPECTED_PODS}; use gang-mode on the "
-    "replicatedJobs"
+    f"must be at most {MAX_EXPECTED_PODS} pods of one kind, because the gang expects these pods: "
+    "use gang-mode on the replicatedJobs"
 )
 
 
@@ -111,16 +112,16 @@ def _template(view: JobSetView, job: ReplicatedJob) -> Json:
 
 def _faults(view: JobSetView, kinds: list[_Kind]) -> Iterator[Cause]:
     if len(kinds) > MAX_EXPECTED_KINDS:
-        yield causes.invalid("spec.replicatedJobs", len(kinds), f"is the number of {KINDS_TEXT}")
+        yield causes.invalid("spec.replicatedJobs", len(kinds), KINDS_TEXT)
     for kind in kinds:
         first = kind.jobs[0]
         size = encoded_size(_labelled(kind))
         if size > MAX_EXPECTED_TEMPLATE:
             path = first.pod_spec_path.removesuffix(".spec")
-            yield causes.invalid(path, size, f"is the number of {TEMPLATE_TEXT}")
+            yield causes.invalid(path, size, TEMPLATE_TEXT)
         pods = sum(_size(view, job) for job in kind.jobs)
         if pods > MAX_EXPECTED_PODS:
-            yield causes.invalid(f"{first.path}.replicas", pods, f"is the number of {COUNT_TEXT}")
+            yield causes.invalid(f"{first.path}.replicas", pods, COUNT_TEXT)
 
 
 def _is_writable(view: JobSetView, kinds: list[_Kind]) -> bool:

@@ -53,12 +53,12 @@ from api.reading import annotations_of, text
 from api.scheduler_names import USUAL, SchedulerNames, is_open
 
 ORDER_TEXT: Final = (
-    "a gang of the whole JobSet would wait for pods that this order creates later; "
-    "use gang-mode on the replicatedJobs instead"
+    "the gang of the JobSet would wait for pods that this order creates later: use gang-mode on "
+    "the replicatedJobs instead"
 )
 COMPOSITE_CLAIMS_TEXT: Final = (
-    "a claim belongs to one PodGroup, and mode Composite makes one for each Job: set this on the "
-    "Job templates"
+    "a ResourceClaim belongs to one PodGroup, and gang-mode Composite creates a PodGroup for "
+    "each Job: set this annotation on the Job templates"
 )
 
 
@@ -151,8 +151,8 @@ def _exclusion(view: JobSetView) -> Iterator[Cause]:
         if job.options.asks:
             yield causes.forbidden(
                 job.options.mode_path,
-                f"may not be set beside {view.options.mode_path}, except to Off: "
-                "choose the gang of the JobSet or those of its replicatedJobs",
+                f"may not be set together with {view.options.mode_path}, except to Off: use the "
+                "gang of the JobSet, or the gangs of its replicatedJobs",
             )
 
 
@@ -225,7 +225,7 @@ def _disruption(view: JobSetView) -> Iterator[Cause]:
                 yield causes.invalid(
                     level.at(ANNOTATION_DISRUPTION_MODE),
                     SINGLE,
-                    "must be All, or left out, below a level of mode All",
+                    "must be All or unset, because a level above has All",
                 )
 
 
@@ -242,8 +242,8 @@ def _priority(view: JobSetView) -> Iterator[Cause]:
             yield causes.invalid(
                 f"{job.pod_spec_path}.priorityClassName",
                 name,
-                f"must be the same as {first.pod_spec_path}.priorityClassName ({wanted or 'unset'})"
-                ": the pods of one gang share one priority",
+                f"must be the same as {first.pod_spec_path}.priorityClassName "
+                f"({wanted or 'unset'}), because the pods of one gang have one priority",
             )
 
 
@@ -258,8 +258,8 @@ def _schedulers(view: JobSetView, schedulers: SchedulerNames) -> Iterator[Cause]
             yield causes.invalid(
                 f"{job.pod_spec_path}.schedulerName",
                 name,
-                f"must be the same as {path}.schedulerName ({given[0]}): the pods of one gang"
-                " share one scheduler",
+                f"must be the same as {path}.schedulerName ({given[0]}), because the pods of one "
+                "gang have one scheduler",
             )
 
 
@@ -314,7 +314,9 @@ def _name_clashes(view: JobSetView) -> Iterator[Cause]:
         clash = next((name for name in named[job.path] if counts[name] > 1), None)
         if clash is not None:
             yield causes.invalid(
-                f"{job.path}.name", job.name, f"gives two groups the name {clash}: rename it"
+                f"{job.path}.name",
+                job.name,
+                f"two groups would have the name {clash}: rename this replicatedJob",
             )
 
 
@@ -325,4 +327,4 @@ def _unused_below_root(options: Options) -> Iterator[str]:
     }
     for key, value in said.items():
         if value:
-            yield f"{options.at(key)}: has no effect: it is the JobSet's to say, for all its groups"
+            yield f"{options.at(key)}: has no effect: set it on the JobSet, for all its groups"

@@ -38,8 +38,8 @@ SCOPE_JOB: Final = "Job"
 _HASHED: Final = "/Hashed"
 
 JOBS_TEXT: Final = (
-    f"the JobSet has {{}} Jobs with gang-mode, and may have {MAX_JOBS}: lower replicas, give each "
-    "Job more pods, or use several JobSets"
+    f"the JobSet has {{}} Jobs with gang-mode, and must have at most {MAX_JOBS}: lower replicas, "
+    "use more pods in each Job, or use several JobSets"
 )
 
 

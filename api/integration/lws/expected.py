@@ -24,10 +24,11 @@ LEADER: Final = "leader"
 WORKERS: Final = "workers"
 
 TEMPLATE_TEXT: Final = (
-    "bytes of labels, affinity, tolerations and the like, which is more than a group can keep of "
-    f"pods that it expects ({MAX_EXPECTED_TEMPLATE}): shorten them, or leave out startupPolicy"
+    f"must be at most {MAX_EXPECTED_TEMPLATE} bytes of labels, affinity, tolerations and other "
+    "scheduling fields, because the group expects these pods: remove some of them, or remove "
+    "startupPolicy"
 )
-SIZE_TEXT: Final = f"must be at most {MAX_EXPECTED_PODS} with workers that are made after leaders"
+SIZE_TEXT: Final = f"must be at most {MAX_EXPECTED_PODS} if workers are created after their leader"
 
 
 def leader_group(view: LwsView, replica: int) -> str:
@@ -77,7 +78,7 @@ def faults(view: LwsView) -> Iterator[Cause]:
         # The highest replica number has the longest label.
         size = encoded_size(_pruned(view, it, view.grouped.stop))
         if size > MAX_EXPECTED_TEMPLATE:
-            yield causes.invalid(it.path, size, f"is the number of {TEMPLATE_TEXT}")
+            yield causes.invalid(it.path, size, TEMPLATE_TEXT)
 
 
 def _pruned(view: LwsView, template: PodTemplate, replica: int) -> Json:

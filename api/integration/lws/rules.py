@@ -20,21 +20,28 @@ from api.reading import text
 from api.scheduler_names import USUAL, SchedulerNames, is_open
 
 LEADER_FIRST_TEXT: Final = (
-    "the workers of a replica are made after its leader has a node: Muster places the leader first,"
-    " and the workers then all together or not at all, which may be long after it"
+    "the workers of a replica are created after its leader has a node. Muster schedules the "
+    "leader first, and then all workers together or none, which can be long after the leader"
 )
-NAME_TEXT: Final = "the groups are named by it: give a name instead of a generateName"
-REPLICAS_TEXT: Final = f"with gang-mode at most {MAX_REPLICAS}: use several LeaderWorkerSets"
-IN_TEMPLATE_TEXT: Final = "gang-mode makes the groups: write it on the LeaderWorkerSet, or not"
+NAME_TEXT: Final = "the names of the groups begin with it: use name instead of generateName"
+REPLICAS_TEXT: Final = (
+    f"must be at most {MAX_REPLICAS} with gang-mode: use several LeaderWorkerSets"
+)
+IN_TEMPLATE_TEXT: Final = (
+    "gang-mode creates the groups: set this annotation on the LeaderWorkerSet, or remove it"
+)
 OVERWRITTEN_TEXT: Final = (
-    "gang-mode names the groups, and this is overwritten: leave it out, or leave out gang-mode"
+    "gang-mode names the groups and overwrites this label: remove the label, or gang-mode"
 )
 UNMARKED_TEXT: Final = (
-    "has no effect on a LeaderWorkerSet that was made without it: delete it and make it anew"
+    "has no effect on a LeaderWorkerSet that was created without it: delete and recreate the "
+    "LeaderWorkerSet"
 )
 _UNSUPPORTED: Final = {
-    ANNOTATION_PROVISIONING_REQUEST: "a LeaderWorkerSet cannot ask for capacity: leave this out",
-    ANNOTATION_SHARED_CLAIMS: "the pods of a LeaderWorkerSet cannot share claims: leave this out",
+    ANNOTATION_PROVISIONING_REQUEST: "a LeaderWorkerSet cannot request capacity: remove this "
+    "annotation",
+    ANNOTATION_SHARED_CLAIMS: "the pods of a LeaderWorkerSet cannot share ResourceClaims: remove "
+    "this annotation",
 }
 
 
@@ -129,8 +136,8 @@ def _priority(view: LwsView) -> Iterator[Cause]:
             yield causes.invalid(
                 f"{it.path}.spec.priorityClassName",
                 name,
-                f"must be the same as {view.templates[0].path}.spec.priorityClassName"
-                f" ({names[0] or 'unset'}): the pods of one gang share one priority",
+                f"must be the same as {view.templates[0].path}.spec.priorityClassName "
+                f"({names[0] or 'unset'}), because the pods of one gang have one priority",
             )
 
 
@@ -155,8 +162,8 @@ def _scheduler(view: LwsView, schedulers: SchedulerNames) -> Iterator[Cause]:
             yield causes.invalid(
                 f"{path}.schedulerName",
                 name,
-                f"must be the same as {view.templates[0].path}.spec.schedulerName ({given[0]}):"
-                " the pods of one gang share one scheduler",
+                f"must be the same as {view.templates[0].path}.spec.schedulerName ({given[0]}), "
+                "because the pods of one gang have one scheduler",
             )
 
 

@@ -22,8 +22,8 @@ from api.reading import dig, integer, listing, mapping, text
 
 LATE_LAUNCHER: Final = "WaitForWorkersReady"
 LATE_LAUNCHER_TEXT: Final = (
-    "spec.launcherCreationPolicy: the launcher is created once all workers are ready, and is not in"
-    " their group: it keeps the scheduler that its template names"
+    "spec.launcherCreationPolicy: the MPI operator creates the launcher after all workers are "
+    "ready. The launcher is not in their group, and keeps the schedulerName of its template"
 )
 _ROLES: Final = (("Launcher", 1), ("Worker", 0))
 """The roles, and the number of pods of a role that states none."""

@@ -49,8 +49,8 @@ OF_GROUP: Final = (
 """Annotations by which pods describe their group."""
 
 GROUP_BY_TEXT: Final = (
-    f"{LABEL_KEY_TEXT}; or two of them as in key,other=value, where pods with that value of the"
-    " other label are a group beside"
+    f"{LABEL_KEY_TEXT}. Or use key,other=value with two label keys: pods with that value of the "
+    "second label are a group of their own"
 )
 
 _SHOWN: Final = 4
@@ -126,18 +126,23 @@ def check_pod(groups: list[GroupReference], pod: Mapping[str, Any], path: str = 
 
 def warnings_of(groups: list[GroupReference], pod: Mapping[str, Any]) -> list[str]:
     """Return warnings about annotations of a group that have no effect on this pod."""
+    return [f"{annotation_path('', key)}: {why}" for key, why in ignored_keys(groups, pod)]
+
+
+def ignored_keys(groups: list[GroupReference], pod: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return the annotations of a group that have no effect on this pod, with the reasons."""
     annotations = annotations_of(pod)
     if not groups or annotations.get(ANNOTATION_MANAGED_GROUP) == groups[0].name:
         return []
     found = [key for key in (*OF_GROUP, ANNOTATION_GROUP_BY) if key in annotations]
     if groups[0].form is not Form.LABEL:
-        why = f"it counts only where the label {LABEL_POD_GROUP} names the group"
+        why = f"Muster reads it only where the label {LABEL_POD_GROUP} names the group"
     elif ANNOTATION_MIN_COUNT not in annotations:
-        why = f"it counts only together with {ANNOTATION_MIN_COUNT}, which makes the group"
+        why = f"Muster reads it only together with {ANNOTATION_MIN_COUNT}, which creates the group"
         found = [key for key in found if key != ANNOTATION_GROUP_BY]
     else:
         return []
-    return [f"{annotation_path('', key)}: {why}" for key in found]
+    return [(key, why) for key in found]
 
 
 def owner_id_of(group: str) -> OwnerId:
@@ -216,8 +221,8 @@ def differences(asks: Mapping[Ask, int], group: Ask) -> str:
     parts = []
     if counts:
         parts.append(
-            f"pods say min-count {_listed(counts)}, and the group has minCount {group.min_count}"
-            " as long as one of its pods says so"
+            f"the pods have min-count {_listed(counts)}, and the group keeps minCount "
+            f"{group.min_count} while one of its pods has this value"
         )
     fixed = {ask.fixed for ask in asks}
     for name, said in _FIXED.items():
@@ -228,8 +233,8 @@ def differences(asks: Mapping[Ask, int], group: Ask) -> str:
             values.discard("")
         if values:
             parts.append(
-                f"pods say {name} {_listed(sorted(values))}, and the group has"
-                f" {said(group) or 'none'}: delete the group to have it made anew"
+                f"the pods have {name} {_listed(sorted(values))}, and the group has "
+                f"{said(group) or 'none'}: delete the group, and Muster recreates it"
             )
     return "; ".join(parts)
 
@@ -271,10 +276,11 @@ def _wrong_key(said: Any, labels: Mapping[str, Any] | None, holder: str) -> Iter
     if parts.text() != said or not _is_group_by(parts):
         yield causes.invalid(path, said, GROUP_BY_TEXT)
     elif LABEL_POD_GROUP in parts[:2]:
-        yield causes.invalid(path, said, "the label that names the group cannot divide it as well")
+        yield causes.invalid(path, said, "must not be the label that names the group")
     elif labels is not None and not text(labels.get(parts.key)):
         yield causes.required(
-            f"metadata.labels[{parts.key}]", f"{path} says that its value tells the groups apart"
+            f"metadata.labels[{parts.key}]",
+            f"set the label: {path} uses its value to tell the groups apart",
         )
 
 

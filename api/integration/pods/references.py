@@ -30,7 +30,7 @@ _WANTED: Final = {
     "pod_group": (is_dns_label, DNS_LABEL_TEXT),
     "replica_key": (is_dns_label, DNS_LABEL_TEXT),
 }
-IMPOSSIBLE_TEXT: Final = f"no PodGroup can have this name: it {DNS_SUBDOMAIN_TEXT}"
+IMPOSSIBLE_TEXT: Final = f"no PodGroup can have this name: a name {DNS_SUBDOMAIN_TEXT}"
 
 
 def check_pod_template(
@@ -67,8 +67,8 @@ def conflicting_references(
         causes.invalid(
             prefix + reference_path(reference, pod),
             reference.name,
-            f"the pod also names group {groups[0].name!r} by {reference_path(groups[0], pod)}; "
-            "a pod belongs to one group: remove one of the two",
+            f"the pod also names group {groups[0].name!r} in {reference_path(groups[0], pod)}, "
+            "and a pod belongs to one group: remove one of the two",
         )
         for reference in groups[1:]
         if reference.name != groups[0].name

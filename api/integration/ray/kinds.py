@@ -33,7 +33,7 @@ MAX_PODS: Final = 1_000_000_000
 """Bound of the pods of one group of workers; no cluster has capacity for more."""
 
 SELECTOR_TEXT: Final = (
-    "has no effect: spec.clusterSelector names a RayCluster that exists; set it on that one"
+    "has no effect: spec.clusterSelector names an existing RayCluster. Set it on that RayCluster"
 )
 
 

@@ -46,13 +46,13 @@ Json = dict[str, Any]
 
 MODES: Final = (OFF, BASIC, GANG)
 
-GROUPED_TEXT: Final = "the pod template names a group itself (%s): leave that out, or this"
+GROUPED_TEXT: Final = "the pod template names group %s: remove that name, or gang-mode"
 PRIORITY_TEXT: Final = (
-    "the priority of a group cannot change: take gang-mode away first, or make the object anew"
+    "the priority of a group is immutable: remove gang-mode first, or recreate the object"
 )
-NOT_HERE_TEXT: Final = "Jobs and JobSets alone have this: leave it out"
+NOT_HERE_TEXT: Final = "only Jobs and JobSets support this annotation: remove it"
 LATE_TEXT: Final = (
-    "has no effect on a %s whose pods were created without it: delete it and create it again"
+    "has no effect on a %s whose pods were created without it: delete and recreate the object"
 )
 _INDEX: Final = re.compile(r"\[(\d+)\]")
 
@@ -381,8 +381,8 @@ def _priorities(view: SingleGroupView) -> Iterator[Cause]:
             yield causes.invalid(
                 f"{it.path}.spec.priorityClassName",
                 name,
-                f"must be the same as {first.path}.spec.priorityClassName ({wanted or 'unset'}): "
-                "the pods of one gang share one priority",
+                f"must be the same as {first.path}.spec.priorityClassName ({wanted or 'unset'}), "
+                "because the pods of one gang have one priority",
             )
 
 
@@ -402,4 +402,4 @@ def _more_than_pods(view: SingleGroupView, members: str) -> list[str]:
     if count is None or not 0 < view.pods < count:
         return []
     path = annotation_path("", ANNOTATION_MIN_COUNT)
-    return [f"{path}: more than {members}: all of them count as long as these are fewer"]
+    return [f"{path}: more than {members}: while there are fewer pods, the group needs all of them"]

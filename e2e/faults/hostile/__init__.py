@@ -1,1 +1,1 @@
-"""What tenants, faults and other schedulers may do, and what must hold all the same."""
+"""Hostile tenants, faults and other schedulers, and the invariants that hold despite them."""

@@ -1,4 +1,4 @@
-"""What a tenant with `edit` in one namespace may create: each kind by its name, as steps."""
+"""Attacks of a tenant with `edit` in one namespace: each is a list of steps, by name."""
 
 from collections.abc import Callable, Sequence
 from typing import Final
@@ -10,13 +10,13 @@ from e2e.harness.objects import Json
 from kube.client.resources import JOBSETS, PODS
 
 Attack = Callable[..., Sequence[Step]]
-"""Called with a size: how much there is of what makes it hostile."""
+"""A function from a size to steps; the size scales the hostile part."""
 
 
 def pod_step(
     name: str, *, of: Json | None = None, container: Json | None = None, **meta: object
 ) -> Step:
-    """A pod of Muster's scheduler; `of` is more of its spec, `meta` its metadata."""
+    """Return a pod of Muster's scheduler; `of` extends its spec, `meta` is its metadata."""
     made = {"name": "main", "image": "registry.example/none:1", **(container or {})}
     spec = {"schedulerName": SCHEDULER_NAME, "restartPolicy": "Never", "containers": [made]}
     return create(PODS, name, {"metadata": meta, "spec": {**spec, **(of or {})}})
@@ -27,7 +27,7 @@ def _asking(amounts: Json) -> Json:
 
 
 def sums_beyond_int64(size: int = 10) -> Sequence[Step]:
-    """Pods of either scheduler, bound and not, whose containers add up to more than 63 bits."""
+    """Return pods of both schedulers, bound and unbound, whose requests overflow 63 bits."""
     huge = {"memory": "9e18", "ephemeral-storage": "9e18", "cpu": "9e15"}
     first = {"name": "one", "image": "registry.example/none:1", **_asking(huge)}
     both = {"containers": [first, {**first, "name": "two"}]}
@@ -43,7 +43,7 @@ def sums_beyond_int64(size: int = 10) -> Sequence[Step]:
 
 
 def deep_chain(size: int = 1100) -> Sequence[Step]:
-    """Composites, each below the last, and a PodGroup with a pod at the end."""
+    """Return a deep chain of composites, and a PodGroup with a pod at the end."""
     steps = chain(size)
     spec = {
         "schedulingPolicy": {"gang": {"minCount": 1}},
@@ -54,7 +54,7 @@ def deep_chain(size: int = 1100) -> Sequence[Step]:
 
 
 def ring(size: int = 300) -> Sequence[Step]:
-    """Composites in a circle, and more below it."""
+    """Return composites in a circle, and more below it."""
     return [*chain(size, closed=True), *fan(size)]
 
 
@@ -63,7 +63,7 @@ def _grouped(name: str, group: str, **spec: object) -> Step:
 
 
 def resource_names(size: int = 600) -> Sequence[Step]:
-    """Pods with hundreds of extended resources that no node has."""
+    """Return pods with hundreds of extended resources that no node has."""
     return [
         pod_step(
             f"names-{at}",
@@ -74,7 +74,7 @@ def resource_names(size: int = 600) -> Sequence[Step]:
 
 
 def selector_keys(size: int = 3000) -> Sequence[Step]:
-    """Pods with thousands of node-selector keys."""
+    """Return pods with thousands of node-selector keys."""
     return [
         pod_step(
             f"keys-{at}",
@@ -85,7 +85,7 @@ def selector_keys(size: int = 3000) -> Sequence[Step]:
 
 
 def affinity_keys(size: int = 2000) -> Sequence[Step]:
-    """The same by node affinity, required and preferred, in many terms."""
+    """Return pods with node affinity, required and preferred, in many terms."""
     terms = [
         {"matchExpressions": [{"key": f"hostile.example/a{n}", "operator": "Exists"}]}
         for n in range(size)
@@ -99,7 +99,7 @@ def affinity_keys(size: int = 2000) -> Sequence[Step]:
 
 
 def host_ports(size: int = 4000) -> Sequence[Step]:
-    """Pods with thousands of host ports, waiting and set on a node."""
+    """Return pods with thousands of host ports, pending and bound."""
     return [
         pod_step(
             f"ports-{at}",
@@ -116,7 +116,7 @@ def host_ports(size: int = 4000) -> Sequence[Step]:
 
 
 def disks(size: int = 2000) -> Sequence[Step]:
-    """Pods with thousands of disks, and with a disk of thousands of monitors, waiting and bound."""
+    """Return pods, pending and bound, with thousands of disks or a disk with many monitors."""
     monitors = [f"10.0.{n // 250}.{n % 250}:6789" for n in range(size)]
     volumes = [{"name": f"d{n}", "gcePersistentDisk": {"pdName": f"d{n}"}} for n in range(size)]
     image = {"name": "image", "rbd": {"image": "x", "monitors": monitors, "readOnly": True}}
@@ -131,7 +131,7 @@ def disks(size: int = 2000) -> Sequence[Step]:
 
 
 def own_shapes(size: int = 400) -> Sequence[Step]:
-    """Hundreds of pods, no two alike: each with a selector and terms of its own."""
+    """Return hundreds of different pods, each with its own selector and terms."""
     steps = []
     for at in range(size):
         selector = {"matchLabels": {f"hostile.example/only-{at}": "x"}}
@@ -149,7 +149,7 @@ def own_shapes(size: int = 400) -> Sequence[Step]:
 
 
 def long_lists(size: int = 1000) -> Sequence[Step]:
-    """Everything in a pod that is a list, thousands of entries long."""
+    """Return pods with thousands of entries in every list."""
     tolerations = [{"key": f"hostile.example/t{n}", "operator": "Exists"} for n in range(3 * size)]
     values = [f"v{n}" for n in range(5 * size)]
     term = {"matchExpressions": [{"key": "a", "operator": "In", "values": values}]}
@@ -180,7 +180,7 @@ def long_lists(size: int = 1000) -> Sequence[Step]:
 
 
 def flood_of_groups(size: int = 150) -> Sequence[Step]:
-    """Hundreds of gangs that can never run, each asking anew whenever something changes."""
+    """Return hundreds of gangs that can never run, each retried whenever something changes."""
     steps: list[Step] = []
     for at in range(size):
         policy = {"schedulingPolicy": {"gang": {"minCount": 2}}}
@@ -194,7 +194,7 @@ def flood_of_groups(size: int = 150) -> Sequence[Step]:
 
 
 def odd_numbers(size: int = 60) -> Sequence[Step]:
-    """Selectors that compare with what is no number, or with one of hundreds of digits."""
+    """Return selectors that compare with a non-number, or with a number of hundreds of digits."""
     steps = []
     for at, value in enumerate(("9" * size, "-9223372036854775809", "x", "1_0", "٣", " 7")):
         for operator in ("Gt", "Lt"):
@@ -210,7 +210,10 @@ def odd_numbers(size: int = 60) -> Sequence[Step]:
 
 
 def forged_marks(size: int = 20_000) -> Sequence[Step]:
-    """Annotations, owners and finalizers as Muster and the cluster write them, with odd content."""
+    """Return forged annotations, owners and finalizers of Muster and the cluster.
+
+    Their content is odd.
+    """
     odd = ("1e9999", "NaN", "inf", "9" * (size // 5), "-1s", "∞", "[" * size, '{"a":' * (size // 4))
     steps: list[Step] = []
     prefix = "scheduling.muster.dev"
@@ -243,7 +246,7 @@ def forged_marks(size: int = 20_000) -> Sequence[Step]:
 
 
 def many_subsets(size: int = 8) -> Sequence[Step]:
-    """JobSets and coscheduling groups whose parts are empty, huge or of the same name."""
+    """Return JobSets and coscheduling groups whose parts are empty, huge or have the same name."""
     subsets = [{"name": f"s{at}", "minMember": 2**31 - 1} for at in range(size)]
     container = {"name": "c", "image": "registry.example/none:1"}
     template = {"spec": {"restartPolicy": "Never", "containers": [container]}}
@@ -265,7 +268,7 @@ def many_subsets(size: int = 8) -> Sequence[Step]:
 
 
 def years_of_grace(size: int = 20) -> Sequence[Step]:
-    """Pods on a node that are deleted with a grace period of years, some with finalizers."""
+    """Return pods on a node, deleted with a grace period of years, some with finalizers."""
     steps = [
         pod_step(
             f"years-{at}",
@@ -278,7 +281,7 @@ def years_of_grace(size: int = 20) -> Sequence[Step]:
 
 
 def churn(size: int = 10) -> Sequence[Step]:
-    """Labels of pods and sizes of groups that change again and again."""
+    """Return pods whose labels, and groups whose sizes, change repeatedly."""
     policy = {"schedulingPolicy": {"gang": {"minCount": 3}}}
     steps = [create(GROUPS, name, {"spec": policy}) for name in ("left", "right")]
     steps += [_grouped(f"churn-{at}", "left") for at in range(size)]
@@ -294,9 +297,9 @@ def churn(size: int = 10) -> Sequence[Step]:
 
 
 def groups_from_pods(size: int = 200) -> Sequence[Step]:
-    """Pods that ask for groups: each for one of its own, or all for one and each another minimum.
+    """Return pods that request groups: each its own, or all the same with different minimums.
 
-    Their owners are forged: of kinds that are none, of names that are paths, of one another.
+    Their owners are forged: of nonexistent kinds, with names that are paths, or of one another.
     """
     key = "scheduling.muster.dev"
     forged = (

@@ -1,9 +1,10 @@
 """A long random run: `python -m e2e.faults.hostile.chaos --rounds N --seed S`.
 
-In each round Jobs, JobSets and pods come and go while processes of Muster, the API server and etcd
-are killed, leaders stopped, connections broken or frozen, and nodes cordoned, drained and deleted.
-Then everything must come to rest in a state in which `verdict` finds nothing wrong. In the end all
-is deleted, and nothing may be left. A run that fails keeps its evidence and exits with 1.
+In each round users create and delete Jobs, JobSets and pods. Meanwhile processes of Muster, the API
+server and etcd are killed, leaders stopped, connections broken or frozen, and nodes cordoned,
+drained and deleted. Then the cluster must settle in a state in which `verdict` finds no problem. In
+the end all objects are deleted, and none may remain. A run that fails keeps its evidence and exits
+with 1.
 """
 
 import argparse
@@ -35,23 +36,23 @@ from kube.client.resources import PODS
 EVIDENCE = ROOT / ".cache" / "chaos"
 NAMESPACES = ("chaos-0", "chaos-1", "chaos-2")
 REST_SECONDS = 90.0
-"""How long a cluster may take to come to rest: the back-offs of Kubernetes' controllers too."""
+"""Maximum seconds to settle, including the backoff of Kubernetes' controllers."""
 
 LATE_SECONDS = 300.0
-"""How long what is left is looked at, to tell what lags from what stays."""
+"""Seconds for which remaining objects are watched, to distinguish lagging from leaked ones."""
 
 _ALIVE = 14
-"""About so many Jobs, JobSets and pods are there at a time: more than fit."""
+"""Approximate number of Jobs, JobSets and pods at a time: more than fit."""
 _UNREACHABLE = (aiohttp.ClientError, OSError, TimeoutError, AssertionError)
 
 
 class ChaosError(AssertionError):
-    """The run found something. The text has a line for each."""
+    """The run found problems; the text has one line for each."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is run: `rounds` from the round `first` on, with about so many `faults` in each."""
+    """The parameters of a run: `rounds` rounds from `first` on, each with about `faults` faults."""
 
     seed: int
     rounds: int
@@ -59,12 +60,12 @@ class Plan:
     faults: int = 12
     nodes: int = 9
     kills: int | None = None
-    """Ends the run after the round in which there were so many."""
+    """Number of kills after which the run ends with the current round."""
 
 
 @dataclass(slots=True)
 class Result:
-    """What a run did."""
+    """The statistics of a run."""
 
     rounds: int = 0
     kills: int = 0
@@ -73,7 +74,7 @@ class Result:
 
 
 class Run:
-    """One run on a site that runs."""
+    """One run on a running site."""
 
     def __init__(self, site: Site, plan: Plan, say: Callable[[str], None], folder: Path) -> None:
         self.result = Result()
@@ -87,7 +88,7 @@ class Run:
         self._pending: set[asyncio.Task[None]] = set()
 
     async def __call__(self) -> None:
-        """Raises ChaosError."""
+        """Run all rounds. Raises ChaosError."""
         async with Rest.open(self._site.cluster.kubeconfig) as rest:
             for name in NAMESPACES:
                 (await rest.post("/api/v1/namespaces", {"metadata": {"name": name}})).ok()
@@ -154,7 +155,7 @@ class Run:
             )
         await faults.over()
         if faults.outage and self._site.servers:
-            # After an outage they wait half a minute and more before they try again.
+            # After an outage they back off for half a minute or more.
             for name in ("kube-controller-manager", "jobset"):
                 self._site.kill(name)
         faults.outage = False
@@ -164,7 +165,7 @@ class Run:
             await faults.one(chance)
 
     async def _user(self, rest: Rest, chance: random.Random) -> None:
-        """Someone submits, finishes or deletes something, as long as it takes."""
+        """Submit, finish or delete a workload, retrying as long as necessary."""
         if len(self._works) < chance.randint(1, 2 * _ALIVE - 1):
             work = workloads.draw(chance, chance.choice(NAMESPACES), self._number)
             self._number += 1
@@ -186,7 +187,7 @@ class Run:
         task.add_done_callback(self._pending.discard)
 
     async def _try(self, act: Callable[[], Awaitable[object]]) -> None:
-        """Again until it succeeds, as users do during an outage. Raises ChaosError after a time."""
+        """Retry until success, as users do during an outage. Raises ChaosError after a timeout."""
         until = time.monotonic() + REST_SECONDS
         while True:
             try:
@@ -210,7 +211,10 @@ class Run:
     # The verdict.
 
     async def _come_to_rest(self, rest: Rest, when: str, seconds: float) -> Inventory:
-        """Until nothing is wrong in two looks, between which all that waits was decided again."""
+        """Wait until two checks find no problem.
+
+        Between the checks the leader decides on all pending pods again.
+        """
         await asyncio.gather(*self._pending)
         until = time.monotonic() + seconds
         good = 0
@@ -250,7 +254,7 @@ class Run:
             raise ChaosError("\n".join((f"{when}:", *wrongs)))
 
     async def _bury(self, rest: Rest, seen: Inventory) -> None:
-        """Pods of nodes that are gone are deleted for good, as a cloud's controller does it."""
+        """Force-delete the pods of deleted nodes, as a cloud provider's controller does."""
         for pod in seen.of("pods"):
             node = inventory.node_of(pod)
             if node is not None and node not in seen.nodes:
@@ -258,7 +262,7 @@ class Run:
                 await rest.delete(PODS.path(namespace, name), {"gracePeriodSeconds": 0})
 
     async def _delete_all(self, rest: Rest, when: str) -> None:
-        """Every Job, JobSet and pod; nothing may be left. Raises ChaosError with what is."""
+        """Delete every Job, JobSet and pod. Raises ChaosError if objects remain."""
         works, self._works = self._works, []
         for work in works:
             self._start(partial(self._delete, rest, work, "Background"))
@@ -273,7 +277,7 @@ class Run:
         raise ChaosError("\n".join(lines))
 
     async def _left(self, rest: Rest, seconds: float) -> Inventory | None:
-        """What is left after so many seconds; None as soon as it is nothing."""
+        """Return the objects that remain after that many seconds; None once there are none."""
         until = time.monotonic() + seconds
         while True:
             seen, problems = await self._look(rest)
@@ -286,7 +290,7 @@ class Run:
             await asyncio.sleep(0.3)
 
     async def _outcome(self, rest: Rest) -> list[str]:
-        """Whether it goes after all: then someone lagged."""
+        """Report if the objects are deleted after all, which means that a controller lagged."""
         began = time.monotonic()
         seen = await self._left(rest, LATE_SECONDS)
         if seen is None:
@@ -295,7 +299,7 @@ class Run:
         return [*lines, *await undeleted.report(self._site, seen)]
 
     async def _keep_evidence(self, rest: Rest, text: str) -> None:
-        """The objects, what the schedulers know, and all logs."""
+        """Save the objects, the schedulers' state, and all logs."""
         folder = self._folder
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "problems.txt").write_text(f"{text}\n")
@@ -314,7 +318,7 @@ class Run:
 async def run(
     kind: str, plan: Plan, say: Callable[[str], None] = print, *, keep: bool = False
 ) -> Result:
-    """One run on a cluster of its own, `local` or `real`. Raises ChaosError."""
+    """Run once on a new cluster, `local` or `real`. Raises ChaosError."""
     folder = EVIDENCE / f"{kind}-{plan.seed}"
     shutil.rmtree(folder, ignore_errors=True)
     async with sites.made(kind, plan.nodes, folder).running() as site:

@@ -15,7 +15,7 @@ _HOSTILE, _HOSTILE_LONG = 1, 8
 
 @pytest.fixture(scope="module")
 def player(cluster: Cluster, running_muster: Muster, long: bool) -> Iterator[Player]:
-    """Tenants and nodes of the module; what Hypothesis draws is played on the same stage."""
+    """The tenants and nodes of the module; Hypothesis's examples run on the same stage."""
     with asyncio.Runner() as runner:
         opened = staged(
             cluster,

@@ -1,6 +1,6 @@
-"""What a tenant tries by groups that expect pods: attacks as steps, and scenarios on shared nodes.
+"""Attacks by groups that expect pods: attacks as steps, and scenarios on shared nodes.
 
-A namespace may have expected pods with `MOST_CPU` cores and a bit, for `MOST_SECONDS`.
+A namespace may have expected pods with `MOST_CPU` cores and a fraction, for `MOST_SECONDS`.
 """
 
 from collections.abc import Sequence
@@ -41,23 +41,23 @@ def _kind(name: str, count: int, *, of: Json | None = None, **requests: str) -> 
 
 
 def _expecting(name: str, *kinds: Json, minimum: int = 1) -> Step:
-    """A group that asks for its places for as long as can be written."""
+    """Return a group that requests its held places for the longest possible time."""
     meta = {"annotations": {ANNOTATION_HOLD_SECONDS: "1000000000"}}
     spec = {"schedulingPolicy": {"gang": {"minCount": minimum}}, "expectedPods": list(kinds)}
     return create(GROUPS, name, {"metadata": meta, "spec": spec})
 
 
 def _driver(group: str, room: str = "hostile") -> Step:
-    """The one pod of a group that ever comes."""
+    """Return the only pod of a group that is ever created."""
     asks = {"resources": {"requests": {"cpu": "1m"}}}
     labels = {LABEL_POD_GROUP: group}
     return pod_step(f"driver-{group}", of=on(room), container=asks, labels=labels)
 
 
 def many_and_huge(size: int = 60) -> Sequence[Step]:
-    """Groups of as many kinds as there may be: of huge counts, selectors and requests.
+    """Return groups with the maximum number of kinds, of huge counts, selectors and requests.
 
-    In every second one the counts are small, so that they do count, and no two kinds are alike.
+    Every second group has small counts, so that they count, and no two kinds are equal.
     """
     steps: list[Step] = []
     for at in range(size):
@@ -74,7 +74,7 @@ def many_and_huge(size: int = 60) -> Sequence[Step]:
 
 
 def drivers_alone(size: int = 200) -> Sequence[Step]:
-    """Groups whose driver runs and whose workers are never made; together they want 1,000."""
+    """Return groups with a running driver and no workers; together they expect 1,000 pods."""
     steps: list[Step] = []
     for at in range(size):
         kinds = (_kind("driver", 1, of=on("hostile")), _kind("worker", 5, of=on("hostile")))
@@ -83,7 +83,7 @@ def drivers_alone(size: int = 200) -> Sequence[Step]:
 
 
 def come_and_go(size: int = 12) -> Sequence[Step]:
-    """Templates and counts that change again and again; groups that are made and deleted fast."""
+    """Return groups whose templates and counts change repeatedly, created and deleted quickly."""
     names = [f"turns-{at}" for at in range(size)]
     steps = [_expecting(name, _kind("worker", 1, of=on("hostile"))) for name in names]
     steps += [_driver(name) for name in names]
@@ -103,7 +103,7 @@ def come_and_go(size: int = 12) -> Sequence[Step]:
 
 
 def claims_come_and_go(size: int = 30) -> Sequence[Step]:
-    """Groups that expect claims of templates that come, change and go."""
+    """Return groups that expect claims of templates that are created, changed and deleted."""
     steps: list[Step] = []
     claims = {"resourceClaims": [{"name": "c", "resourceClaimTemplateName": "device"}]}
     for at in range(size):
@@ -121,7 +121,7 @@ CLAIM_ATTACKS: Final[tuple[Attack, ...]] = (claims_come_and_go,)
 
 
 async def drivers_hold_no_more_than_is_allowed(stage: Stage) -> None:
-    """Fifty drivers want two hundred cores; the namespace holds six, and the rest is free."""
+    """Fifty drivers expect two hundred cores; the namespace holds six, and the rest is free."""
     async with arena(stage, cpu=MOST_CPU + stage.calm.size + 1) as (_, calm):
         for at in range(50):
             await _begin(stage.mallory, f"many-{at}", workers=MOST_CPU // 2 + at % 2)
@@ -136,7 +136,7 @@ async def drivers_hold_no_more_than_is_allowed(stage: Stage) -> None:
 
 
 async def a_driver_alone_gives_its_places_up(stage: Stage) -> None:
-    """And they are not held again while it runs, whatever it expects then."""
+    """A driver alone loses its held places, and gets none while it runs, whatever it expects."""
     async with arena(stage, cpu=MOST_CPU + 1) as (_, calm):
         mallory = stage.mallory
         await _begin(mallory, "alone", workers=MOST_CPU)
@@ -154,7 +154,7 @@ async def a_driver_alone_gives_its_places_up(stage: Stage) -> None:
 
 
 async def kinds_written_anew_do_not_prolong_it(stage: Stage) -> None:
-    """All the pods that a group expects are others, again and again."""
+    """A group that repeatedly replaces its expected pods does not extend the holding time."""
     async with arena(stage, cpu=MOST_CPU + 1) as (_, calm):
         mallory = stage.mallory
         await _begin(mallory, "alone", workers=MOST_CPU)
@@ -172,7 +172,7 @@ async def kinds_written_anew_do_not_prolong_it(stage: Stage) -> None:
 
 
 async def groups_made_anew_do_not_pass_who_waits(stage: Stage) -> None:
-    """Each driver's group is deleted for another's, so that no time is ever over."""
+    """Each driver's group is replaced by another's, so that no holding time ever ends."""
     async with arena(stage, cpu=MOST_CPU + 1) as (_, calm):
         mallory = stage.mallory
         await _begin(mallory, "anew-0", workers=MOST_CPU)
@@ -198,7 +198,7 @@ SCENARIOS: Final[tuple[Scenario, ...]] = (
 
 
 async def _begin(tenant: Tenant, name: str, *, workers: int) -> None:
-    """A group with its driver, of which the workers would have a core each."""
+    """Create a group with its driver; the workers would have a core each."""
     await tenant.insist([_expecting(name, *_kinds(workers), minimum=1 + workers)])
     await tenant.insist([_driver(name, "arena")])
 
@@ -209,13 +209,13 @@ def _kinds(workers: int) -> tuple[Json, ...]:
 
 
 async def _write_anew(tenant: Tenant, group: str, suffix: str) -> None:
-    """Its kinds under other names: all of them are others now."""
+    """Rename the group's kinds, so that all of them are different."""
     kinds = [{**kind, "name": f"{kind['name']}-{suffix}"} for kind in _kinds(MOST_CPU)]
     await tenant.insist([Step("patch", GROUPS, group, {"spec": {"expectedPods": kinds}})])
 
 
 async def _held(tenant: Tenant) -> int:
-    """Places that the statuses of all groups of the tenant say are held."""
+    """Return the number of held places in the statuses of the tenant's groups."""
     said = [(it.get("status") or {}).get("heldPlaces") or {} for it in await tenant.objects(GROUPS)]
     return sum(each["count"] for held in said for each in held.get("pods", ()))
 

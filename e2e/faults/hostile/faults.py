@@ -1,4 +1,4 @@
-"""What a random run does to a site: processes killed, stopped and cut off, nodes that go."""
+"""The faults of a random run: killed, stopped and disconnected processes, deleted nodes."""
 
 import asyncio
 import random
@@ -11,19 +11,22 @@ from e2e.harness.muster import WEBHOOK
 from e2e.harness.support.rest import Rest
 
 _LEASE = 3.0
-"""Seconds, as in `e2e.harness.muster`."""
+"""Lease duration in seconds, as in `e2e.harness.muster`."""
 _NODE = "/api/v1/nodes/"
 
 Fault = Callable[[random.Random], Awaitable[None]]
 
 
 class Faults:
-    """`done` counts them by name. What takes longer goes on in the background until `over`."""
+    """Fault injection for a site; `done` counts faults by name.
+
+    Longer faults continue in the background until `over`.
+    """
 
     def __init__(self, site: Site, rest: Rest) -> None:
         self.done: Counter[str] = Counter()
         self.outage = False
-        """Whether the API server was away since this was set to False."""
+        """True if the API server was down since this was set to False."""
         self._site = site
         self._rest = rest
         self._tasks: set[asyncio.Task[None]] = set()
@@ -44,7 +47,7 @@ class Faults:
         }
 
     async def one(self, chance: random.Random) -> None:
-        """A fault drawn by weight."""
+        """Inject a fault drawn by weight."""
         names = list(self._kinds)
         weights = [weight for weight, _ in self._kinds.values()]
         (name,) = chance.choices(names, weights)
@@ -52,12 +55,12 @@ class Faults:
         self.done[name] += 1
 
     async def over(self) -> None:
-        """Wait until nothing is stopped, frozen or away any more."""
+        """Wait until no process is stopped, frozen or down."""
         while self._tasks:
             await asyncio.wait(self._tasks)
 
     async def repair(self, chance: random.Random) -> None:
-        """Some of the nodes come back; all but two of them at the least."""
+        """Uncordon and restore some of the nodes; at most two remain removed."""
         for name in sorted(self._cordoned):
             if chance.random() < 0.5:
                 await self._set_unschedulable(name, value=False)
@@ -106,7 +109,7 @@ class Faults:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    # Nodes. A request that an outage hinders is not made.
+    # Requests that fail because of an outage are skipped.
 
     def _node(self, chance: random.Random) -> str:
         there = set(self._site.names) - self._cordoned - self._removed

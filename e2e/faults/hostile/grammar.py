@@ -1,7 +1,7 @@
-"""Hostile but admissible objects of an `edit` account, and what is done to them afterwards.
+"""Hostile but admissible objects of an `edit` account, and subsequent changes of them.
 
-`campaigns` draws a list of steps: one, two or a handful of objects of any kind, or a structure of
-many (a chain, a ring, a fan of groups, hundreds of pods), then updates and deletions of those.
+`campaigns` draws a list of steps: a few objects of any kind, or a structure of many (a chain, a
+ring, a fan of groups, hundreds of pods), then updates and deletions of those.
 """
 
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ from e2e.harness.objects import Json
 from kube.client.resources import JOBS, JOBSETS, PDBS, PODS, PVCS
 
 COUNTS: Final = (1, 1, 2, 4, 1000, 2**31 - 1)
-"""minCount, minGroupCount, minMember; mostly ones that are reached."""
+"""Values of minCount, minGroupCount, minMember; most are reachable."""
 
 
 def _maybe(draw: Draw, holder: Json, field: str, values: Sequence[Any], share: int = 3) -> None:
@@ -37,7 +37,7 @@ def _maybe(draw: Draw, holder: Json, field: str, values: Sequence[Any], share: i
 
 
 def _metadata(draw: Draw) -> Json:
-    """Forged annotations, owners and finalizers, now and then."""
+    """Draw metadata with occasional forged annotations, owners and finalizers."""
     obj: Json = {"metadata": {}, "spec": {}}
     if draw(st.integers(1, 4)) == 1:
         keys = draw(st.lists(st.sampled_from(ANNOTATIONS), min_size=1, max_size=3))
@@ -51,7 +51,7 @@ def _metadata(draw: Draw) -> Json:
 
 
 def _placing(draw: Draw, spec: Json) -> None:
-    """What groups and templates have in common besides the policy."""
+    """Draw the fields that groups and templates share, except the policy."""
     topology: list[Json] = [{"key": key} for key in (*TOPOLOGY_KEYS, "a/b", "x")]
     topology.append({"key": TOPOLOGY_KEYS[1], "preferred": True})
     constraints = [{"topology": [entry]} for entry in topology]
@@ -69,7 +69,7 @@ def _policy(draw: Draw, count: str) -> Json:
 
 @st.composite
 def group_bodies(draw: Draw, *, composite: bool) -> Json:
-    """A PodGroup or CompositePodGroup, perhaps below another of the same few names."""
+    """Draw a PodGroup or CompositePodGroup, possibly below another of the same few names."""
     spec: Json = {"schedulingPolicy": _policy(draw, "minGroupCount" if composite else "minCount")}
     _placing(draw, spec)
     _maybe(draw, spec, "parentCompositePodGroupName", NAMES, share=2)
@@ -96,7 +96,7 @@ def _template(draw: Draw, name: str, depth: int) -> Json:
 
 @st.composite
 def workload_bodies(draw: Draw) -> Json:
-    """A Workload of one to four levels, for an owner that may be there."""
+    """Draw a Workload of one to four levels, for an owner that may exist."""
     depth = draw(st.sampled_from((1, 1, 2, 3)))
     field = "podGroupTemplates" if depth == 1 else "compositePodGroupTemplates"
     spec: Json = {field: [_template(draw, "t", depth)]}
@@ -111,7 +111,7 @@ def workload_bodies(draw: Draw) -> Json:
 
 @st.composite
 def coscheduling_bodies(draw: Draw) -> Json:
-    """A PodGroup of KEP-3370."""
+    """Draw a PodGroup of KEP-3370."""
     count = draw(st.sampled_from((1, 1, 2, 8)))
     subsets: list[Json] = [
         {"name": f"s{at}", "minMember": draw(st.sampled_from(COUNTS))} for at in range(count)
@@ -143,7 +143,7 @@ def _job_spec(draw: Draw) -> Json:
 
 
 def _options(draw: Draw) -> Json:
-    """The annotations by which users ask for gangs."""
+    """Draw the annotations by which users request gangs."""
     prefix = "scheduling.muster.dev"
     choices: tuple[tuple[str, Sequence[str]], ...] = (
         ("gang-mode", ("Gang", "Composite", "Basic", "None", "x")),
@@ -174,7 +174,7 @@ def _options(draw: Draw) -> Json:
 
 @st.composite
 def job_bodies(draw: Draw) -> Json:
-    """A Job, most times with a mode."""
+    """Draw a Job, mostly with a gang mode."""
     metadata = _metadata(draw)
     metadata.setdefault("annotations", {}).update(_options(draw))
     return {"metadata": metadata, "spec": _job_spec(draw)}
@@ -182,7 +182,7 @@ def job_bodies(draw: Draw) -> Json:
 
 @st.composite
 def jobset_bodies(draw: Draw) -> Json:
-    """A JobSet of one to five replicatedJobs."""
+    """Draw a JobSet of one to five replicatedJobs."""
     metadata = _metadata(draw)
     metadata.setdefault("annotations", {}).update(_options(draw))
     count = draw(st.sampled_from((1, 2, 5)))
@@ -199,7 +199,7 @@ def jobset_bodies(draw: Draw) -> Json:
 
 @st.composite
 def budget_bodies(draw: Draw) -> Json:
-    """A PodDisruptionBudget over some or all of the tenant's pods."""
+    """Draw a PodDisruptionBudget over some or all of the tenant's pods."""
     selectors: tuple[Json, ...] = ({}, {"matchLabels": {"app": "a"}})
     spec: Json = {"selector": draw(st.sampled_from(selectors))}
     spec["minAvailable"] = draw(st.sampled_from((0, 2**31 - 1, "100%", "0%")))
@@ -208,7 +208,7 @@ def budget_bodies(draw: Draw) -> Json:
 
 @st.composite
 def claim_bodies(draw: Draw) -> Json:
-    """A PersistentVolumeClaim, its mark of the chosen node forged perhaps."""
+    """Draw a PersistentVolumeClaim, possibly with a forged annotation of the selected node."""
     metadata: Json = {}
     if draw(st.booleans()):
         keys = ("volume.kubernetes.io/selected-node", "pv.kubernetes.io/bind-completed")
@@ -240,13 +240,13 @@ _BODIES: Final = (
 
 @st.composite
 def objects(draw: Draw) -> Step:
-    """The creation of one object of any kind."""
+    """Draw the creation of one object of any kind."""
     resource, bodies = _BODIES[draw(st.integers(0, len(_BODIES) - 1))]
     return create(resource, one(draw, NAMES[:-2]), draw(bodies))
 
 
 _LONG: Final = 1200
-"""More than an interpreter's stack is deep."""
+"""A length above the interpreter's recursion limit."""
 
 
 def _below(name: str, parent: str | None, count: int = 1) -> Step:
@@ -260,13 +260,13 @@ def _below(name: str, parent: str | None, count: int = 1) -> Step:
 
 
 def chain(length: int, *, closed: bool = False) -> list[Step]:
-    """Composites, each below the one before; closed, the first is below the last."""
+    """Return a chain of composites; if closed, the first is below the last."""
     first = f"chain-{length - 1}" if closed else None
     return [_below(f"chain-{at}", f"chain-{at - 1}" if at else first) for at in range(length)]
 
 
 def fan(width: int) -> list[Step]:
-    """One composite with so many PodGroups."""
+    """Return one composite with that many PodGroups."""
     policy = {"gang": {"minCount": 1}}
     reference = {"workloadName": "w", "templateName": "t"}
     spec = {
@@ -280,7 +280,7 @@ def fan(width: int) -> list[Step]:
 
 @st.composite
 def structures(draw: Draw) -> list[Step]:
-    """Many groups that hang together, in any order, with a few pods in one of them."""
+    """Draw many connected groups, in any order, with a few pods in one of them."""
     size = draw(st.sampled_from((2, 3, 5, 12, 40)))
     if draw(st.integers(1, 25)) == 25:
         size = _LONG
@@ -296,7 +296,7 @@ def structures(draw: Draw) -> list[Step]:
 
 @st.composite
 def crowds(draw: Draw) -> list[Step]:
-    """One pod many times, in one group or none."""
+    """Draw one pod and repeat it many times, in one group or none."""
     pod: Json = draw(pod_bodies())
     count = draw(st.sampled_from((5, 12, 40)))
     made = [create(PODS, f"crowd-{at}", pod) for at in range(count)]
@@ -308,7 +308,7 @@ def crowds(draw: Draw) -> list[Step]:
 
 
 def _plain(draw: Draw, cpu: str, group: str | None) -> Json:
-    """A pod that fits on a hostile node, with two odd parts at most."""
+    """Draw a pod that fits a hostile node, with at most two odd parts."""
     pod: Json = draw(pod_bodies(parts=2))
     container = pod["spec"]["containers"][0]
     asked = container.setdefault("resources", {}).setdefault("requests", {})
@@ -321,7 +321,7 @@ def _plain(draw: Draw, cpu: str, group: str | None) -> Json:
 
 @st.composite
 def mixes(draw: Draw) -> list[Step]:
-    """A gang of unequal pods that may just fit, in one domain perhaps."""
+    """Draw a gang of unequal pods that may just fit, possibly in one domain."""
     group: Json = draw(group_bodies(composite=False))
     group["spec"].pop("parentCompositePodGroupName", None)
     kinds = draw(st.sampled_from((2, 3, 5)))
@@ -337,7 +337,7 @@ def mixes(draw: Draw) -> list[Step]:
 
 @st.composite
 def fights(draw: Draw) -> list[Step]:
-    """The hostile nodes are filled by pods of low priority, then somebody important comes."""
+    """Draw low-priority pods that fill the hostile nodes, then an important workload."""
     count = draw(st.sampled_from((4, 8, 9)))
     low = _plain(draw, "1", draw(st.sampled_from((None, "low"))))
     low["spec"]["priorityClassName"] = one(draw, CLASSES)
@@ -352,7 +352,7 @@ def fights(draw: Draw) -> list[Step]:
 
 
 def _change(draw: Draw, step: Step) -> Step:
-    """An update of the object, or its deletion."""
+    """Draw an update or a deletion of the object."""
     metadata: tuple[Json, ...] = (
         {"labels": {"app": "b", "scheduling.muster.dev/pod-group": "a"}},
         {"labels": {"app": None, "scheduling.muster.dev/pod-group": None}},
@@ -376,7 +376,7 @@ def _change(draw: Draw, step: Step) -> Step:
 
 @st.composite
 def campaigns(draw: Draw) -> list[Step]:
-    """Creations, then up to four changes of what was created, some of them made again."""
+    """Draw creations, then up to four changes of these objects, some of them recreated."""
     special = draw(st.sampled_from((None, None, None, structures, crowds, mixes, fights)))
     made = draw(special() if special else st.lists(objects(), min_size=1, max_size=6))
     changes = []

@@ -1,7 +1,7 @@
 """Hostile but admissible pods: any field a scheduler reads, at its extremes.
 
-Every part is a function that changes a pod. What is large comes from a formula and not from draws,
-so that an example stays cheap to draw, to shrink and to read.
+Every part is a function that changes a pod. Large values come from a formula and not from draws, so
+that an example is cheap to draw, to shrink and to read.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,7 +21,7 @@ from api.constants import (
 from e2e.harness.objects import Json
 
 NAMES: Final = ("a", "b", "c", "pg-a", "pg-job-a", "a-b", "x" * 63, "a.b")
-"""Few, so that namesakes meet."""
+"""Few names, so that collisions are likely."""
 
 ODD_TEXTS: Final = (
     "",
@@ -75,7 +75,7 @@ TOPOLOGY_KEYS: Final = (
 )
 CLASSES: Final = ("hostile-high", "hostile-low", "hostile-never")
 MANY: Final = (0, 1, 2, 9, 40, 300)
-"""Sizes of what is repeated."""
+"""Sizes of repeated parts."""
 
 Draw = st.DrawFn
 Part = Callable[[Draw, Json], None]
@@ -96,7 +96,7 @@ def requests(draw: Draw, pod: Json) -> None:
 
 
 def extended(draw: Draw, pod: Json) -> None:
-    """Resources that no node offers, or that one does."""
+    """Add resources that no node offers, or one that a node does."""
     names = {f"hostile.example/r{at}": one(draw, WHOLE[:2]) for at in range(many(draw))}
     if draw(st.booleans()):
         names["hostile.example/offered"] = one(draw, WHOLE)
@@ -208,7 +208,7 @@ def _pod_term(draw: Draw, at: int) -> Json:
         "labelSelector": _selector(draw, at),
     }
     where = draw(st.integers(0, 4))
-    if where == 4:  # as admission writes it, of its own group if the names meet
+    if where == 4:  # as admission writes it, for its own group if the names match
         term["labelSelector"] = {"matchLabels": {LABEL_POD_GROUP: one(draw, NAMES)}}
         term["matchLabelKeys"] = ["batch.kubernetes.io/controller-uid"]
     elif where == 1:
@@ -259,7 +259,7 @@ def spread(draw: Draw, pod: Json) -> None:
 
 
 def tolerations(draw: Draw, pod: Json) -> None:
-    """Never the taint of the other tenant's nodes."""
+    """Add tolerations, but never of the other tenant's taint."""
     made: list[Json] = [
         {"key": "hostile", "operator": "Exists"},
         {"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 2**62},
@@ -310,7 +310,7 @@ def gates(draw: Draw, pod: Json) -> None:
 
 
 def group(draw: Draw, pod: Json) -> None:
-    """Each form of naming a group, alone or with others."""
+    """Add one or more of the ways to name a group."""
     forms: list[Json] = [
         {LABEL_POD_GROUP: one(draw, NAMES)},
         {LABEL_COSCHEDULING: one(draw, NAMES), LABEL_SUBSET: one(draw, NAMES)},
@@ -330,14 +330,14 @@ def labels(draw: Draw, pod: Json) -> None:
 
 
 def marks(draw: Draw, pod: Json) -> None:
-    """Annotations that Muster, a node or another controller would have written."""
+    """Add annotations that Muster, a node or another controller would write."""
     keys = draw(st.lists(st.sampled_from(ANNOTATIONS), min_size=1, max_size=4))
     made = {key: one(draw, ODD_TEXTS) for key in keys}
     pod["metadata"].setdefault("annotations", {}).update(made)
 
 
 def owners(draw: Draw, pod: Json) -> None:
-    """References that nobody checks: to what is not there, of another, or of a strange kind."""
+    """Add owner references that no controller checks: missing, foreign or of an odd kind."""
     kinds = (
         ("apps/v1", "DaemonSet"),
         ("batch/v1", "Job"),
@@ -360,7 +360,7 @@ def owners(draw: Draw, pod: Json) -> None:
 
 
 def stays(draw: Draw, pod: Json) -> None:
-    """It takes its time to go."""
+    """Delay the pod's deletion."""
     if draw(st.booleans()):
         pod["metadata"]["finalizers"] = [
             f"hostile.example/f{at}" for at in range(many(draw, (1, 20)))
@@ -371,7 +371,7 @@ def stays(draw: Draw, pod: Json) -> None:
 
 
 def elsewhere(draw: Draw, pod: Json) -> None:
-    """Set on a node by its maker, or left to another scheduler."""
+    """Bind the pod at creation, or assign it to another scheduler."""
     pod["spec"]["schedulerName"] = one(draw, (SCHEDULER_NAME, "default-scheduler", "other", ""))
     if draw(st.booleans()) and "schedulingGates" not in pod["spec"]:
         pod["spec"]["nodeName"] = one(draw, NODES)
@@ -423,12 +423,15 @@ PARTS: Final[tuple[Part, ...]] = (
     elsewhere,
     priority,
 )
-"""What a pod may have; a group is more likely than the rest."""
+"""The parts of a pod; a group is more likely than the others."""
 
 
 @st.composite
 def pod_bodies(draw: Draw, *, parts: int = 5) -> Json:
-    """A pod without kind and name: a plain one of Muster's scheduler, and so many parts at most."""
+    """Draw a pod without kind and name: a plain pod of Muster's scheduler with odd parts.
+
+    It has at most `parts` of them.
+    """
     container = {"name": "c", "image": "registry.example/none:1"}
     spec: Json = {"schedulerName": SCHEDULER_NAME, "restartPolicy": "Never"}
     spec["containers"] = [container]

@@ -1,4 +1,4 @@
-"""All objects of a cluster at one moment, and plain questions about them."""
+"""All objects of a cluster at one moment, with simple queries."""
 
 import asyncio
 from collections import defaultdict
@@ -36,7 +36,7 @@ Key = tuple[str, str]  # namespace, name
 
 @dataclass
 class Inventory:
-    """The objects by the plural of their kind; `key` and the like are asked often."""
+    """The objects by the plural of their kind; queries such as `key` are cached."""
 
     objects: dict[str, list[Json]] = field(default_factory=dict)
 
@@ -53,13 +53,16 @@ class Inventory:
         return self.objects.get(plural, [])
 
     def leaves(self, composite: Key) -> Iterator[Key]:
-        """The PodGroups below a composite."""
+        """Yield the PodGroups below a composite."""
         for key, group in self.groups.items():
             if composite in self.ancestors(key, group):
                 yield key
 
     def ancestors(self, key: Key, group: Json) -> Iterator[Key]:
-        """The composites above a group, from the nearest; a ring ends where it closes."""
+        """Yield the composites above a group, nearest first.
+
+        A ring ends at the first repetition.
+        """
         seen: set[Key] = set()
         while (name := group["spec"].get("parentCompositePodGroupName")) is not None:
             parent = (key[0], name)
@@ -70,14 +73,14 @@ class Inventory:
             group = self.composites[parent]
 
     def used(self, node: str) -> int:
-        """Thousandths of a CPU that the node's pods ask for, those that terminate too."""
+        """Return the millicores that the node's pods request, including terminating pods."""
         return sum(
             requested(pod) for pod in self.of("pods") if node_of(pod) == node and not ended(pod)
         )
 
 
 async def read(rest: Rest) -> Inventory:
-    """Everything, each kind by one consistent list. Raises AssertionError, aiohttp's errors."""
+    """Read all kinds, each by one consistent list. Raises AssertionError, aiohttp's errors."""
 
     async def items(plural: str) -> list[Json]:
         answer = await rest.get(KINDS[plural].path(), timeout=10)
@@ -104,7 +107,7 @@ def node_of(pod: Json) -> str | None:
 
 
 def leaves(pod: Json) -> bool:
-    """Whether the object is being deleted."""
+    """Return True if the object is being deleted."""
     return "deletionTimestamp" in pod["metadata"]
 
 
@@ -117,7 +120,7 @@ def ended(pod: Json) -> bool:
 
 
 def counts(pod: Json) -> bool:
-    """Whether the pod counts for its group's minimum once it has a node."""
+    """Return True if the pod counts for its group's minimum once it has a node."""
     return phase(pod) != "Failed" and not leaves(pod)
 
 
@@ -126,7 +129,7 @@ def waits(pod: Json) -> bool:
 
 
 def requested(pod: Json) -> int:
-    """Thousandths of a CPU."""
+    """Return the pod's CPU request in millicores."""
     asked = (c.get("resources", {}).get("requests", {}) for c in pod["spec"]["containers"])
     return sum(parse_milli(each.get("cpu", "0")) for each in asked)
 
@@ -136,13 +139,13 @@ def allocatable(node: Json) -> int:
 
 
 def minimum(group: Json) -> int:
-    """Pods of a PodGroup or children of a composite that must be placed for it to run."""
+    """Return the minimum of placed pods of a PodGroup or children of a composite."""
     gang = group["spec"].get("schedulingPolicy", {}).get("gang") or {}
     return int(gang.get("minCount") or gang.get("minGroupCount") or 1)
 
 
 def required_key(group: Json) -> str | None:
-    """The label whose one value the group's nodes must share."""
+    """Return the label whose one value the group's nodes must share, or None."""
     constraints = (group["spec"].get("schedulingConstraints") or {}).get("topology") or []
     return next((each["key"] for each in constraints if not each.get("preferred")), None)
 

@@ -1,4 +1,4 @@
-"""Follows all pods by a watch of its own, and notes what may never happen to one."""
+"""Observer that follows all pods with its own watch, and records violated invariants."""
 
 import asyncio
 import contextlib
@@ -16,9 +16,9 @@ _LOST = (aiohttp.ClientError, OSError, EOFError, AssertionError, ValueError)
 
 
 class Observer:
-    """`wrongs` has a line for each pod that changed its node, and each Binding to a full node.
+    """Observer; `wrongs` has a line for each pod with a second node or on an overcommitted node.
 
-    `capacity` is every node's, in thousandths of a CPU. `bound` counts Bindings.
+    `capacity` is every node's, in millicores. `bound` counts Bindings.
     """
 
     def __init__(self, kubeconfig: Path, capacity: int) -> None:
@@ -31,11 +31,11 @@ class Observer:
         self._peaks: dict[Key, int] = defaultdict(int)
 
     def peak(self, group: Key) -> int:
-        """The most pods of the group that ever had a node at the same time."""
+        """Return the maximum number of the group's pods that had a node at the same time."""
         return self._peaks[group]
 
     async def run(self) -> None:
-        """Follow until cancelled."""
+        """Follow the pods until cancelled."""
         while True:
             with contextlib.suppress(*_LOST):
                 async with Rest.open(self._kubeconfig) as rest:
@@ -60,13 +60,13 @@ class Observer:
                 self.see(pod)
 
     def see(self, pod: Json) -> None:
-        """A pod as it is now."""
+        """Process the current state of a pod."""
         self._pods[pod["metadata"]["uid"]] = pod
         if self._note(pod):
             self._check_room(pod)
 
     def _note(self, pod: Json) -> bool:
-        """Note the pod's node; whether it has one only now."""
+        """Record the pod's node; return True if it is new."""
         node, uid = node_of(pod), pod["metadata"]["uid"]
         if node is None:
             return False

@@ -1,4 +1,4 @@
-"""What one tenant tries on another without being refused, and what then must not happen."""
+"""Attempts of one tenant against another that the API server admits, and the protections."""
 
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -28,7 +28,7 @@ Scenario = Callable[[Stage], Awaitable[None]]
 
 
 async def a_pod_cannot_join_anothers_group(stage: Stage) -> None:
-    """Three members, and a fourth of that name in another namespace, are three members."""
+    """Pods of the same group name in another namespace do not count as members."""
     calm, size = stage.calm, stage.calm.size
     short = replace(calm, size=size - 1)
     gang = {"gang": {"minCount": size}}
@@ -48,7 +48,7 @@ async def a_pod_cannot_join_anothers_group(stage: Stage) -> None:
 
 
 async def namesakes_do_not_meet(stage: Stage) -> None:
-    """Names that Muster will want are taken in the tenant's own namespace only."""
+    """Another tenant may use the names that Muster will need, but only in its own namespace."""
     groups = ("pg-job-work", "pg-work", "w-t", "job-work")
     steps = [create(GROUPS, name, {"spec": POLICY}) for name in groups]
     steps += [create(WORKLOADS, name, {"spec": _templates()}) for name in ("job-work", "work")]
@@ -60,7 +60,7 @@ async def namesakes_do_not_meet(stage: Stage) -> None:
 
 
 async def an_owner_in_another_namespace_is_none(stage: Stage) -> None:
-    """Marks that name another's Job by its UID keep nothing of it from being made."""
+    """Annotations with the UID of another's Job do not keep Muster from creating its objects."""
     calm = stage.calm.tenant
     await calm.insist([_job("held", suspend=True)])
     (found,) = await calm.objects(JOBS)
@@ -84,7 +84,7 @@ async def an_owner_in_another_namespace_is_none(stage: Stage) -> None:
 
 
 async def a_pod_of_another_scheduler_stays_there(stage: Stage) -> None:
-    """Foreign ways of naming a group are not Muster's where nobody opted in."""
+    """Muster ignores another scheduler's ways to name a group unless the namespace opts in."""
     of = {"schedulerName": "default-scheduler"}
     steps = [
         pod_step("label", of=of, labels={LABEL_COSCHEDULING: "none"}),
@@ -100,7 +100,7 @@ async def a_pod_of_another_scheduler_stays_there(stage: Stage) -> None:
 
 
 async def nobody_reads_anothers_names(stage: Stage) -> None:
-    """What waits says why, and what was evicted says so, in kinds and numbers."""
+    """Statuses and events explain in kinds and numbers, without names of another tenant."""
     async with arena(stage, cpu=4) as (_, calm):
         own = {LABEL_POD_GROUP: "secret"}
         members = [pod_step(f"secret-{at}", of=_one_cpu(), labels=own) for at in range(4)]
@@ -119,7 +119,7 @@ async def nobody_reads_anothers_names(stage: Stage) -> None:
 
 
 async def a_group_does_not_protect_lower_pods(stage: Stage) -> None:
-    """Pods of low priority that name a group of high priority, set on the node by hand."""
+    """A group of high priority does not protect its bound pods of low priority."""
     async with arena(stage, cpu=4) as (node, calm):
         shield = {**POLICY, "priorityClassName": "hostile-high"}
         of = {**_one_cpu(), "nodeName": node, "schedulerName": "other"}
@@ -133,13 +133,13 @@ async def a_group_does_not_protect_lower_pods(stage: Stage) -> None:
 
 
 async def a_group_made_anew_does_not_protect(stage: Stage) -> None:
-    """The same, with pods that ran before their group got its class."""
+    """A group created after its pods does not protect them either."""
     async with arena(stage, cpu=4) as (_, calm):
         labels = {LABEL_POD_GROUP: "grows"}
         members = [pod_step(f"grown-{at}", of=_one_cpu(), labels=labels) for at in range(4)]
         await stage.mallory.insist([create(GROUPS, "grows", {"spec": POLICY}), *members])
         await bound(stage.mallory, 4)
-        # Its protection finalizer is the tenant's to remove: `edit` may.
+        # The tenant may remove its protection finalizer: `edit` allows that.
         gone = {"metadata": {"finalizers": None}}
         steps = [Step("delete", GROUPS, "grows"), Step("patch", GROUPS, "grows", gone)]
         await stage.mallory.carry_out(steps)
@@ -153,10 +153,10 @@ async def a_group_made_anew_does_not_protect(stage: Stage) -> None:
 
 
 async def pods_that_stay_for_years_do_not_block(stage: Stage) -> None:
-    """Room that will not be free soon is not waited for: what can go at once goes.
+    """The scheduler does not wait for capacity of slowly terminating pods; it evicts faster ones.
 
-    The simulated kubelet ends a pod at once, so that only its finalizer keeps it: that is waited
-    for as long as the scheduler has patience, a minute.
+    The simulated kubelet ends a pod at once, so only its finalizer keeps it: the scheduler waits
+    for that up to its limit of a minute.
     """
     async with arena(stage, cpu=8) as (node, calm):
         slow = {"terminationGracePeriodSeconds": 10**9}
@@ -180,7 +180,7 @@ async def pods_that_stay_for_years_do_not_block(stage: Stage) -> None:
 
 
 async def a_foreign_nomination_keeps_its_place(stage: Stage) -> None:
-    """Another scheduler chose a node for a pod of higher priority: it is not taken from it."""
+    """Muster respects a node that another scheduler nominated for a pod of higher priority."""
     async with arena(stage, cpu=4) as (node, calm):
         of = {**_one_cpu("4"), "schedulerName": "other", "priorityClassName": "hostile-high"}
         await stage.mallory.insist([pod_step("nominated", of=of)])
@@ -197,7 +197,7 @@ async def a_foreign_nomination_keeps_its_place(stage: Stage) -> None:
 
 
 async def an_odd_group_does_not_hide_the_state(stage: Stage) -> None:
-    """The page for debugging is there whatever is written, and so are the others."""
+    """The debug page and the others work whatever objects exist."""
     huge = {"containers": [{"name": "c", "image": "x", "resources": {"requests": {"cpu": "9e18"}}}]}
     await stage.mallory.insist([pod_step("huge", of=huge)])
 
@@ -223,7 +223,7 @@ LONG_SCENARIOS: Final[tuple[Scenario, ...]] = (pods_that_stay_for_years_do_not_b
 
 @asynccontextmanager
 async def arena(stage: Stage, *, cpu: int) -> AsyncIterator[tuple[str, OtherTenant]]:
-    """A node that both may use, and the other tenant with work for it."""
+    """Create a node that both may use, and the other tenant with work for it."""
     (node,) = await stage.add_nodes("arena", 1, cpu=str(cpu))
     try:
         yield node, replace(stage.calm, of_pod=on("arena"))
@@ -243,7 +243,7 @@ def _templates() -> Json:
 
 
 def _job(name: str, *, suspend: bool = False) -> Step:
-    """A gang of two on the other tenant's nodes."""
+    """Return a gang of two on the other tenant's nodes."""
     container = {"name": "c", "image": "registry.example/none:1"}
     pod = {"restartPolicy": "Never", "containers": [container], **on("calm")}
     spec = {"parallelism": 2, "completions": 2, "suspend": suspend, "template": {"spec": pod}}
@@ -252,7 +252,7 @@ def _job(name: str, *, suspend: bool = False) -> Step:
 
 
 async def bound(tenant: Tenant, count: int, *, within: float = _WITHIN) -> None:
-    """Wait until exactly so many of the tenant's pods have a node."""
+    """Wait until exactly that many of the tenant's pods have a node."""
 
     async def probe() -> bool:
         return sum(bool(pod["spec"].get("nodeName")) for pod in await tenant.objects(PODS)) == count
@@ -287,7 +287,7 @@ async def says(tenant: Tenant, group: str, reason: str) -> None:
 
 
 async def _says_nothing_of(tenant: Tenant, *words: str) -> None:
-    """Neither statuses nor events in the namespace have one of the words."""
+    """Check that no status or event in the namespace contains one of the words."""
     kinds = (PODS, GROUPS, EVENTS)
     found = {kind.plural: await tenant.objects(kind) for kind in kinds}
     said = [json.dumps(obj.get("status")) for obj in (*found["pods"], *found["podgroups"])]

@@ -1,8 +1,8 @@
-"""Muster and kube-scheduler allocate from the same pools, and a ledger says who was first.
+"""Muster and kube-scheduler allocate from the same pools; a ledger records the order.
 
-The API server compares no claims, and kube-scheduler does not look after it has decided. So a
-device may be given away twice: if Muster comes second, no pod starts with it and it is given back;
-if kube-scheduler comes second, its pod keeps what it has, and Muster tells of it.
+The API server does not compare claims, and kube-scheduler does not check after its decision. So
+both may allocate the same device. If Muster is second, no pod starts with it and Muster deallocates
+it. If kube-scheduler is second, its pod keeps the device, and Muster reports it.
 """
 
 import asyncio
@@ -34,25 +34,29 @@ from kube.informers.reflector import Reflector
 DEFAULT: Final = "default-scheduler"
 LABEL: Final = "test.muster.dev/theirs"
 _TURN: Final = 6.0
-"""Seconds after which what does not run makes room for others."""
+"""Seconds after which a workload that does not run is deleted to free its devices."""
 
 KINDS: Final = ("plain", "share", "part", "whole")
-"""Whole devices, shares of two units of one, and parts that take from the counters of their pool.
+"""Complete devices, shares of two units of one, and parts that use their pool's counters.
 
-Where somebody has the whole that the parts are of, there are no parts."""
+A pool has no parts while a pod uses the complete device.
+"""
 
 PER_NODE: Final = {"plain": 3, "share": 2, "part": 2}
-"""For how many pods a node has devices of a kind; of the whole none beside parts."""
+"""Number of pods per node for which it has devices of a kind.
+
+A node with parts has none for the complete device.
+"""
 
 SINCE_SHARES: Final = "1.36"
-"""The Kubernetes that has shares and counters on by itself; one before drops their fields."""
+"""The first Kubernetes version with shares and counters by default; older ones drop the fields."""
 
 PARTS: Final = {"part0": 1, "part1": 1, "whole": 2}
 UNITS: Final = 4
 
 
 async def publish(env: Environment, devices: Devices, nodes: int) -> None:
-    """Nodes with devices of all kinds, and a template for each kind."""
+    """Create nodes with devices of all kinds, and a template for each kind."""
     for kind in KINDS:
         selector = f'device.attributes["{devices.driver}"].kind == "{kind}"'
         more: Json = {"capacity": {"requests": {"units": "2"}}} if kind == "share" else {}
@@ -79,7 +83,7 @@ def _part(name: str, parts: int) -> Json:
 
 @dataclass(frozen=True)
 class Held:
-    """What a claim has since a version."""
+    """The devices of a claim since a version."""
 
     version: int
     name: str
@@ -93,8 +97,8 @@ class Held:
 class Ledger:
     """Every allocation that a watch of the claims delivers, in the order of their versions.
 
-    `doubled` are those for which too little was left when they came; `started` the pods (by UID)
-    that have a node.
+    `doubled` are those that exceeded the remaining devices when they arrived; `started` the pods
+    (by UID) that have a node.
     """
 
     held: dict[str, Held] = field(default_factory=dict)
@@ -106,7 +110,7 @@ class Ledger:
     faults: list[str] = field(default_factory=list)
 
     def claim(self, old: RawObject | None, new: RawObject | None) -> None:
-        """A claim changed; a deleted one holds nothing."""
+        """Handle a changed claim; a deleted one uses no devices."""
         there = new or old
         assert there is not None
         name, owner = there.metadata.name, there.raw["metadata"]["ownerReferences"][0]
@@ -121,7 +125,7 @@ class Ledger:
             self._allocated(Held(version, name, result["pool"], result["device"], ours, units))
 
     def pod(self, old: RawObject | None, new: RawObject | None) -> None:
-        """A pod changed."""
+        """Handle a changed pod."""
         if new is not None and new.raw["spec"].get("nodeName"):
             self.started.add(new.metadata.uid)
 
@@ -148,13 +152,13 @@ class Ledger:
                 self.faults.append(f"a pod started with {late}")
 
     def standing(self) -> list[Held]:
-        """Allocations of ours that came second and still stand."""
+        """Return our second allocations that still exist."""
         return [one for one in self.doubled.values() if one.ours]
 
 
 @asynccontextmanager
 async def followed(env: Environment) -> AsyncIterator[Ledger]:
-    """The ledger of this flow's claims and pods."""
+    """Follow this flow's claims and pods with a ledger."""
     ledger = Ledger()
     tasks = []
     for resource, listener in ((CLAIMS, ledger.claim), (PODS, ledger.pod)):
@@ -172,12 +176,12 @@ async def followed(env: Environment) -> AsyncIterator[Ledger]:
 
 
 class Crowd:
-    """Gangs of ours and single pods of theirs that come and go; `ran` counts those that ran."""
+    """Our gangs and their single pods, created and deleted; `ran` counts those that ran."""
 
     def __init__(
         self, env: Environment, rng: random.Random, seconds: float, kinds: Sequence[str] = KINDS
     ) -> None:
-        """They ask for devices of these kinds."""
+        """Create a crowd that requests devices of these kinds."""
         self._kinds = kinds
         self.ran: Counter[str] = Counter()
         self._env = env
@@ -187,7 +191,7 @@ class Crowd:
         self._numbers = itertools.count()
 
     async def come_and_go(self, gangs: int, pods: int) -> None:
-        """Until the time is over, so many of each at a time."""
+        """Run that many gangs and pods at a time until the time is over."""
         async with asyncio.TaskGroup() as group:
             for _ in range(gangs):
                 group.create_task(self._repeat("ours", 3))
@@ -202,7 +206,7 @@ class Crowd:
             await self.go(name, count)
 
     async def come(self, name: str, kind: str, count: int) -> None:
-        """A gang of ours of so many pods, or one pod of theirs; each has a claim of its own."""
+        """Create one of our gangs, or one of their pods; each pod has its own claim."""
         spec = using(self._env.name, kind)
         if name.startswith("ours"):
             await leaf(self._env, name, count, of_pod=spec)
@@ -213,7 +217,7 @@ class Crowd:
         await self._env.create(PODS, made)
 
     async def go(self, name: str, count: int) -> None:
-        """All of it is deleted, and gone."""
+        """Delete the gang or pod, and wait until it is deleted."""
         if name.startswith("ours"):
             for at in range(count):
                 await self._env.delete(PODS, f"{name}-{at}")
@@ -223,7 +227,7 @@ class Crowd:
         await self._env.has_pods(selector(name), 0)
 
     async def _runs(self, name: str, count: int) -> bool:
-        """Whether it ran before others had their turn; then all of it."""
+        """Return True if all pods ran within the time limit."""
 
         async def probe() -> bool:
             return await self._env.running(selector(name)) == count
@@ -231,7 +235,7 @@ class Crowd:
         try:
             await eventually(probe, f"{name} to run", _TURN)
         except TimeoutError:
-            # It may be about to start: then it starts whole.
+            # It may be about to start: then all of its pods start.
             if await self._env.bound(selector(name)):
                 await self._env.runs(selector(name), count)
                 return True
@@ -240,11 +244,11 @@ class Crowd:
 
 
 def using(room: str, kind: str) -> Json:
-    """The spec of a pod that has a claim of its own for one device of the kind."""
+    """Return the spec of a pod with its own claim for one device of the kind."""
     entries = {"device": {"resourceClaimTemplateName": kind}}
     return with_claims(pod_spec(room), entries)
 
 
 def selector(name: str) -> str:
-    """The selector of a gang's pods, or of a pod of theirs."""
+    """Return the selector of a gang's pods, or of one of their pods."""
     return members(name) if name.startswith("ours") else f"{LABEL}={name}"

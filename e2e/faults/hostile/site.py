@@ -1,6 +1,6 @@
-"""A cluster of its own with Muster in two replicas, each behind a port that can lose its bytes.
+"""A separate cluster with two replicas of Muster, each behind a port that can drop its traffic.
 
-Processes are killed and come back as a kubelet would have it: `run` starts what has ended.
+Killed processes are restarted as by a kubelet: `run` starts those that have ended.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ SCHEDULERS = ("scheduler-0", "scheduler-1")
 CONTROLLERS = ("controller-0", "controller-1")
 REPLICAS = (*SCHEDULERS, *CONTROLLERS, WEBHOOK)
 PRIORITIES = {"some": 10, "more": 100, "most": 1000}
-"""Values of classes. JobSet writes them into labels, where none may be negative."""
+"""Values of the priority classes. JobSet writes them into labels, which cannot be negative."""
 
 _UNREACHABLE = (aiohttp.ClientError, OSError)
 
@@ -42,7 +42,7 @@ class Site:
         self.muster = Muster(cluster.kubeconfig)
         self.kills: Counter[str] = Counter()
         self.ended: list[str] = []
-        """Processes that ended although nobody killed them."""
+        """Processes that ended without being killed."""
         self.names = [f"node-{number}" for number in range(nodes)]
         self._forwarders: dict[str, Forwarder] = {}
         self._restarts: dict[str, asyncio.Task[None]] = {}
@@ -57,7 +57,7 @@ class Site:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator["Site"]:
-        """All of it, inside the block."""
+        """Run the complete site during the block."""
         async with AsyncExitStack() as stack:
             stack.push_async_callback(self.cluster.stop)
             await self.cluster.start()
@@ -102,7 +102,7 @@ class Site:
     # Faults.
 
     def kill(self, name: str, *, after: float = 0.0) -> None:
-        """SIGKILL; it comes back after `after` seconds."""
+        """Send SIGKILL; the process restarts after `after` seconds."""
         if name in REPLICAS:
             self.muster.kill(name)
         else:
@@ -126,7 +126,7 @@ class Site:
             self.cluster.processes[name].start()
 
     async def pause(self, name: str, seconds: float) -> None:
-        """SIGSTOP, and SIGCONT unless it was killed meanwhile."""
+        """Send SIGSTOP, and later SIGCONT unless the process was killed meanwhile."""
         if name in self._paused or not self.muster.running(name):
             return
         pid = self.muster.pid(name)
@@ -138,7 +138,10 @@ class Site:
             self._paused.discard(name)
 
     async def outage(self, seconds: float) -> None:
-        """The embedded server has its data in memory: it is stopped, not killed."""
+        """Stop and restart the API server.
+
+        The embedded one keeps its data in memory, so it is not killed.
+        """
         await self.cluster.stop_apiserver()
         await asyncio.sleep(seconds)
         await self.cluster.start_apiserver()
@@ -148,7 +151,7 @@ class Site:
         self._forwarders[name].reset()
 
     async def freeze(self, name: str, seconds: float) -> None:
-        """Hold all bytes of a replica."""
+        """Delay all traffic of a replica."""
         self._forwarders[name].freeze()
         await asyncio.sleep(seconds)
         self._forwarders[name].thaw()
@@ -157,7 +160,7 @@ class Site:
         return {name for name, task in self._restarts.items() if not task.done()}
 
     async def _keep(self) -> None:
-        """Start what has ended by itself, and note it."""
+        """Restart processes that ended by themselves, and record them."""
         while True:
             await asyncio.sleep(0.5)
             for name in (*REPLICAS, *self.servers):
@@ -175,13 +178,13 @@ class Site:
     # What is asked of it.
 
     async def ready(self) -> list[str]:
-        """The replicas that are not ready."""
+        """Return the replicas that are not ready."""
         pages = {name: self.muster.page(name, "/readyz") for name in REPLICAS}
         answers = await asyncio.gather(*(healthy(page) for page in pages.values()))
         return [name for name, good in zip(pages, answers, strict=True) if not good]
 
     async def decide(self) -> str | None:
-        """Have the leader decide all that waits; its name, None if nobody leads."""
+        """Make the leader decide on all pending pods; return its name, None without a leader."""
         async with aiohttp.ClientSession(trust_env=False) as session:
             for name in SCHEDULERS:
                 page = self.muster.page(name, "/debug/decide")
@@ -193,7 +196,7 @@ class Site:
         return None
 
     async def snapshot(self, name: str) -> bytes:
-        """What a scheduler knows, or why it does not say."""
+        """Return a scheduler's state, or the reason why it is missing."""
         try:
             async with (
                 aiohttp.ClientSession(trust_env=False) as session,
@@ -206,7 +209,7 @@ class Site:
     # Nodes.
 
     async def add_node(self, rest: Rest, name: str) -> None:
-        """In the rack that its number says; three racks."""
+        """Add a node to the rack of its number; there are three racks."""
         number = int(name.rpartition("-")[2])
         labels = {NODE_LABEL: ROOM, RACK: f"r{number % 3}", "kubernetes.io/hostname": name}
         size = {"cpu": str(CPU), "memory": "32Gi", "pods": "110"}
@@ -221,7 +224,7 @@ class Site:
 
 
 def made(kind: str, nodes: int, folder: Path) -> Site:
-    """A site on the `local` embedded cluster or on a `real` control plane."""
+    """Create a site on the `local` embedded cluster or on a `real` control plane."""
     cluster: Local | ControlPlane
     if kind == "local":
         cluster = Local()

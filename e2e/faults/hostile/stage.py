@@ -1,7 +1,7 @@
-"""The stage of the hostile suites: nodes, classes, a hostile tenant and another who has work.
+"""The stage of the hostile suites: nodes, classes, a hostile tenant and one with real work.
 
-Kinds of nodes, each with a taint that only its pods tolerate: those of the other tenant, those
-where the hostile one may do what it likes, and some that nobody uses.
+There are several kinds of nodes, each with a taint that only its pods tolerate: those of the other
+tenant, those of the hostile one, and some unused.
 """
 
 import asyncio
@@ -27,19 +27,19 @@ from e2e.harness.support.waiting import eventually
 from kube.client.resources import NAMESPACES, NODES, PRIORITY_CLASSES
 
 BOUND_WITHIN: Final = 5.0
-"""Seconds that another tenant's gang may always wait; TIMES_SLOWER says when it may more."""
+"""Seconds that another tenant's gang may always wait; TIMES_SLOWER allows more."""
 
 TIMES_SLOWER: Final = 10.0
-"""How many times as long as usual it may wait, or as a write that Muster has no part in takes."""
+"""Maximum ratio of the wait to the usual one, or to a write without Muster's involvement."""
 
 STALL: Final = 1.0
-"""Seconds of its processor's time that a process's event loop may stand still."""
+"""Maximum CPU seconds for which a process's event loop may block."""
 
 GROWTH_MIB: Final = 200.0
-"""By how much a process may grow during one attack."""
+"""Maximum growth of a process during one attack."""
 
 _SHOWN: Final = 10_000
-"""Characters of the requests that a report of harm shows."""
+"""Number of characters of the requests in a report of harm."""
 
 _ROOM: Final = "hostile.example/room"
 CLASSES: Final[dict[str, Json]] = {
@@ -55,7 +55,7 @@ _OTHERS: Final = frozenset(
 
 
 def on(room: str) -> Json:
-    """What pods on the nodes of one kind have in their spec."""
+    """Return the spec of pods on the nodes of one kind."""
     return {
         "nodeSelector": {_ROOM: room},
         "tolerations": [{"key": room, "operator": "Exists", "effect": "NoSchedule"}],
@@ -63,14 +63,16 @@ def on(room: str) -> Json:
 
 
 class HarmError(AssertionError):
-    """What a tenant did was felt by another, ended a process, or left something behind."""
+    """A tenant affected another one, ended a process, or leaked objects."""
 
 
 @dataclass
 class Stage:
-    """Who is there. `calm` binds gangs within `usual` seconds while nobody disturbs it.
+    """The participants.
 
-    `at_rest` is the scheduler's state while there is nothing of either.
+    `calm` binds gangs within `usual` seconds while undisturbed.
+
+    `at_rest` is the scheduler's state without objects of either tenant.
     """
 
     cluster: Cluster
@@ -84,12 +86,12 @@ class Stage:
 
     @property
     def mallory(self) -> Tenant:
-        """The hostile tenant, where one is enough."""
+        """The hostile tenant, for tests with one."""
         return self.hostile[0]
 
     @asynccontextmanager
     async def harmless(self) -> AsyncIterator[Vitals]:
-        """Raises HarmError if the block, or what it leaves to be deleted, did harm."""
+        """Raise HarmError if the block, or the deletion of its objects, does harm."""
         with Vitals(self.muster) as vitals:
             try:
                 yield vitals
@@ -103,11 +105,14 @@ class Stage:
         await self._nothing_is_left()
 
     async def hostile_leave(self, patience: float = 60.0) -> None:
-        """Delete all that hostile tenants have. Raises TimeoutError that names what stays."""
+        """Delete all objects of hostile tenants.
+
+        Raises TimeoutError that names the remaining ones.
+        """
         await asyncio.gather(*(each.leave(patience) for each in self.hostile))
 
     async def gang_runs(self, vitals: Vitals) -> float:
-        """One gang of the other tenant. Raises HarmError when it was bound too late."""
+        """Run one gang of the other tenant. Raises HarmError if it is bound too late."""
         try:
             took = await self.calm.gang()
         except (TimeoutError, AssertionError) as error:
@@ -119,7 +124,7 @@ class Stage:
         return took
 
     def check(self, vitals: Vitals) -> None:
-        """Raises HarmError for a process that ended, stood still, or grew."""
+        """Raise HarmError if a process ended, blocked, or grew too much."""
         for name in vitals.restarted():
             log = (self.muster.logs / f"{name}.log").read_text(errors="replace")
             raise HarmError(f"the {name} ended:\n{log[-3000:]}")
@@ -131,12 +136,12 @@ class Stage:
                 raise HarmError(f"the {name} grew by {grown:.0f} MiB")
 
     async def snapshot(self) -> Json:
-        """The scheduler's state, without what depends on time and on other tenants' roots."""
+        """Return the scheduler's state without times and other tenants' roots."""
         page: Json = json.loads(await self.page(SCHEDULER, "/debug/snapshot"))
         return {key: _without_others(value) for key, value in page.items() if key not in _OTHERS}
 
     async def page(self, process: str, path: str) -> bytes:
-        """One of a process's own pages. Raises aiohttp.ClientResponseError unless it is there."""
+        """Return a process's own page. Raises aiohttp.ClientResponseError if it fails."""
         url = self.muster.page(process, path)
         async with aiohttp.ClientSession(trust_env=False) as session, session.get(url) as answer:
             answer.raise_for_status()
@@ -148,7 +153,7 @@ class Stage:
             answer.raise_for_status()
 
     async def recover(self) -> None:
-        """After harm: what ended runs again, and the tenants' objects are gone."""
+        """Restart ended processes and delete the tenants' objects after harm."""
         with contextlib.suppress(TimeoutError):
             await self.hostile_leave(20)
         for name in (SCHEDULER, "controller", "webhook"):
@@ -160,7 +165,7 @@ class Stage:
         await _rests(self)
 
     async def add_nodes(self, room: str, count: int, **capacity: str) -> list[str]:
-        """Nodes of one kind; they are removed with the stage."""
+        """Add nodes of one kind; they are removed with the stage."""
         names = [f"{room}-{len(self.nodes) + at}" for at in range(count)]
         taint = {"key": room, "effect": "NoSchedule"}
         labels = {_ROOM: room, f"{room}.example/zone": "z"}
@@ -184,7 +189,7 @@ class Stage:
             await nodes.remove(self.admin, name)
 
     async def _nothing_is_left(self) -> None:
-        """Raises HarmError for what the scheduler's state has now and did not have at rest."""
+        """Raise HarmError if the scheduler's state has content that it did not have at rest."""
         odd: dict[str, object] = {}
 
         async def same() -> bool:
@@ -192,7 +197,7 @@ class Stage:
             now = await self.snapshot()
             odd = {key: more for key in now if (more := _added(now[key], self.at_rest[key]))}
             if odd:
-                await self._decide_all()  # what nobody uses any more is freed with the next event
+                await self._decide_all()  # unused entries are freed with the next event
             return not odd
 
         try:
@@ -202,12 +207,12 @@ class Stage:
 
 
 def _said(error: Exception) -> str:
-    """What an error says; a request that nobody answers says nothing by itself."""
+    """Return an error's text; a request timeout has none by itself."""
     return str(error) or f"{type(error).__name__}: the API server did not answer"
 
 
 def _without_others(value: object) -> object:
-    """Without what tests of the same control plane leave in namespaces of their own."""
+    """Return the value without the content of other tests' namespaces."""
     if not isinstance(value, list):
         return value
     return [it for it in value if not (isinstance(it, dict) and _is_of_others(it))]
@@ -219,7 +224,7 @@ def _is_of_others(entry: Json) -> bool:
 
 
 def _added(now: object, before: object) -> object:
-    """What is there now and was not before; what went was an earlier test's."""
+    """Return the new content; removed content belonged to an earlier test."""
     if isinstance(now, list) and isinstance(before, list):
         return [each for each in now if each not in before]
     if isinstance(now, dict) and isinstance(before, dict):
@@ -231,7 +236,7 @@ def _added(now: object, before: object) -> object:
 async def staged(
     cluster: Cluster, muster: Muster, *, hollow: int, hostile: int = 1
 ) -> AsyncIterator[Stage]:
-    """All of it, with so many hostile tenants, and nodes that nobody uses; gone at the end."""
+    """Create the stage with that many hostile tenants and unused nodes; delete it at the end."""
     suffix = secrets.token_hex(2)
     async with AsyncExitStack() as stack:
         admin = await stack.enter_async_context(Rest.open(cluster.kubeconfig))
@@ -261,7 +266,7 @@ async def staged(
 
 
 async def _others_are_gone(admin: Rest) -> None:
-    """Until what earlier tests had is gone: it would change what is at rest later."""
+    """Wait until the objects of earlier tests are deleted; they would change `at_rest` later."""
 
     async def gone() -> bool:
         items = (await admin.get(NAMESPACES.path())).ok()["items"]
@@ -271,7 +276,7 @@ async def _others_are_gone(admin: Rest) -> None:
 
 
 async def _rests(stage: Stage) -> None:
-    """Until the scheduler has seen that the other tenant's gangs are gone."""
+    """Wait until the scheduler has observed the deletion of the other tenant's gangs."""
 
     async def seen() -> bool:
         stage.at_rest = await stage.snapshot()
@@ -281,7 +286,7 @@ async def _rests(stage: Stage) -> None:
 
 
 async def _classes_known(stage: Stage) -> None:
-    """Until the webhook has seen the classes."""
+    """Wait until the webhook has observed the classes."""
     group = pod_group("asks", 1)
     group["spec"]["priorityClassName"] = "calm-high"
     path = (
@@ -302,22 +307,24 @@ def _is_usable(node: Json) -> bool:
 
 
 class Player:
-    """Plays on a stage from tests that are no coroutines; after harm the stage is put in order."""
+    """Player for synchronous tests; after harm it restores the stage."""
 
     def __init__(self, runner: asyncio.Runner, stage: Stage) -> None:
         self.runner = runner
         self.stage = stage
 
     def play(self, *campaigns: Sequence[Step], gangs: int = 1) -> None:
-        """The steps of each in order, with gangs of the other tenant meanwhile. Raises HarmError.
+        """Play each campaign's steps in order, with gangs of the other tenant.
 
-        Each campaign is that of one hostile tenant, all at once. What was measured is printed;
-        `pytest -rP` shows it.
+        Raises HarmError.
+
+        Each campaign belongs to one hostile tenant, and all run concurrently. The player prints its
+        measurements; `pytest -rP` shows them.
         """
         self.runner.run(self._guarded(campaigns, gangs))
 
     def act(self, scenario: Callable[[Stage], Awaitable[None]]) -> None:
-        """What both tenants do; then both have nothing left. Raises what the scenario raises."""
+        """Run a scenario with both tenants, then check for leaks. Raises the scenario's errors."""
         self.runner.run(self._acted(scenario))
 
     async def _acted(self, scenario: Callable[[Stage], Awaitable[None]]) -> None:
@@ -346,5 +353,6 @@ class Player:
         except HarmError as harm:
             await self.stage.recover()
             told = "\n".join(map(shown, campaigns))
-            # Said again at the end: of a long report the end is what is read first, or kept.
+            # Repeated at the end, because readers and truncated reports keep the end of a long
+            # text.
             raise HarmError(f"{harm}\n{told[:_SHOWN]}\nafter these requests: {harm}") from harm

@@ -1,4 +1,4 @@
-"""What a tenant does, one request after the other, and how that is shown."""
+"""The requests of a tenant, in sequence, and their display."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -30,7 +30,7 @@ KINDS = (
     *(JOBSETS, JOBS, COSCHEDULINGS, WORKLOADS, COMPOSITES, GROUPS, PODS, PDBS, PVCS),
     *(RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS),
 )
-"""All kinds that a tenant of the fuzz writes; owners before what is made for them."""
+"""All kinds that a tenant of the fuzz writes; owners before the objects created for them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,14 +44,14 @@ class Step:
 
 
 def create(resource: Resource, name: str, body: Json, **metadata: object) -> Step:
-    """The creation of an object; `body` has all but the kind and the name."""
+    """Return the creation of an object; `body` has everything except the kind and the name."""
     meta = {"name": name, **(body.get("metadata") or {}), **metadata}
     kind = {"apiVersion": resource.api_version, "kind": resource.kind}
     return Step("create", resource, name, {**kind, **body, "metadata": meta})
 
 
 def shown(steps: Sequence[Step]) -> str:
-    """The requests as YAML documents, to be tried by hand."""
+    """Return the requests as YAML documents, to repeat them by hand."""
     return "---\n".join(f"# {_head(step)}\n{_text(step.body)}" for step in steps)
 
 
@@ -65,7 +65,7 @@ def _text(body: Json) -> str:
 
 
 class _Plain(yaml.SafeDumper):
-    """Without anchors: what is equal is written again, as a user would."""
+    """A YAML dumper without anchors: equal values are repeated, as a user would write them."""
 
     def ignore_aliases(self, data: object) -> bool:
         return True

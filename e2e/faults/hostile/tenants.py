@@ -1,4 +1,4 @@
-"""Tenants: a namespace each, and an account that has the role `edit` in it and nothing else."""
+"""Tenants: a namespace each, and an account that has only the role `edit` in it."""
 
 import asyncio
 import time
@@ -23,7 +23,7 @@ _AT_ONCE: Final = 24
 _MANY: Final = 100
 _SHOWN: Final = 300
 
-# For an embedded cluster, which has no such role: what `edit` says about the kinds used here.
+# The rules of `edit` for the kinds used here: an embedded cluster has no such role.
 _EDIT_RULES: Final = (
     ("", ["pods", "persistentvolumeclaims", "configmaps", "services", "serviceaccounts", "events"]),
     ("apps", ["daemonsets", "deployments", "replicasets", "statefulsets"]),
@@ -37,7 +37,7 @@ _EDIT_RULES: Final = (
 
 @dataclass
 class Tenant:
-    """One tenant. `refusals` counts what the API server did not take, by what it said."""
+    """One tenant. `refusals` counts rejected requests by the API server's message."""
 
     name: str
     rest: Rest
@@ -48,7 +48,7 @@ class Tenant:
         return resource.path(self.name, name)
 
     async def send(self, step: Step) -> Answer:
-        """One request, counted as admitted or refused."""
+        """Send one request, counted as admitted or rejected."""
         answer = await self._send(step)
         if answer.status < 300:
             self.admitted += 1
@@ -57,7 +57,7 @@ class Tenant:
         return answer
 
     async def carry_out(self, steps: Sequence[Step]) -> list[Answer]:
-        """All steps; creations that follow each other are sent side by side."""
+        """Carry out all steps; consecutive creations are sent concurrently."""
         answers: list[Answer] = []
         batch: list[Step] = []
         for step in steps:
@@ -71,7 +71,7 @@ class Tenant:
         return answers + await self._together(batch)
 
     async def insist(self, steps: Sequence[Step]) -> None:
-        """The same. Raises AssertionError if one is refused."""
+        """Carry out all steps. Raises AssertionError if one is rejected."""
         for answer in await self.carry_out(steps):
             answer.ok()
 
@@ -81,10 +81,10 @@ class Tenant:
         return items
 
     async def leave(self, patience: float = 60.0) -> None:
-        """Delete all that there is.
+        """Delete all objects.
 
-        Raises TimeoutError, which names what stays, when nothing more has gone for `patience`
-        seconds: how long all of it takes is up to the machine.
+        Raises TimeoutError, which names the remaining objects, if no object was deleted for
+        `patience` seconds: the total time depends on the machine.
         """
         left: dict[str, int] = {}
         now = asyncio.get_running_loop().time
@@ -100,7 +100,7 @@ class Tenant:
             raise TimeoutError(told) from error
 
     async def _delete_all(self) -> dict[str, int]:
-        """How many objects of each kind there were; the rest of them is told to go."""
+        """Request the deletion of all objects; return their number by kind."""
         left = {}
         for kind in KINDS:
             if found := await self.objects(kind):
@@ -109,9 +109,9 @@ class Tenant:
         return left
 
     async def _give_up(self, kind: Resource, found: Sequence[Json]) -> None:
-        """Finalizers of the tenant's own first, then the objects, at once.
+        """Remove the tenant's own finalizers, then delete the objects, concurrently.
 
-        Muster's are for Muster to remove, but from many: a chain is taken down level by level.
+        Muster removes its own finalizers, but from many objects: a chain is deleted level by level.
         """
         steps = []
         for obj in found:
@@ -151,10 +151,11 @@ class Tenant:
 
 @dataclass
 class OtherTenant:
-    """Asks for one gang after the other, on nodes that nobody else may use.
+    """A tenant that requests one gang after the other, on nodes of its own.
 
-    `took` are the seconds until each was bound, `slowest_write` those of the slowest write that
-    Muster has no part in, sent while the last gang waited: the pace of the API server itself.
+    `took` are the seconds until each was bound. `slowest_write` is the time of the slowest write
+    without Muster's involvement while the last gang was pending: the speed of the API server
+    itself.
     """
 
     tenant: Tenant
@@ -165,7 +166,7 @@ class OtherTenant:
     _count: int = 0
 
     async def gang(self, within: float = 30.0) -> float:
-        """Seconds from the first request to the last Binding. Raises TimeoutError."""
+        """Return the seconds from the first request to the last Binding. Raises TimeoutError."""
         self._count += 1
         self.slowest_write = 0.0
         name = f"gang-{self._count}"
@@ -182,9 +183,9 @@ class OtherTenant:
         return self.took[-1]
 
     async def ask(self, name: str, **spec: Any) -> None:
-        """The group, and its pods side by side; `spec` is more of the group's.
+        """Create the group, and its pods concurrently; `spec` extends the group's.
 
-        Its priority class is that of the pods too.
+        The pods have the group's priority class.
         """
         group = pod_group(name, self.size)
         group["spec"] |= spec
@@ -224,7 +225,7 @@ class OtherTenant:
         return sum(1 for pod in pods if pod["spec"].get("nodeName"))
 
     async def _write(self) -> None:
-        """One more write of a ConfigMap."""
+        """Write a ConfigMap once more."""
         rest, began = self.tenant.rest, time.monotonic()
         change = {"data": {"written": str(began)}}
         answer = await rest.patch(self.tenant.path(CONFIG_MAPS, "pace"), change)
@@ -235,7 +236,7 @@ class OtherTenant:
         self.slowest_write = max(self.slowest_write, time.monotonic() - began)
 
     async def forget(self, name: str) -> None:
-        """The gang is done; its room is free at once."""
+        """Delete the gang without grace, so that its capacity is free at once."""
         rest, now = self.tenant.rest, {"gracePeriodSeconds": 0}
         for at in range(self.size):
             await rest.delete(self.tenant.path(PODS, f"{name}-{at}"), now)
@@ -244,7 +245,7 @@ class OtherTenant:
 
 @asynccontextmanager
 async def tenant(admin: Rest, name: str) -> AsyncIterator[Tenant]:
-    """A namespace and its `edit` account, until the end of the block."""
+    """Create a namespace and its `edit` account for the duration of the block."""
     await _edit_exists(admin)
     meta = {"name": name, "namespace": name}
     (await admin.post("/api/v1/namespaces", {"metadata": {"name": name}})).ok()
@@ -273,7 +274,7 @@ _JOBSETS: Final = "hostile-jobsets"
 
 
 async def _edit_exists(admin: Rest) -> None:
-    """`edit` where the cluster has none, and the right to JobSets, which `edit` does not give."""
+    """Create `edit` if the cluster lacks it, and the permission for JobSets, which `edit` lacks."""
     rules = [_rule(group, resources) for group, resources in _EDIT_RULES]
     jobsets = [_rule(JOBSETS.group, [JOBSETS.plural])]
     for name, content in ((EDIT, rules), (_JOBSETS, jobsets)):
@@ -286,6 +287,6 @@ def _rule(group: str, resources: list[str]) -> Json:
 
 
 async def _may_write(made: Tenant) -> bool:
-    """Whether `edit` has all its rules: those of our kinds are gathered by a controller."""
+    """Return True if `edit` has all its rules: a controller aggregates those of our kinds."""
     answers = [await made.rest.get(made.path(kind)) for kind in (PODS, POD_GROUPS, JOBSETS)]
     return all(answer.status == 200 for answer in answers)

@@ -1,4 +1,4 @@
-"""Each kind of object that once stopped everybody, and kinds like them: now nobody notices."""
+"""Every kind of object that once stopped all tenants, and similar ones: none has effect now."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from e2e.faults.hostile.stage import Player
 from tools.testing.effort import selected
 
 SHORT = ("sums_beyond_int64", "own_shapes", "years_of_grace")
-"""`tests/hostile` plays all of them in memory."""
+"""The attacks of the short run; `tests/hostile` plays all of them in memory."""
 
 
 @pytest.mark.parametrize("attack", selected({each.__name__: each for each in ATTACKS}, SHORT))

@@ -1,4 +1,4 @@
-"""Preemption beside a real kube-scheduler, whose Deployments and DaemonSets come back."""
+"""Preemption with a real kube-scheduler, whose Deployments and DaemonSets recreate pods."""
 
 import random
 import signal
@@ -58,7 +58,7 @@ async def test_an_important_gang_gets_its_place_and_deployments_run_elsewhere(
     ):
         await env.runs("app=web", 6)
         for _ in range(3):
-            # Beside the agent too small for a pod of the gang.
+            # With the agent, the node is too small for a pod of the gang.
             await env.add_node(cpu=3, labels={ELSEWHERE: "yes"})
         await env.runs("app=agent", 6)
         agents = await uids(env, "app=agent")
@@ -69,7 +69,7 @@ async def test_an_important_gang_gets_its_place_and_deployments_run_elsewhere(
             await env.runs(members("high"), 3)
             await env.runs("app=web", 6)
 
-        # All six have to go; if some took a place again before the gang had it, once more.
+        # All six must be evicted; if some took the capacity again before the gang did, once more.
         assert 6 <= len(evicted) <= 2 * 6
         assert await uids(env, "app=agent") == agents
 
@@ -78,7 +78,7 @@ async def test_an_important_gang_gets_its_place_and_deployments_run_elsewhere(
 async def test_a_place_that_others_take_again_is_not_emptied_again_and_again(
     env: Environment, important: str
 ) -> None:
-    """The gang needs two nodes; while one takes long to empty, web takes the other again."""
+    """The gang needs two nodes; while one is slow to empty, web takes the other again."""
     slow, quick = await env.add_node(cpu=4), await env.add_node(cpu=4)
     await hold(env, "slow", slow)
     async with (
@@ -96,12 +96,12 @@ async def test_a_place_that_others_take_again_is_not_emptied_again_and_again(
         for _ in range(DECISIONS):
             await _decide(env)
             await env.until("somebody to have the place", lambda: _taken(env, quick))
-        # Once at first, and once more at most: whether the gang or web is quicker is open.
+        # Once at first, and at most once more: either the gang or web may be quicker.
         assert len(evicted) <= 2 * 4
 
 
 async def _decide(env: Environment) -> None:
-    """Have the scheduler decide all that waits, as a new leader does."""
+    """Make the scheduler decide on all pending pods, as a new leader does."""
     page = env.muster.page(SCHEDULER, "/debug/decide")
     async with aiohttp.ClientSession(trust_env=False) as session, session.post(page) as answer:
         assert (await answer.json())["leads"]
@@ -133,7 +133,7 @@ async def test_a_place_that_kube_scheduler_nominated_is_left_to_its_pod(
     mine["spec"] |= asking("4")
     await env.create(PODS, mine)
     await env.until("mine to be refused", lambda: _refused(env, "mine"))
-    # Its own pod must find the place empty, however late it comes.
+    # Its own pod must find the slot empty, however late it arrives.
     scheduler = cluster.processes["kube-scheduler"]
     scheduler.send(signal.SIGSTOP)
     try:
@@ -192,7 +192,7 @@ async def test_two_schedulers_take_devices_of_the_same_pools(env: Environment, l
             await crowd.come_and_go(gangs=4, pods=6)
             await devices.nothing_left_allocated(timeout=60)
 
-            # Now all that there is, for both.
+            # All devices, for both schedulers.
             per_node = {kind: count for kind, count in PER_NODE.items() if kind in kinds}
             last = [(f"ours-{kind}", kind, nodes) for kind in per_node]
             last += [
@@ -217,7 +217,7 @@ async def test_two_schedulers_take_devices_of_the_same_pools(env: Environment, l
 
 
 async def hold(env: Environment, app: str, node: str) -> None:
-    """A pod that fills the node, and that stays after its deletion while it has a finalizer."""
+    """Create a pod that fills the node and has a finalizer that delays its deletion."""
     made = pod(app, env.name, scheduler=DEFAULT)
     made["metadata"] |= {"labels": {"app": app}, "finalizers": [HOLD]}
     made["spec"] |= asking("4", nodeName=node)
@@ -226,7 +226,7 @@ async def hold(env: Environment, app: str, node: str) -> None:
 
 
 async def _back(env: Environment, evicted: set[str]) -> bool:
-    """Whether all of web was evicted once, and runs again in new pods."""
+    """Return True if all of web was evicted once, and runs again in new pods."""
     pods = await env.pods("app=web")
     running = {p["metadata"]["uid"] for p in pods if p["status"].get("phase") == "Running"}
     return len(evicted) >= 4 and len(running - evicted) == 4
@@ -243,7 +243,7 @@ async def uids(env: Environment, selector: str) -> set[str]:
 
 
 def asking(cpu: str, **spec: object) -> Json:
-    """The spec of a pod that asks for so many CPUs."""
+    """Return the spec of a pod that requests that many CPUs."""
     made = {"name": "main", "image": "registry.example/none:1"}
     return {"containers": [made | {"resources": {"requests": {"cpu": cpu}}}], **spec}
 
@@ -273,7 +273,7 @@ def daemon_set(name: str, room: str) -> Json:
 
 @asynccontextmanager
 async def applied(env: Environment, kind: Resource, obj: Json) -> AsyncIterator[None]:
-    """The object is there inside the block; afterwards its pods are gone too."""
+    """Create the object for the block; afterwards wait until its pods are deleted too."""
     name = obj["metadata"]["name"]
     await env.create(kind, obj)
     try:
@@ -285,7 +285,7 @@ async def applied(env: Environment, kind: Resource, obj: Json) -> AsyncIterator[
 
 @asynccontextmanager
 async def evictions(env: Environment, selector: str) -> AsyncIterator[set[str]]:
-    """UIDs of the pods with the label (`key=value`) that were marked for an eviction by anybody."""
+    """Collect UIDs of pods with the label (`key=value`) that any scheduler marked for eviction."""
     key, _, value = selector.partition("=")
     found: set[str] = set()
     async with env.followed() as pods:

@@ -1,8 +1,8 @@
-"""Kubernetes' own gangs beside Muster's: 1.36 with all its alpha gates for workloads.
+"""Kubernetes' native gangs alongside Muster's: 1.36 with all its alpha gates for workloads.
 
-kube-scheduler places the gangs that the Job controller makes (WorkloadWithJob) and those made by
-hand; Muster must not touch them, and its own gangs must be none of theirs. One control plane of its
-own: elsewhere the gates are off, as they are by default.
+kube-scheduler places the gangs that the Job controller creates (WorkloadWithJob) and those created
+by hand. Muster must not touch them, and kube-scheduler must not touch Muster's. The suite has its
+own control plane: elsewhere the gates have their default, off.
 """
 
 import json
@@ -76,14 +76,14 @@ def running_muster(cluster: ControlPlane) -> Iterator[Muster]:
 
 
 def indexed(name: str, env: Environment, *, mode: str | None) -> Json:
-    """A Job of the kind that the Job controller makes a gang of."""
+    """Return a Job for which the Job controller creates a gang."""
     made = job(name, env.name, mode=mode)
     made["spec"]["completionMode"] = "Indexed"
     return made
 
 
 async def native_gang(env: Environment, name: str, pods: int) -> None:
-    """A Workload, its PodGroup, and pods that name it by the field."""
+    """Create a Workload, its PodGroup, and pods that name it by the field."""
     policy = {"gang": {"minCount": pods}}
     template = {"name": "workers", "schedulingPolicy": policy}
     workload = {"metadata": {"name": name}, "spec": {"podGroupTemplates": [template]}}
@@ -106,7 +106,7 @@ def named_by_field(name: str, env: Environment, group: str, scheduler: str = DEF
 
 
 async def native_scheduled(env: Environment, name: str) -> bool:
-    """Whether kube-scheduler says that the group was scheduled."""
+    """Return True if kube-scheduler reports the group as scheduled."""
     status = (await env.client.get(NATIVE_POD_GROUPS, name, env.name)).get("status") or {}
     said = {c["type"]: c["status"] for c in status.get("conditions") or []}
     return said.get("PodGroupScheduled") == "True"
@@ -118,7 +118,7 @@ async def names(env: Environment, kind: Resource) -> list[str]:
 
 
 async def waiting(env: Environment, selector: str, count: int) -> None:
-    """Wait until so many pods exist, and each was refused by its scheduler."""
+    """Wait until that many pods exist, and each is unschedulable for its scheduler."""
 
     async def probe() -> bool:
         pods = await env.pods(selector)
@@ -132,7 +132,7 @@ async def waiting(env: Environment, selector: str, count: int) -> None:
 
 
 def touched(audit: Path, namespace: str) -> list[str]:
-    """What Muster's accounts wrote: to native objects, and to anything in the namespace."""
+    """Return the writes of Muster's accounts to native objects, and to the namespace."""
     found = []
     for line in audit.read_text().splitlines():
         entry = json.loads(line)
@@ -148,7 +148,10 @@ def touched(audit: Path, namespace: str) -> list[str]:
 async def test_gangs_of_kube_scheduler_are_not_touched(
     env: Environment, cluster: ControlPlane
 ) -> None:
-    """The Job controller's and one made by hand; each runs whole, and alone has room for three."""
+    """Both run completely: the Job controller's gang and one created by hand.
+
+    Each fits three pods.
+    """
     await env.add_node(cpu=3)
     await env.create(JOBS, indexed("theirs", env, mode=None))
     await waiting(env, of_job("theirs"), 4)
@@ -171,7 +174,10 @@ async def test_gangs_of_kube_scheduler_are_not_touched(
 
 @pytest.mark.long
 async def test_both_wait_for_the_same_room_and_neither_starts_half(env: Environment) -> None:
-    """Room for three: nothing of either runs. Room for a gang: one of them, whole."""
+    """With capacity for three, no pod of either gang runs.
+
+    With capacity for a gang, one runs completely.
+    """
     await env.add_node(cpu=3)
     await native_gang(env, "theirs", 4)
     await env.create(POD_GROUPS, pod_group("ours", 4))
@@ -183,7 +189,8 @@ async def test_both_wait_for_the_same_room_and_neither_starts_half(env: Environm
     await waiting(env, "gang=theirs", 4)
     assert await env.bound() == 0
 
-    # Two schedulers may take the same room in the same moment: the taint lets one of them go first.
+    # Both schedulers may take the same capacity at the same moment: the taint lets one of them go
+    # first.
     node = await env.add_node(cpu=1, tainted=True)
     await env.runs(members("ours"), 4)
     await kube_scheduler_has_seen_all_pods(env)
@@ -195,7 +202,10 @@ async def test_both_wait_for_the_same_room_and_neither_starts_half(env: Environm
 
 
 async def kube_scheduler_has_seen_all_pods(env: Environment) -> None:
-    """It places a pod that is newer than all Bindings; its watch has brought these first."""
+    """Wait until kube-scheduler has placed a pod created after all Bindings.
+
+    Its watch delivers these first.
+    """
     late = pod("late", env.name, scheduler=DEFAULT)
     late["spec"]["containers"][0]["resources"] = {}
     await env.create(PODS, late)
@@ -210,7 +220,7 @@ async def kube_scheduler_has_seen_all_pods(env: Environment) -> None:
 async def test_gangs_of_muster_are_whole_where_the_job_controller_makes_groups_too(
     env: Environment,
 ) -> None:
-    """It gives an Indexed Job a group of its own, whoever schedules the pods."""
+    """The Job controller creates a group for an Indexed Job, whatever its scheduler."""
     await env.add_node(cpu=3)
     await env.create(JOBS, indexed("ours", env, mode="Gang"))
     await waiting(env, of_job("ours"), 4)
@@ -257,7 +267,7 @@ async def test_the_field_names_musters_group_for_its_pods_and_where_a_namespace_
     await env.create(POD_GROUPS, pod_group("given", 2))
 
     async def given() -> bool:
-        """API servers learn the namespace's new label by a watch of their own."""
+        """API servers observe the namespace's new label by their own watch."""
         name = f"given-{len(await env.pods('gang=given'))}"
         made = await env.create(PODS, named_by_field(name, env, "given", scheduler=""))
         if made["spec"]["schedulerName"] == OURS:

@@ -1,4 +1,4 @@
-"""Two tenants: what one may try on the other is refused, or has no effect."""
+"""Boundaries between two tenants: requests against the other are rejected or have no effect."""
 
 from dataclasses import dataclass
 from typing import Any

@@ -1,4 +1,4 @@
-"""Lists break at any page and watches freeze, while everything changes: each cache stays true."""
+"""Lists that break at any page and watches that freeze: every cache stays correct."""
 
 import asyncio
 import json
@@ -31,7 +31,7 @@ REPLICA = "scheduler-behind-proxy"
 async def test_what_goes_while_a_list_fails_is_gone(
     env: Environment, tmp_path: Path, failure: str
 ) -> None:
-    """New since the last whole list, on a page that was read, deleted before the next try."""
+    """The object is deleted after a page with it was read, and is newer than the last full list."""
     async with _proxy(env, tmp_path) as proxy, _following(env, proxy) as caches:
         await _until_true(env, caches)
         failed = asyncio.Event()
@@ -80,7 +80,7 @@ async def test_caches_are_true_whatever_breaks(
 
 def _breaking(chance: random.Random) -> PageRule:
     async def rule(_path: str, page: int) -> str | None:
-        # Not without end: a list must get through before the next round.
+        # Failures must end, because a list must succeed before the next round.
         return chance.choice(FAILURES) if chance.random() < 0.5 / page else None
 
     return rule
@@ -98,7 +98,7 @@ async def _break(proxy: BreakingProxy, chance: random.Random) -> None:
 
 
 class Churn:
-    """Pods, groups, budgets, nodes and namespaces that come, change and go."""
+    """Pods, groups, budgets, nodes and namespaces that are created, changed and deleted."""
 
     def __init__(self, env: Environment) -> None:
         self._env = env
@@ -124,7 +124,7 @@ class Churn:
         kind = chance.choices(FOLLOWED, (6, 3, 2, 2, 1))[0]
         name = f"{env.name}-x{self._number}"
         if chance.random() < 0.3 and kind is PODS:
-            name = f"{env.name}-again"  # a name that others had before
+            name = f"{env.name}-again"  # a name that another object had before
             if (PODS, name) in self._there:
                 return
         await env.client.create(kind, _object(env, kind, name), _namespace(env, kind))
@@ -153,7 +153,7 @@ def _object(env: Environment, kind: Resource, name: str) -> Json:
 
 
 def _idle(env: Environment, name: str) -> Json:
-    """A pod that nobody schedules."""
+    """Return a pod that no scheduler places."""
     return pod(name, env.name, scheduler="nobody")
 
 
@@ -172,7 +172,7 @@ async def _proxy(env: Environment, folder: Path) -> AsyncIterator[BreakingProxy]
 async def _following(
     env: Environment, proxy: BreakingProxy
 ) -> AsyncIterator[dict[Resource, Cache[RawObject]]]:
-    """Caches behind the proxy, as the controllers and the webhook keep them."""
+    """Run caches behind the proxy, as the controllers and the webhook have them."""
     caches: dict[Resource, Cache[RawObject]] = {kind: Cache() for kind in FOLLOWED}
     async with AsyncExitStack() as stack:
         client = await stack.enter_async_context(await Client.connect(proxy.kubeconfig))
@@ -190,7 +190,7 @@ async def _following(
 
 @asynccontextmanager
 async def _scheduler(env: Environment, proxy: BreakingProxy) -> AsyncIterator[str]:
-    """One more scheduler behind the proxy, which follows; the URL of what it knows."""
+    """Run another scheduler behind the proxy, as a follower; yields the URL of its snapshot."""
     env.muster.add(REPLICA, SCHEDULER, proxy.kubeconfig, arguments=["--debug"])
     await env.muster.start(REPLICA)
     try:
@@ -205,7 +205,7 @@ async def _in_time(env: Environment, event: asyncio.Event) -> None:
 
 
 async def _until_true(env: Environment, caches: dict[Resource, Cache[RawObject]]) -> None:
-    """Wait until each cache has exactly what the API server lists. Says what is different."""
+    """Wait until each cache matches the API server's list; report the differences."""
     different: list[str] = []
 
     async def probe() -> bool:
@@ -225,7 +225,7 @@ async def _until_true(env: Environment, caches: dict[Resource, Cache[RawObject]]
 
 
 async def _until_scheduler_is_right(env: Environment, page: str) -> None:
-    """Wait until the scheduler knows the pods, nodes, namespaces and budgets that there are."""
+    """Wait until the scheduler's pods, nodes, namespaces and budgets match the API server's."""
     different: list[str] = []
 
     async def probe() -> bool:

@@ -1,4 +1,4 @@
-"""Random kills; `e2e.faults.hostile.chaos` also runs by itself, as long as wanted."""
+"""Random kills; `e2e.faults.hostile.chaos` also runs standalone, for any number of rounds."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Whoever makes claims, or says which devices there are, stalls nobody and leaves nothing taken."""
+"""Hostile claims and device slices, which neither block other tenants nor leak allocations."""
 
 import copy
 import random
@@ -42,7 +42,7 @@ async def devices(env: Environment) -> AsyncIterator[Devices]:
 
 
 async def prepared(env: Environment, devices: Devices) -> str:
-    """A class, and a template for one device of it; the class's name."""
+    """Create a device class, and a template for one device of it; return the class's name."""
     name = await devices.add_class()
     await env.create(CLAIM_TEMPLATES, claim_template("one-gpu", request(name)))
     return name
@@ -64,7 +64,7 @@ async def gone(env: Environment, name: str, pods: int) -> None:
 async def test_claims_and_pods_may_be_deleted_in_any_order(
     env: Environment, devices: Devices, seed: int
 ) -> None:
-    """Some of the claims have a finalizer of their tenant's, who takes it away at the end."""
+    """Some of the claims have a finalizer of their tenant, who removes it at the end."""
     chance = random.Random(seed)
     name = await prepared(env, devices)
     for _ in range(2):
@@ -90,10 +90,10 @@ async def test_claims_and_pods_may_be_deleted_in_any_order(
     for kind, each in to_delete:
         try:
             await env.delete(kind, each)
-        except NotFound:  # it went with its pod
+        except NotFound:  # deleted with its pod
             continue
 
-    # Claims of the gang that waits are gone for good; another is placed on what was given back.
+    # The pending gang's claims are deleted for good; another gang uses the deallocated devices.
     await gang(env, "after", 8)
     await env.runs(members("after"), 8)
     assert await devices.held_twice() == []
@@ -118,7 +118,7 @@ async def test_slices_that_lie_concern_those_alone_who_need_their_devices(
     await gang(env, "before", 2)
     await env.runs(members("before"), 2)
 
-    # The devices that are in use are gone, and come back twice, in the newest generations.
+    # The devices in use disappear, and come back twice, in the newest generations.
     await devices.publish(liar, [], generation=LARGEST - 2)
     published = await devices.publish(liar, 1, generation=LARGEST - 1)
     twin = copy.deepcopy(await env.client.get(SLICES, published))
@@ -131,7 +131,7 @@ async def test_slices_that_lie_concern_those_alone_who_need_their_devices(
     await env.runs(members("there"), 2)
     assert {it["spec"]["nodeName"] for it in await env.pods(members("there"))} == {honest}
 
-    # What was in use all along is still in use once it can be seen again.
+    # Devices that were in use all the time are still in use once they reappear.
     await gang(env, "late", 2)
     await env.client.delete(SLICES, f"{published}-twin")
     await devices.publish(liar, 4, generation=LARGEST)
@@ -152,7 +152,7 @@ PIGEONS, HOLES, HARD = 11, 10, 12
 async def test_claims_that_are_hard_to_meet_stall_nobody_else(
     env: Environment, devices: Devices
 ) -> None:
-    """Each wants one device more than there are values, all of different values."""
+    """Each claim requires one more device with distinct values than there are values."""
     name = await prepared(env, devices)
     key = f"{devices.driver}/hole"
     for _ in range(3):
@@ -184,7 +184,7 @@ async def test_claims_that_are_hard_to_meet_stall_nobody_else(
 
 @asynccontextmanager
 async def tenant(env: Environment) -> AsyncIterator[str]:
-    """Another namespace, gone at the end with its pods."""
+    """Another namespace, deleted at the end with its pods."""
     name = f"{env.name}-other"
     await env.client.create(NAMESPACES, {"metadata": {"name": name}})
     try:

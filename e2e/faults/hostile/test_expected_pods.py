@@ -1,4 +1,4 @@
-"""Groups that expect pods take no more from another tenant than the configuration lets them."""
+"""Groups that expect pods: they take no more from another tenant than the configuration allows."""
 
 from collections.abc import Iterator
 

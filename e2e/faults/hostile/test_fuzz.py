@@ -1,4 +1,4 @@
-"""Objects drawn from the grammar, by `edit` accounts: whatever they write, nobody notices."""
+"""Objects drawn from the grammar, written by `edit` accounts, which must not affect others."""
 
 from collections import Counter
 
@@ -12,10 +12,10 @@ from e2e.faults.hostile.steps import Step
 
 CAMPAIGNS = 1_000
 ADMITTED = 0.6
-"""The least share of requests that the API server takes: what it refuses tests nothing of ours."""
+"""Minimum share of requests that the API server must admit: rejected ones do not test Muster."""
 
 
-# A campaign that fails is shown as YAML; Hypothesis shows it too, and warns that it is large.
+# The failure shows the campaign as YAML; Hypothesis shows it too, and warns about its size.
 @pytest.mark.filterwarnings("ignore:Generating overly large repr")
 @pytest.mark.long
 def test_whatever_is_written_nobody_notices(player: Player) -> None:

@@ -1,4 +1,4 @@
-"""Connections that anybody opens to the ports of Muster's processes, and then leaves idle."""
+"""Idle connections that clients open to the ports of Muster's processes."""
 
 import asyncio
 import contextlib
@@ -23,7 +23,7 @@ ASKED = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
 async def idle(
     host: str, port: int, count: int, tls: ssl.SSLContext | None = None
 ) -> AsyncIterator[None]:
-    """So many connections, opened one after the other; each asked once where there is TLS."""
+    """Open that many connections in sequence, with one request each if there is TLS."""
     held = []
     for _ in range(count):
         with contextlib.suppress(OSError, TimeoutError, asyncio.IncompleteReadError):
@@ -52,7 +52,7 @@ async def test_jobs_are_admitted_beside_idle_connections_to_the_webhook(env: Env
 
 
 async def test_pods_are_bound_beside_idle_connections_to_the_health_port(env: Environment) -> None:
-    """More than the files that container runtimes let a process open at first."""
+    """The test opens more connections than the initial file limit of container runtimes."""
     muster = env.muster
     muster.kill(SCHEDULER)
     few_files = ["prlimit", "--nofile=1024:4096"]

@@ -1,4 +1,4 @@
-"""What a random run says of objects that it finds left, from objects and pages made up."""
+"""The random run's report on remaining objects, with invented objects and pages."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -92,7 +92,7 @@ muster_workqueue_depth{name="job"} 0.0
 
 @pytest.mark.long
 async def test_everybody_is_asked(server_kind: str, tmp_path: Path) -> None:
-    """On a site that runs: a pod whose owner never was stands in the collector's graph or not."""
+    """On a running site, a pod of a nonexistent owner may be in the collector's graph or not."""
     if server_kind == "existing":
         pytest.skip("the processes of a cluster given by its kubeconfig are not ours to ask")
     site = sites.made(server_kind, 0, tmp_path)

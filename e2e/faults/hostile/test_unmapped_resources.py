@@ -1,7 +1,7 @@
-"""Extended resources that only a DeviceClass stands for, where Kubernetes' gate for that is off.
+"""Extended resources that only a DeviceClass provides, while Kubernetes' gate for that is off.
 
-It is off by default on 1.34 and 1.35, and can be switched off later. One control plane of its own:
-elsewhere the gate is as it is by default.
+It is off by default on 1.34 and 1.35, and can be turned off later. The suite has its own control
+plane: elsewhere the gate has its default.
 """
 
 from collections.abc import AsyncIterator, Iterator
@@ -46,7 +46,7 @@ async def devices(env: Environment) -> AsyncIterator[Devices]:
 
 
 def requesting(env: Environment, resource: str) -> Json:
-    """A gang of two whose pods request one each."""
+    """Return a gang of two whose pods request one each."""
     made = job("train", env.name, pods=2)
     (container,) = made["spec"]["template"]["spec"]["containers"]
     amounts = container.setdefault("resources", {})
@@ -56,7 +56,7 @@ def requesting(env: Environment, resource: str) -> Json:
 
 
 async def ended(env: Environment, devices: Devices) -> None:
-    """No pod was bound; with the Job all claims go that were made for its pods."""
+    """Check that no pod was bound, and that the Job's deletion deletes all claims for its pods."""
     assert await env.bound(of_job("train")) == 0
     await env.delete(JOBS, "train")
     await env.empty()
@@ -90,7 +90,7 @@ async def test_a_resource_that_a_class_may_not_stand_for_is_one_that_no_node_off
 async def test_the_name_of_a_class_gets_no_pod_bound_and_the_gate_is_named_if_it_is_known(
     env: Environment, devices: Devices
 ) -> None:
-    """From 1.36 on it stands for devices by default; the pods' statuses tell that it does not."""
+    """The gate is on by default from 1.36; the pods' statuses show that it is off."""
     resource = f"deviceclass.resource.kubernetes.io/{await devices.add_class()}"
     await devices.publish(await env.add_node(cpu=8), 2)
     wanted = resource if before("1.36") else OFF

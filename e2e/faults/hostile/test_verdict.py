@@ -1,4 +1,4 @@
-"""The verdict of the random run: it finds each fault on a cluster where somebody put it."""
+"""The verdict of the random run: it finds each fault injected into a cluster's objects."""
 
 from collections.abc import Callable
 from pathlib import Path

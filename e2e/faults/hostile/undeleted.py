@@ -1,6 +1,6 @@
-"""What is left after everything was deleted, and what those that should have deleted it know of it.
+"""The objects that remain after the deletion, and the controllers' knowledge of them.
 
-That tells a collector that lags from an object that it forgot, or that Muster holds.
+That distinguishes a lagging collector from an object that it forgot, or that Muster protects.
 """
 
 import asyncio
@@ -32,18 +32,18 @@ _QUEUES = {
 
 
 def remaining(seen: Inventory) -> list[Json]:
-    """What is there beside nodes."""
+    """Return all objects except nodes."""
     return [each for plural in KINDS if plural != "nodes" for each in seen.of(plural)]
 
 
 def described(seen: Inventory, now: datetime) -> list[str]:
-    """A line for each object: its age and state, its owners, whom it was made for."""
+    """Return a line for each object: its age and state, its owners, and the owner of its group."""
     living = {each["metadata"]["uid"] for plural in KINDS for each in seen.of(plural)}
     return [", ".join(_facts(each, living, now)) for each in remaining(seen)]
 
 
 def collectors_view(left: Iterable[Json], graph: str) -> Iterator[str]:
-    """What the garbage collector has in its graph (DOT) of each object and of its owners."""
+    """Yield the entry in the garbage collector's graph (DOT) for each object and its owners."""
     known = {it["uid"]: it for it in map(_vertex, _VERTEX.findall(graph)) if "uid" in it}
     for each in left:
         meta = each["metadata"]
@@ -54,14 +54,14 @@ def collectors_view(left: Iterable[Json], graph: str) -> Iterator[str]:
 
 
 def busy_queues(metrics: str, of: str) -> list[str]:
-    """The queues that are not empty, from a page of metrics."""
+    """Return the queues that are not empty, from a page of metrics."""
     start, part = _QUEUES[of]
     lines = [it for it in metrics.splitlines() if it.startswith(start) and part in it]
     return [it for it in lines if float(it.rpartition(" ")[2])]
 
 
 async def report(site: Site, seen: Inventory) -> list[str]:
-    """All that is known, line by line."""
+    """Return the complete report, line by line."""
     lines = described(seen, datetime.now(UTC))
     for title, part in (
         ("the garbage collector:", _of_the_collector(site, remaining(seen))),
@@ -149,7 +149,7 @@ def _vertex(text: str) -> dict[str, str]:
 
 
 def _state(vertex: Mapping[str, str] | None) -> str:
-    """What the collector believes; it keeps no object without owners and dependents."""
+    """Return the collector's state; it keeps no object without owners and dependents."""
     if vertex is None:
         return "not in its graph"
     words = ("missing", "virtual", "beingDeleted", "deletingDependents")

@@ -1,7 +1,7 @@
-"""What must hold on a cluster that has come to rest, found out without asking the scheduler.
+"""The invariants of a settled cluster, checked without asking the scheduler.
 
-Each function gives a line for each fault. `waiting_though_room` says only what is certain: it
-counts the room for the largest pod of a group, and leaves out what it cannot tell.
+Each function yields a line for each violation. `waiting_though_room` reports only certain ones: it
+counts slots for the largest pod of a group, and omits cases that it cannot evaluate.
 """
 
 from collections import defaultdict
@@ -32,7 +32,7 @@ ANYWHERE = ""
 
 
 def faults(inventory: Inventory, whole: Callable[[Key], bool]) -> list[str]:
-    """All of them. `whole` says of a PodGroup whether enough of its pods ever ran at a time."""
+    """Return all violations; `whole` is True for a PodGroup that ever had enough running pods."""
     return [
         *half_gangs(inventory, whole),
         *overcommitted(inventory),
@@ -45,7 +45,7 @@ def faults(inventory: Inventory, whole: Callable[[Key], bool]) -> list[str]:
 
 
 def under_way(inventory: Inventory) -> list[str]:
-    """What is still to end before a verdict: deletions, starting pods, decisions being bound."""
+    """Return what must finish before a verdict: deletions, starting pods, pending Bindings."""
     return [
         *(f"{_name(each)} is being deleted" for each in _all(inventory) if leaves(each)),
         *(f"{_name(pod)} starts" for pod in inventory.of("pods") if node_of(pod) and _starts(pod)),
@@ -59,9 +59,9 @@ def under_way(inventory: Inventory) -> list[str]:
 
 
 def incomplete(inventory: Inventory) -> Iterator[str]:
-    """Jobs without their pods and JobSets without their Jobs.
+    """Yield Jobs without their pods and JobSets without their Jobs.
 
-    A Job that lost a pod is left out: its controller makes another after a pause that grows.
+    A Job that lost a pod is omitted: its controller creates another after an increasing backoff.
     """
     owned: dict[str, int] = defaultdict(int)
     for each in (*inventory.of("pods"), *inventory.of("jobs")):
@@ -82,7 +82,7 @@ def incomplete(inventory: Inventory) -> Iterator[str]:
 
 
 def groupless(inventory: Inventory) -> Iterator[str]:
-    """Pods that wait for a group that nobody has made."""
+    """Yield pods that wait for a group that does not exist."""
     for pod in inventory.of("pods"):
         key = group_of(pod)
         if waits(pod) and key is not None and key not in inventory.groups:
@@ -90,7 +90,7 @@ def groupless(inventory: Inventory) -> Iterator[str]:
 
 
 def half_gangs(inventory: Inventory, whole: Callable[[Key], bool]) -> Iterator[str]:
-    """Gangs that run in part and never ran whole, trees likewise."""
+    """Yield gangs and trees that run partially and never ran completely."""
     satisfied: dict[Key, bool] = {}
     for key, group in inventory.groups.items():
         placed, need = _placed(inventory, key), minimum(group)
@@ -114,7 +114,7 @@ def overcommitted(inventory: Inventory) -> Iterator[str]:
 
 
 def split(inventory: Inventory) -> Iterator[str]:
-    """Groups whose pods run in two domains of their required topology."""
+    """Yield groups whose pods run in two domains of their required topology."""
     for key, group in inventory.groups.items():
         yield from _split(inventory, f"PodGroup {_text(key)}", group, [key])
     for key, composite in inventory.composites.items():
@@ -145,7 +145,7 @@ def _domains_of(inventory: Inventory, key: str, below: Collection[Key]) -> set[s
 
 
 def left_behind(inventory: Inventory) -> Iterator[str]:
-    """Generated objects whose Job or JobSet is gone, though none of their pods runs."""
+    """Yield generated objects whose Job or JobSet is deleted and that have no running pods."""
     owners = {each["metadata"]["uid"] for each in (*inventory.of("jobs"), *inventory.of("jobsets"))}
     for plural in ("workloads", "compositepodgroups", "podgroups"):
         for each in inventory.of(plural):
@@ -170,7 +170,7 @@ def _leaves_of(inventory: Inventory, obj: Json) -> list[Key]:
 
 
 def waiting_though_room(inventory: Inventory) -> Iterator[str]:
-    """Roots that wait although they fit, or would fit if less important pods were evicted."""
+    """Yield pending roots that fit, or would fit after evictions of less important pods."""
     room = _Room(inventory)
     for pod in inventory.of("pods"):
         if waits(pod) and group_of(pod) is None and _is_ours(pod):
@@ -193,7 +193,7 @@ def _root_waits(inventory: Inventory, room: "_Room", key: Key, root: Json) -> It
     topology = next((each for each in constraints if each), None)
     pinned = _domains_of(inventory, topology, below) if topology else set[str]()
     if topology and pinned and (required_key(root) is None or len(pinned) > 1):
-        return  # parts of a tree are pinned here and there: not for this simple count
+        return  # parts of a tree are pinned to domains, beyond this simple count
     size = max(map(requested, waiting))
     pin = next(iter(pinned), None)
     if found := room.fits(topology or ANYWHERE, pin, max(need, 1), size, priority(root)):
@@ -207,7 +207,7 @@ def _under(inventory: Inventory, key: Key) -> Iterator[Json]:
 
 
 def _complete(inventory: Inventory, key: Key, root: Json, below: Collection[Key]) -> bool:
-    """Whether every group of the tree is there and has the pods for its minimum."""
+    """Return True if every group of the tree exists and has the pods for its minimum."""
     children = defaultdict[Key, int](int)
     for each, group in (*inventory.composites.items(), *inventory.groups.items()):
         if parent := group["spec"].get("parentCompositePodGroupName"):
@@ -224,7 +224,7 @@ def _complete(inventory: Inventory, key: Key, root: Json, below: Collection[Key]
 
 
 class _Room:
-    """How many pods of a size the nodes can take, by the importance of what may be evicted."""
+    """The slots of the nodes for pods of one size, by the importance of evictable pods."""
 
     def __init__(self, inventory: Inventory) -> None:
         self._free: dict[str, int] = {}
@@ -240,7 +240,7 @@ class _Room:
                 self._lower[place].append((_rank(inventory, pod), requested(pod)))
 
     def fits(self, topology: str, pin: str | None, need: int, size: int, rank: int) -> str:
-        """What room there is for `need` pods in one domain; empty if there may be none."""
+        """Describe the capacity for `need` pods in one domain; empty if there may be none."""
         for evicting in (False, True):
             slots: dict[str, int] = defaultdict(int)
             for node, free in self._free.items():
@@ -258,7 +258,7 @@ class _Room:
 
 
 def _rank(inventory: Inventory, pod: Json) -> int:
-    """What the eviction of a pod goes by: its root's priority. Never below what it is."""
+    """Return the priority that protects a pod from eviction: its root's, but at least its own."""
     own = int(pod["spec"].get("priority") or 0)
     key = group_of(pod)
     if key is None or key not in inventory.groups:
@@ -269,7 +269,7 @@ def _rank(inventory: Inventory, pod: Json) -> int:
 
 
 def usable(node: Json) -> bool:
-    """Whether new pods may go there."""
+    """Return True if new pods may be placed on the node."""
     ready = {c["type"]: c["status"] for c in node["status"].get("conditions") or ()}
     tainted = any(t["effect"] != "PreferNoSchedule" for t in node["spec"].get("taints") or ())
     return ready.get("Ready") == "True" and not tainted and not node["spec"].get("unschedulable")

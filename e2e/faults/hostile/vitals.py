@@ -1,4 +1,4 @@
-"""Whether Muster's processes live, answer and keep within their memory."""
+"""Monitor of Muster's processes: they must run, respond and limit their memory."""
 
 import http.client
 import os
@@ -18,11 +18,11 @@ _PATIENCE: Final = 60.0
 
 @dataclass
 class Vitals:
-    """Asks every process for `/healthz` again and again, from a thread of its own.
+    """Monitor that polls every process's `/healthz` from its own thread.
 
-    `slowest` is the most work, in seconds of CPU, that a process did between a question and its
-    answer: how long its event loop stood still at worst, whatever else keeps the machine busy.
-    Use it as a context manager.
+    `slowest` is the most CPU time, in seconds, that a process used between a request and its
+    response: the longest block of its event loop, whatever the load of the machine. Use it as a
+    context manager.
     """
 
     muster: Muster
@@ -48,7 +48,7 @@ class Vitals:
             thread.join()
 
     def __str__(self) -> str:
-        """The figures of each process."""
+        """Return the figures of each process."""
         grown = self.growth()
         return ", ".join(
             f"{name}: longest stretch {seconds:.2f} s, grew by {grown.get(name, 0.0):.0f} MiB"
@@ -56,7 +56,7 @@ class Vitals:
         )
 
     def restarted(self) -> list[str]:
-        """The processes that have ended, or are others than at the start."""
+        """Return the processes that have ended or were replaced."""
         return [
             name
             for name, pid in self._pids.items()
@@ -64,7 +64,7 @@ class Vitals:
         ]
 
     def growth(self) -> dict[str, float]:
-        """Resident memory in MiB beyond that of the start."""
+        """Return the growth of resident memory in MiB since the start."""
         return {
             name: resident_mib(pid) - self._memory[name]
             for name, pid in self._pids.items()
@@ -85,13 +85,13 @@ class Vitals:
             connection.request("GET", "/healthz")
             connection.getresponse()
         except OSError:
-            return  # it has ended, or stands still for longer than is waited for
+            return  # it has ended, or blocks for longer than the timeout
         finally:
             connection.close()
 
 
 def _cpu_seconds(pid: int) -> float:
-    """User and system time so far; 0 for a process that has ended."""
+    """Return user and system time so far; 0 for a process that has ended."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -100,7 +100,7 @@ def _cpu_seconds(pid: int) -> float:
 
 
 def resident_mib(pid: int) -> float:
-    """What a process holds in memory now."""
+    """Return the resident memory of a process in MiB."""
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith("VmRSS:"):
             return int(line.split()[1]) / 1024

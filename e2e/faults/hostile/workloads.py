@@ -1,4 +1,4 @@
-"""Jobs, JobSets and pods drawn at random, in every mode, size, topology and priority."""
+"""Random Jobs, JobSets and pods, in every mode, size, topology and priority."""
 
 import random
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ _CLASSES = (None, None, None, "some", "more", "most")
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """One thing that a user submits; `selector` finds its pods."""
+    """One workload of a user; `selector` finds its pods."""
 
     kind: Resource
     namespace: str
@@ -33,7 +33,7 @@ class Work:
 
 
 def draw(chance: random.Random, namespace: str, number: int) -> Work:
-    """Of a few pods each; a rack has room for some of them."""
+    """Draw a workload of a few pods; a rack fits only some workloads."""
     kind = chance.choice(("job", "job", "jobset", "jobset", "pod"))
     if kind == "pod":
         return _pod(chance, namespace, f"pod-{number}")
@@ -95,7 +95,7 @@ def _disruption(chance: random.Random) -> dict[str, str]:
 
 
 def _finish(spec: Json, chance: random.Random, rank: str | None) -> None:
-    """A Job's pods are lost and made again as often as need be."""
+    """Set a backoff limit that never fails the Job, however often its pods are lost."""
     spec["backoffLimit"] = _NEVER_FAILS
     _shape(spec["template"]["spec"], chance, rank)
 

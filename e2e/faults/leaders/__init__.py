@@ -1,1 +1,1 @@
-"""What happens to the scheduler that leads, at any step of its work, and what must hold then."""
+"""Failures of the leading scheduler at any step of its work, and the invariants afterwards."""

@@ -1,7 +1,7 @@
-"""Who is being scheduled when the leader is lost: flows that say in which steps, and what must be.
+"""Flows in which the leader is lost: the steps of the failure, and the expected result.
 
-A flow makes what is there before, lets the fault happen, and waits until everything is as it would
-be without. What is true of all of them is in `test_leaders`.
+A flow creates the initial objects, lets the fault happen, and waits until the result is as without
+the fault. `test_leaders` checks what all flows have in common.
 """
 
 import json
@@ -29,7 +29,7 @@ from kube.client.patch import PatchBuilder
 from kube.client.resources import JOBS, PODS
 
 SIZE = 4
-"""Pods of most gangs."""
+"""Number of pods of most gangs."""
 HOLD = "test.muster.dev/hold"
 _LET_GO = PatchBuilder().remove("/metadata/finalizers")
 _WORKERS = 8
@@ -37,7 +37,7 @@ _WORKERS = 8
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """What a flow plays on; `stack` unwinds when the row has been judged and all is deleted."""
+    """The environment of a flow; `stack` unwinds after the verdict and the deletion."""
 
     env: Environment
     takeover: Takeover
@@ -56,11 +56,14 @@ class Gang:
     flow: Flow
     steps: Mapping[str, Step]
     since: tuple[str, str] | None = None
-    """For the mark `since`, where it uses devices."""
+    """The arguments of the mark `since`, if the flow uses devices."""
 
 
 def _of(method: str, *parts: str) -> Rule:
-    """A request for these parts of a path, and not for the other tenant's (`trouble`)."""
+    """Return a rule for requests with these parts of a path, except the other tenant's.
+
+    `trouble` creates the other tenant.
+    """
 
     def rule(sent: str, path: str) -> bool:
         return sent == method and "-other/" not in path and all(part in path for part in parts)
@@ -78,14 +81,14 @@ _RESERVED = {
 
 
 async def none_reserved(env: Environment) -> bool:
-    """Whether nothing of the flow's namespace is decided and not wholly bound or given up yet."""
+    """Return True if no decision in the flow's namespace is neither completed nor abandoned."""
     stored = (await env.client.list(RESERVATIONS))["items"]
     intents = [json.loads(intent) for each in stored for intent in each["spec"]["intents"]]
     return all(intent["root"]["namespace"] != env.name for intent in intents)
 
 
 async def _of_a_job(stage: Stage, *, pods: int, nodes: int) -> None:
-    """The new leader knows what is taken: another gang fits on what is left, and not elsewhere."""
+    """The new leader knows the used capacity: another gang fits only on the rest."""
     env = stage.env
     for _ in range(nodes):
         await env.add_node(cpu=2 * pods // nodes)
@@ -101,7 +104,7 @@ async def _of_a_job(stage: Stage, *, pods: int, nodes: int) -> None:
 
 
 async def no_claims(env: Environment) -> bool:
-    """Whether no claim is left of a gang with devices."""
+    """Return True if no claim of a gang with devices remains."""
     return not (await env.client.list(CLAIMS, env.name))["items"]
 
 
@@ -150,7 +153,7 @@ async def _with_volumes(stage: Stage) -> None:
 
 
 async def _evicts(stage: Stage, *, slowly: bool = False) -> None:
-    """It evicts the gang of the lowest priority, which may take long to go, and no other."""
+    """It evicts only the gang of the lowest priority, whose pods may terminate slowly."""
     env = stage.env
     for _ in range(2):
         await env.add_node(cpu=SIZE)
@@ -198,7 +201,7 @@ async def _all_terminate(env: Environment, group: str) -> bool:
 
 
 async def _taken_back(stage: Stage) -> None:
-    """One pod cannot be bound: the others are deleted; with new ones the gang runs whole."""
+    """One pod cannot be bound: the others are deleted; with new pods the gang runs completely."""
     env = stage.env
     await env.add_node(cpu=SIZE)
     async with trouble.refused_bindings(env, stage.folder) as refused:
@@ -212,14 +215,14 @@ async def _taken_back(stage: Stage) -> None:
         refused.clear()
     for index in range(SIZE - 1):
         made = pod(f"high-again-{index}", env.name, group="high")
-        # Members that ask for something else end the pause of a gang that was given up.
+        # Members with other requests end the backoff of an abandoned gang.
         made["spec"]["containers"][0]["resources"]["requests"]["memory"] = "1Mi"
         await env.create(PODS, made)
     await env.runs(members("high"), SIZE)
 
 
 async def _holds_places(stage: Stage) -> None:
-    """A tree that starts in order: a driver, then workers, whose places nobody else gets."""
+    """A tree that starts in order: a driver, then workers, whose held places no other pod gets."""
     env = stage.env
     await env.add_node(cpu=_WORKERS + 1)
     async with stage.takeover.during():
@@ -246,7 +249,10 @@ async def _holds_places(stage: Stage) -> None:
 
 
 async def _pods_fail(stage: Stage) -> None:
-    """It was scheduled, though its pods fail before that is told, and the next leader sees that."""
+    """The gang is scheduled, but its pods fail before the status says so.
+
+    The next leader sees that.
+    """
     env = stage.env
     await env.add_node(cpu=2)
     async with stage.takeover.during():

@@ -1,7 +1,7 @@
-"""Two schedulers, each behind a proxy: one leads until a fault ends that, and the other takes over.
+"""Two schedulers, each behind a proxy: one leads until a fault, then the other takes over.
 
-They serve one row after another. A leader that was killed is started again as the one that waits.
-The second's clock is five minutes ahead, so that clocks differ at each change of leaders.
+They serve one row after another. A killed leader is restarted as the standby. The second's clock is
+five minutes ahead, so that clocks differ at each change of leaders.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from kube.client.resources import LEASES
 NAMES = ("scheduler-first", "scheduler-second")
 AHEAD = 300.0
 GATES = {"featureGates": {str(Feature.EXPECTED_PODS): True}}
-"""Configuration of both, and of the webhook, for places that are held."""
+"""Configuration of both, and of the webhook, for held places."""
 
 KILLED, STOPPED, CUT_OFF = FAULTS = ("killed", "stopped", "cut off")
 
@@ -32,9 +32,9 @@ _WITHIN = 90.0
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """The `nth` request of a rule: not sent, or sent and not answered.
+    """The `nth` request of a rule: not sent, or sent without a response.
 
-    Without a rule it is where the flow says.
+    Without a rule the flow determines the step.
     """
 
     rule: Rule | None
@@ -47,7 +47,7 @@ def _nothing(_method: str, _path: str) -> bool:
 
 
 class Pair:
-    """`leader` leads when a row begins, and `other` is ready to take over."""
+    """Two schedulers: `leader` leads when a row begins, and `other` is the standby."""
 
     def __init__(self, muster: Muster, client: Client) -> None:
         self.leader, self.other = NAMES
@@ -58,7 +58,7 @@ class Pair:
     @classmethod
     @asynccontextmanager
     async def running(cls, muster: Muster, client: Client, folder: Path) -> AsyncIterator["Pair"]:
-        """In place of the usual scheduler, with the rights of its account."""
+        """Run the pair instead of the usual scheduler, with the permissions of its account."""
         pair = cls(muster, client)
         clock = shifted_clock.wrapper(folder / "clock", AHEAD)
         muster.kill(SCHEDULER)
@@ -82,7 +82,10 @@ class Pair:
 
     @asynccontextmanager
     async def row(self) -> AsyncIterator[None]:
-        """Both run and one of them leads, whatever the last row did; after a failure both anew."""
+        """Ensure that both run and one leads, whatever the last row did.
+
+        Restart both after a failure.
+        """
         self.restore()
         if not any(map(self._muster.running, NAMES)):
             self._muster.launch(NAMES[0])
@@ -97,24 +100,24 @@ class Pair:
             raise
 
     def restore(self) -> None:
-        """Everything is forwarded to both again."""
+        """Forward all traffic of both again."""
         for proxy in self.proxies.values():
             proxy.restore()
 
     def chosen(self, leader: str) -> None:
-        """This one is lost in the row."""
+        """Choose the leader that the row loses."""
         self.leader = leader
         (self.other,) = set(NAMES) - {leader}
 
     async def start_missing(self) -> None:
-        """Start what was killed."""
+        """Start the killed process."""
         for name in NAMES:
             if not self._muster.running(name):
                 self._muster.launch(name)
         await asyncio.gather(*(self._muster.ready(name, _WITHIN) for name in NAMES))
 
     async def led(self, *names: str) -> str:
-        """Wait until one of these leads, of both without names; its name."""
+        """Wait until one of these (default: both) leads, and return its name."""
         found = ""
 
         async def probe() -> bool:
@@ -130,7 +133,7 @@ class Pair:
     async def _holder(self) -> str:
         try:
             lease = await self._client.get(LEASES, "muster-scheduler", NAMESPACE)
-        except NotFound:  # nobody has led yet
+        except NotFound:  # no lease exists yet
             return ""
         return lease["spec"].get("holderIdentity") or ""
 
@@ -147,10 +150,14 @@ class Takeover:
 
     @asynccontextmanager
     async def during(self) -> AsyncIterator[None]:
-        """The leader comes to the step in the block; at its end it is lost, and the other leads."""
+        """Let the leader reach the step in the block.
+
+        At its end it is lost, and the other leads.
+        """
         step, pair = self.step, self._pair
         rule = step.rule or _nothing
-        # A slow machine may lose its short lease: who comes to the step is the leader.
+        # A slow machine may lose its short lease, so the leader is whichever process reaches the
+        # step.
         pauses = {
             name: proxy.pause_at(rule, nth=step.nth, sent=step.sent)
             for name, proxy in pair.proxies.items()
@@ -168,7 +175,7 @@ class Takeover:
         self._proxy = pair.proxies[pair.leader]
         pair.proxies[pair.other].end(pauses[pair.other])
         self._inject()
-        # What a stopped process has sent arrives; what a dead or lost one has, does not.
+        # Requests of a stopped process arrive later; those of a dead or disconnected one do not.
         pauses[pair.leader].release(drop=self._fault != STOPPED)
         await pair.led(pair.other)
         self._proxy.end(pauses[pair.leader])
@@ -183,7 +190,7 @@ class Takeover:
             self._proxy.cut()
 
     async def over(self) -> None:
-        """The old leader is back, and has written nothing."""
+        """Wait until the old leader is back, and check that it has written nothing."""
         if self._fault == KILLED:
             await self._pair.start_missing()
             return
@@ -194,12 +201,12 @@ class Takeover:
         assert self._written(before) == []
 
     async def _asked(self, since: int) -> bool:
-        """Whether the process has looked at the lease again, so that it knows it is another's."""
+        """Return True if the process has read the lease again, and so knows the new holder."""
         sent = self._proxy.sent[since:]
         return any("/leases/" in path and method == "GET" for method, path in sent)
 
     def _written(self, since: int) -> list[tuple[str, str]]:
-        """What may only be written under the lease; events and the lease itself are free."""
+        """Return the writes that require the lease; events and the lease itself do not."""
         return [
             (method, path)
             for method, path in self._proxy.sent[since:]

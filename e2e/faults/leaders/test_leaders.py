@@ -1,7 +1,7 @@
-"""The leader is killed, stopped or cut off at any step, whatever else is wrong: one table.
+"""The leader is killed, stopped or disconnected at any step, with other faults: one table.
 
-In the end gangs are whole or not there at all, no pod was bound twice, nothing is left of what was
-begun, and the old leader wrote nothing after its lease.
+In the end gangs run completely or not at all, no pod was bound twice, no incomplete work remains,
+and the old leader wrote nothing after its lease.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ from kube.client.resources import NODES
 
 
 class Row(NamedTuple):
-    """Who is scheduled, the step at which the leader is lost and how, and what else is wrong."""
+    """The flow, the step and the fault at which the leader is lost, and the other fault."""
 
     who: str
     step: str
@@ -52,7 +52,7 @@ SHORT = (
 
 
 def _long() -> Iterator[Row]:
-    """Each step with a kill and one of the other faults, and all that may be wrong in turn."""
+    """Yield each step with a kill and one other fault, and additional faults in rotation."""
     number = 0
     for who, gang in GANGS.items():
         for step in gang.steps:
@@ -76,7 +76,7 @@ def _marks(row: Row) -> list[pytest.MarkDecorator]:
 def play(
     cluster: Cluster, running_muster: Muster, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Callable[[Row, Path, str], None]]:
-    """Plays a row with the one pair of schedulers of all rows, in their event loop."""
+    """A function that plays a row with the one pair of schedulers, in their event loop."""
     folder = tmp_path_factory.mktemp("pair")
     with asyncio.Runner() as runner:
         stack = AsyncExitStack()
@@ -121,7 +121,7 @@ async def _play(env: Environment, pair: Pair, row: Row, folder: Path, server_kin
 
 
 async def _judge(env: Environment, bindings: Bindings) -> None:
-    """What is true of all rows in the end."""
+    """Check the invariants of all rows at the end."""
     await env.until("the Reservations to be gone", lambda: none_reserved(env))
     assert bindings.twice == []
     pods = await env.pods()
@@ -146,7 +146,7 @@ def _nominated(pod: Any) -> bool:
 
 @asynccontextmanager
 async def _wrong(env: Environment, pair: Pair, fault: str, folder: Path) -> AsyncIterator[None]:
-    """What else is wrong: in another tenant's namespace, or with what the schedulers are sent."""
+    """Add the other fault: in another tenant's namespace, or on the schedulers' connections."""
     if fault == FROZEN:
         pair.proxies[pair.other].freeze()
     if fault == ONE_SEAT:
@@ -163,7 +163,7 @@ async def _wrong(env: Environment, pair: Pair, fault: str, folder: Path) -> Asyn
                         await trouble.half_bound(other, refused)
                         await trouble.being_taken_back(other)
                         yield
-            # A gang that is deleted before that stays in the queue as paused.
+            # A gang that is deleted before that remains in the queue as paused.
             ended = partial(none_reserved, other)
             await other.until("the other gang to be bound or given up", ended)
     else:

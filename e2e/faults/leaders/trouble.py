@@ -1,4 +1,4 @@
-"""Trouble in somebody else's namespace, as long as a block lasts."""
+"""Faults in another namespace during a block."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -13,12 +13,12 @@ from e2e.kubernetes.apiserver.webhooks import Object, registered, serving, webho
 from kube.client.resources import EVENTS
 
 TIMEOUT = "3s"
-"""How long the Bindings of a gang may take where one of them is refused."""
+"""Bind timeout of a gang with a rejected Binding."""
 
 
 @asynccontextmanager
 async def refused_bindings(env: Environment, folder: Path) -> AsyncIterator[set[str]]:
-    """Bindings of the pods in the set are refused, by a webhook that an administrator installed."""
+    """Reject Bindings of the pods in the set, by a webhook that an administrator installed."""
     names: set[str] = set()
     async with serving(folder) as server, Rest.open(env.cluster.kubeconfig) as rest:
         server.answer = lambda request: _answer(request, names)
@@ -42,7 +42,7 @@ def _answer(request: Object, names: set[str]) -> Object:
 
 @asynccontextmanager
 async def failing_deletions(env: Environment) -> AsyncIterator[None]:
-    """Every deletion of a pod in the namespace fails: the webhook asked about it is down."""
+    """Fail every deletion of a pod in the namespace: the webhook for it is down."""
     (port,) = ports.free(1)
     made = _hook("deletions", {"url": f"https://127.0.0.1:{port}/"}, env.name, "DELETE", "pods")
 
@@ -74,7 +74,7 @@ def _hook(name: str, client: Object, namespace: str, operation: str, resource: s
 
 @asynccontextmanager
 async def other_namespace(env: Environment) -> AsyncIterator[Environment]:
-    """Another tenant, with nodes of its own."""
+    """Create another tenant, with nodes of its own."""
     other = Environment(env.cluster, env.muster, env.client, f"{env.name}-other")
     await other.open()
     try:
@@ -84,7 +84,7 @@ async def other_namespace(env: Environment) -> AsyncIterator[Environment]:
 
 
 async def half_bound(other: Environment, refused: set[str]) -> None:
-    """A gang of the tenant can be bound only in part, and is to be taken back."""
+    """Create a gang of the tenant that can be bound only partially, and must be rolled back."""
     await other.add_node(cpu=4)
     refused.add("stuck-3")
     await leaf(other, "stuck", 4, annotations={ANNOTATION_SCHEDULE_TIMEOUT: TIMEOUT})
@@ -96,7 +96,7 @@ async def half_bound(other: Environment, refused: set[str]) -> None:
 
 
 async def being_taken_back(other: Environment) -> None:
-    """Wait until its time is over, and its pods are to be deleted."""
+    """Wait until its bind timeout ends, and its pods are about to be deleted."""
 
     async def told() -> bool:
         events = (await other.client.list(EVENTS, other.name))["items"]

@@ -1,1 +1,1 @@
-"""Lives of Jobs and JobSets, drawn at random and played."""
+"""Random life cycles of Jobs and JobSets."""

@@ -1,7 +1,7 @@
 """`python -m e2e.faults.lives --lives N --seed S --cluster local|real`: play lives S to S+N-1.
 
-One that fails is shown with its number, its script and what is there. It is played again with
-`--lives 1 --seed NUMBER`; `--drop 1,3` leaves steps out, `--shrink` looks for the shortest script
+A failed life is shown with its number, its script and the remaining objects. Repeat it with
+`--lives 1 --seed NUMBER`; `--drop 1,3` omits steps, `--shrink` searches for the shortest script
 that still fails.
 """
 
@@ -57,7 +57,7 @@ def main() -> int:
 
 
 async def _shrink(life: Life, cluster: Started, muster: Muster) -> None:
-    """Leave out one step after another; what fails without it is failed by the others."""
+    """Omit steps one by one; keep a step out if the life still fails without it."""
     shortest = ""
     for number in reversed(range(len(life.steps) - 1)):
         shorter = life.without(frozenset({number}))

@@ -1,7 +1,7 @@
-"""Draws a life from its number: what is submitted, what is done to it, how its pods end.
+"""Generator of a life from its number: the owner, the user's steps, and the ends of its pods.
 
-Only what the API server and JobSet v0.11.0 let in is drawn. Pods are few, and few of them fail: a
-Job makes the next one only after ten seconds, then twenty, then forty.
+It draws only what the API server and JobSet v0.11.0 admit. Pods are few, and few of them fail: a
+Job creates the next one only after ten seconds, then twenty, then forty.
 """
 
 from random import Random
@@ -25,7 +25,7 @@ _POLICIES = ("Background", "Background", "Foreground", "Orphan")
 _THEIRS = ("Workload", "Delegated")
 _PROCESSES = ("controller", "scheduler")
 _SHARES = (0.0, 0.5, 1.0)
-"""Parts of all members that a changed min-count asks for, 0 standing for one."""
+"""Shares of all members for a changed min-count; 0 means one."""
 _STEPS = {
     "end": 6.0,
     "remove": 3,
@@ -37,11 +37,11 @@ _STEPS = {
     "kill": 0.4,
 }
 _LARGEST = 8
-"""More pods than this no life has at a time."""
+"""Maximum number of pods of a life at a time."""
 
 
 def draw(seed: int) -> Life:
-    """The life of this number, always the same."""
+    """Return the life of this number, always the same."""
     return _Drawing(Random(f"life {seed}"), seed).life()
 
 
@@ -71,7 +71,7 @@ class _Drawing:
         return Life(self._seed, kind, mode, spec, _annotations(mode, count), count, room, steps)  # type: ignore[arg-type]
 
     def _room(self, size: int, steps: tuple[Step, ...]) -> int:
-        """Room for all, or too little for some: often for what the owner grows to."""
+        """Draw the capacity: enough for all or too little, often for the size after growth."""
         chance = self._chance
         larger = max((step.given.get("parallelism", 0) for step in steps), default=0)
         if larger > size and self._says(0.6):
@@ -134,7 +134,7 @@ class _Drawing:
             elif how:
                 roles[1]["dependsOn"] = [{"name": "a", "status": how}]
         elif self._says(0.15):
-            # One without Jobs never succeeds, and its JobSet with it.
+            # A replicatedJob without Jobs never succeeds, and neither does its JobSet.
             able = [role for role in roles if role["replicas"]] or roles
             target = [chance.choice(able)["name"]]
             operator = chance.choice(("All", "Any"))
@@ -184,8 +184,8 @@ class _Drawing:
             case "room":
                 return [Step(what, quiet, {"pods": chance.randint(1, 3)})]
             case "again":
-                # The Job controller remembers by name how many pods it was making, and makes none
-                # for the next Job of that name for 5 minutes: with plain pods, too.
+                # The Job controller remembers by name how many pods it was creating, and creates
+                # none for the next Job of that name for 5 minutes, even with plain pods.
                 share = {"share": chance.choice(_SHARES)} if mode in _THEIRS else {}
                 return [Step(what, True, {"propagation": chance.choice(_POLICIES)} | share)]
             case "kill":
@@ -193,7 +193,7 @@ class _Drawing:
         return []
 
     def _ends(self, *, quiet: bool) -> list[Step]:
-        """Pods end, and some that succeeded are deleted by hand or by a cleaner."""
+        """Draw the end of pods, and the deletion of some succeeded ones by hand or by a cleaner."""
         end = Step("end", quiet, self._end())
         if end.given["phase"] == "Failed" or not self._says(0.4):
             return [end]
@@ -210,7 +210,7 @@ class _Drawing:
     def _remove(self, spec: Json) -> dict[str, Any]:
         phase = self._chance.choice(("Succeeded", "Succeeded", "Succeeded", "Running", "Pending"))
         if {"podReplacementPolicy", "podFailurePolicy"} & spec.keys():
-            # The Job waits until such a pod has Failed, and simulated nodes let it go without.
+            # The Job waits until such a pod has Failed, but simulated nodes delete it without that.
             phase = "Succeeded"
         if phase == "Running":
             if self._failures <= 0:
@@ -220,9 +220,9 @@ class _Drawing:
 
     def _scale(self, kind: str, mode: Mode, spec: Json, *, quiet: bool) -> list[Step]:
         if kind == "Job":
-            # A Workload of the user's that asks for more pods than there are waits for ever.
+            # A user's Workload with a minCount above the number of pods would wait forever.
             least = spec["parallelism"] if mode in _THEIRS else 0
-            # The completions of an indexed Job change with it, and may not be fewer than these.
+            # The completions of an Indexed Job change with it, and must not be fewer than these.
             least = max(least, spec.get("maxFailedIndexes", 0))
             pods = self._chance.randint(least, max(least, _LARGEST))
             return [Step("scale", quiet, {"parallelism": pods})]
@@ -243,7 +243,7 @@ def _annotations(mode: Mode, count: int | None) -> dict[str, str]:
 
 
 def members(kind: str, spec: Json) -> int:
-    """How many pods run at a time."""
+    """Return the number of pods that run at a time."""
     if kind == "JobSet":
         return sum(
             role["replicas"] * members("Job", role["template"]["spec"])

@@ -1,7 +1,7 @@
-"""Plays one life: submits its owner, does what the script says, and ends its pods.
+"""Player of one life: it creates the owner, carries out the script, and ends the pods.
 
-Before a step that waits, and in the end, everything must come to rest. Then all pods that run
-succeed, again and again, until the owner has ended; it is deleted, and nothing may be left.
+Before a step that waits, and at the end, the namespace must settle. Then all running pods succeed,
+repeatedly, until the owner has ended; it is deleted, and no object may remain.
 """
 
 import asyncio
@@ -30,38 +30,38 @@ from kube.client.resources import JOBS, JOBSETS, NAMESPACES, PODS, Resource
 CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap")
 
 MUSTER_SECONDS = 20.0
-"""How long nothing may happen while it is Muster's turn."""
+"""Maximum seconds without change while Muster has work to do."""
 CONTROLLERS_SECONDS = 75.0
-"""How long nothing may happen while a Job waits to replace a pod that failed."""
+"""Maximum seconds without change while a Job waits to replace a failed pod."""
 GONE_SECONDS = 60.0
-"""How long nothing may happen while something is left of what was deleted."""
+"""Maximum seconds without change while deleted objects remain."""
 LONGEST_SECONDS = 600.0
-"""How long a whole life may take, whatever happens."""
+"""Maximum seconds of a complete life."""
 _ROUNDS = 40
 
 
 class LifeError(AssertionError):
-    """A life went wrong. The text has a line for each thing."""
+    """A life failed; the text has one line for each problem."""
 
 
 class Shared:
-    """The Muster of all lives: what one of them kills all others lack for some seconds."""
+    """The Muster of all lives: a process that one life kills is missing for all of them."""
 
     def __init__(self, muster: Muster) -> None:
         self.last = time.monotonic()
-        """When a process was last started, or no scheduler led."""
+        """Time at which a process was last started, or no scheduler led."""
         self._muster = muster
         self._lock = asyncio.Lock()
 
     async def kill(self, process: str) -> None:
-        """End a process at once, and start it again."""
+        """Kill a process, and restart it."""
         async with self._lock:
             self._muster.kill(process)
             await self._muster.start(process)
             self.last = time.monotonic()
 
     async def decides(self) -> None:
-        """Have all that waits decided anew. Where nobody leads, all that waits has an excuse."""
+        """Trigger a new decision on all pending pods; without a leader, note that they may wait."""
         page = self._muster.page(SCHEDULER, "/debug/decide")
         with contextlib.suppress(aiohttp.ClientError, TimeoutError):
             timeout = aiohttp.ClientTimeout(total=30)
@@ -75,7 +75,7 @@ class Shared:
 
 
 class Player:
-    """One life in a namespace of its own."""
+    """One life in its own namespace."""
 
     def __init__(
         self,
@@ -99,7 +99,7 @@ class Player:
         return look(self._watched, self._namespace, self.life)
 
     async def play(self) -> None:
-        """Raises LifeError."""
+        """Play the life. Raises LifeError."""
         await self._client.create(NAMESPACES, {"metadata": {"name": self._namespace}})
         self._watched.listen(self._namespace, self.verdict.note)
         doing = "create"
@@ -150,7 +150,7 @@ class Player:
     # Waiting
 
     async def settle(self) -> None:
-        """Wait until all is at rest. Raises LifeError once nothing happens any more."""
+        """Wait until the namespace settles. Raises LifeError once nothing changes any more."""
         since = time.monotonic()
         while True:
             self._fail_if(self.verdict.faults)
@@ -171,7 +171,7 @@ class Player:
                 since = time.monotonic()
 
     async def _until(self, probe: Callable[[], list[str]], patience: float) -> None:
-        """Wait until there are no problems. Raises LifeError once nothing happens any more."""
+        """Wait until there are no problems. Raises LifeError once nothing changes any more."""
         since = time.monotonic()
         while problems := probe():
             self._fail_if(self.verdict.faults)
@@ -193,7 +193,7 @@ class Player:
             raise LifeError("\n".join(faults))
 
     async def _heard(self, changed: Json) -> None:
-        """Wait until the watch has told of a change that the server has taken."""
+        """Wait until the watch has delivered a change that the server accepted."""
         version = int(changed["metadata"]["resourceVersion"])
         kind = WORKLOADS if changed["kind"] == WORKLOADS.kind else self.life.resource
 
@@ -217,7 +217,7 @@ class Player:
         await self._submit()
 
     async def _submit(self) -> None:
-        """Create the owner; as long as one of its name is there, again and again."""
+        """Create the owner, retrying while one of its name exists."""
         made, since = await self._manifest(), time.monotonic()
         while True:
             await self._or_fail(since, GONE_SECONDS, ["the earlier owner of this name is left"])
@@ -244,7 +244,7 @@ class Player:
         return None
 
     async def _running(self) -> list[Json]:
-        """The running pods in their order; the first is waited for while one may come."""
+        """Return the running pods in order, after waiting for the first while one may start."""
         while True:
             state = self.look()
             running = [pod for pod in state.pods if lives(pod) and phase(pod) == "Running"]
@@ -292,7 +292,7 @@ class Player:
         ops = [_add(path, value=given["replicas"]) for path in paths]
         try:
             return await self._patch(ops)
-        except ApiError:  # JobSet v0.11.0 refuses it
+        except ApiError:  # JobSet v0.11.0 rejects it
             return None
 
     async def _scale_job(self, parallelism: int) -> Json | None:
@@ -313,7 +313,7 @@ class Player:
             return None
 
     async def _min_count(self, share: float) -> Json | None:
-        try:  # not from a cache: what was scaled just now may have fewer
+        try:  # not from a cache: a recently scaled owner may have fewer
             owner = await self._client.get(self.life.resource, NAME, self._namespace)
         except NotFound:
             return None
@@ -371,7 +371,10 @@ class Player:
             await self._remove_orphans()
 
     async def _remove_orphans(self) -> None:
-        """What an owner left by `orphan` is deleted by hand; an orphaned Job takes its pods."""
+        """Delete what an owner deleted with `orphan` left behind.
+
+        An orphaned Job takes its pods along.
+        """
         state = self.look()
         own = {each["metadata"]["uid"] for each in (state.owner, *state.own_jobs()) if each}
         for job in state.jobs:
@@ -389,7 +392,7 @@ class Player:
     # The end
 
     async def _finish(self) -> None:
-        """With room for all, every pod that runs succeeds, until the owner has ended."""
+        """With capacity for all, let every running pod succeed, until the owner has ended."""
         await self._room(20)
         for _ in range(_ROUNDS):
             await self.settle()
@@ -404,7 +407,7 @@ class Player:
                 continue
             running = [pod for pod in state.pods if lives(pod)]
             if not running and (self.life.kind == "JobSet" or state.owner["spec"]["parallelism"]):
-                return  # it wants no pods, and says no more
+                return  # it needs no pods, and its status does not change
             if not running:
                 await self._scale_job(1)
             for pod in running:
@@ -419,7 +422,7 @@ class Player:
             raise LifeError("it failed, though none of its pods did")
 
     async def _all_gone(self) -> None:
-        """Nothing of the owner may be left."""
+        """Wait until no object of the owner remains."""
 
         def left() -> list[str]:
             return [
@@ -432,7 +435,7 @@ class Player:
         await self._until(left, GONE_SECONDS)
 
     async def _clear(self) -> None:
-        """Delete whatever is still there: a life that failed leaves something behind."""
+        """Delete all remaining objects: a failed life leaves some behind."""
         for kind in KINDS:
             for each in list(self._watched.there(kind, self._namespace)):
                 with contextlib.suppress(NotFound):

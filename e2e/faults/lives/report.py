@@ -1,4 +1,4 @@
-"""What a life looks like at the moment it fails."""
+"""Description of a life at the moment it fails."""
 
 from collections.abc import Iterator
 
@@ -10,7 +10,7 @@ _COUNTS = ("active", "ready", "succeeded", "failed", "terminating", "failedIndex
 
 
 def seen(state: State) -> Iterator[str]:
-    """A line for each object that is there."""
+    """Yield a line for each existing object."""
     for owner in (*state.jobsets, *state.jobs):
         yield _owner(owner)
     for workload in state.workloads:

@@ -1,4 +1,4 @@
-"""Many lives at once on one cluster."""
+"""Concurrent lives on one cluster."""
 
 import asyncio
 import secrets
@@ -19,7 +19,7 @@ AT_ONCE = 16
 class Result:
     played: int = 0
     faults: dict[int, str] = field(default_factory=dict)
-    """What went wrong, by the number of the life."""
+    """The failures, by the number of the life."""
 
 
 async def play(
@@ -30,7 +30,7 @@ async def play(
     *,
     at_once: int = AT_ONCE,
 ) -> Result:
-    """Play all of them, so many at a time, each in a namespace with nodes of its own."""
+    """Play all lives, `at_once` at a time, each in a namespace with its own nodes."""
     result = Result()
     waiting = iter(lives)
     shared = Shared(muster)

@@ -1,4 +1,4 @@
-"""The script of one life: what its user submits and does, and which of its pods end how."""
+"""The script of one life: the owner, the user's steps, and the end of each pod."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -12,14 +12,14 @@ Mode = Literal[
     "Plain", "Basic", "Gang", "Own Gang", "Own ReplicatedGang", "Composite", "Workload", "Delegated"
 ]
 NAME = "x"
-"""What every owner is called: the same name again is a part of many lives."""
+"""Name of every owner: many lives reuse the same name."""
 WORKLOAD_NAME = "theirs"
 TEMPLATE = "workers"
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One thing that is done. Where `quiet`, all that is under way is waited for before it."""
+    """One step. If `quiet`, the namespace must settle before it."""
 
     what: str
     quiet: bool = True
@@ -33,7 +33,10 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Life:
-    """`room` is for so many pods at first; the script may add more. `spec` is the owner's."""
+    """A life; `room` is the initial capacity in pods, which the script may extend.
+
+    `spec` is the owner's.
+    """
 
     seed: int
     kind: Literal["Job", "JobSet"]
@@ -41,7 +44,7 @@ class Life:
     spec: Json
     annotations: Mapping[str, str]
     min_count: int | None
-    """What a user asked for: by annotation, or in a Workload of their own."""
+    """The user's minCount: by annotation, or in a Workload of their own."""
     room: int
     steps: tuple[Step, ...]
 
@@ -54,7 +57,7 @@ class Life:
         return f"life {self.seed}: {self.kind} {self.mode}"
 
     def without(self, dropped: frozenset[int]) -> "Life":
-        """The same life less the steps of these numbers."""
+        """Return the same life without the steps of these numbers."""
         kept = (step for number, step in enumerate(self.steps) if number not in dropped)
         return replace(self, steps=tuple(kept))
 
@@ -67,7 +70,7 @@ class Life:
 
 
 def brief(spec: Json) -> Json:
-    """The spec less what all lives have in common."""
+    """Return the spec without the parts that all lives share."""
     short = {key: value for key, value in spec.items() if key != "template"}
     if "replicatedJobs" in short:
         short["replicatedJobs"] = [

@@ -1,6 +1,6 @@
-"""One life's namespace at one moment, and what the Job and JobSet controllers want of it.
+"""One life's namespace at one moment, and the state that the Job and JobSet controllers want.
 
-The rules are those that Kubernetes and JobSet document. Nothing here asks Muster's code.
+The rules are those that Kubernetes and JobSet document. This module does not use Muster's code.
 """
 
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ ATTEMPT = "jobset.sigs.k8s.io/restart-attempt"
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """All objects of one namespace; `owner` is None where there is none, or it is being deleted."""
+    """All objects of one namespace; `owner` is None if it does not exist or is being deleted."""
 
     owner: Json | None
     jobsets: tuple[Json, ...]
@@ -32,7 +32,7 @@ class State:
         return [pod for pod in self.pods if controller_uid(pod) == job["metadata"]["uid"]]
 
     def own_jobs(self) -> list[Json]:
-        """The Jobs of the owner as it is now: not an earlier one's, nor an earlier attempt's."""
+        """Return the Jobs of the current owner, without those of an earlier owner or attempt."""
         owner = self.owner
         if owner is None:
             return []
@@ -89,7 +89,7 @@ def conditions(obj: Json) -> dict[str, str]:
 
 
 def over(obj: Json) -> str:
-    """How a Job or JobSet ended; empty if it has not."""
+    """Return the condition with which a Job or JobSet ended; empty if it has not."""
     said = conditions(obj)
     return next((e for e in ("Complete", "Completed", "Failed") if said.get(e) == "True"), "")
 
@@ -104,7 +104,7 @@ def ended(pod: Json) -> bool:
 
 
 def lives(pod: Json) -> bool:
-    """Whether it counts as active for its Job."""
+    """Return True if the pod counts as active for its Job."""
     return not ended(pod) and not leaving(pod)
 
 
@@ -120,7 +120,7 @@ def suspended(obj: Json) -> bool:
 
 
 def indexes(text: str) -> int:
-    """How many indexes a list such as "0,2-4" names."""
+    """Return the number of indexes in a list such as "0,2-4"."""
     count = 0
     for part in filter(None, text.split(",")):
         first, _, last = part.partition("-")
@@ -129,7 +129,7 @@ def indexes(text: str) -> int:
 
 
 def at_once(job: Json) -> int:
-    """How many pods a Job has at a time before any has ended."""
+    """Return the number of pods of a Job at a time, before any has ended."""
     spec = job["spec"]
     pods = int(spec.get("parallelism", 1))
     completions = spec.get("completions")
@@ -137,7 +137,7 @@ def at_once(job: Json) -> int:
 
 
 def wanted(job: Json, active: int) -> int:
-    """How many pods the Job's controller keeps now; `active` are those that live."""
+    """Return the number of pods that the Job's controller currently wants; `active` are running."""
     spec, status = job["spec"], status_of(job)
     if over(job) or suspended(job) or leaving(job) or _ends(job):
         return 0
@@ -145,20 +145,20 @@ def wanted(job: Json, active: int) -> int:
     pods: int = spec.get("parallelism", 1)
     completions = spec.get("completions")
     if completions is None:
-        return active if succeeded else pods  # also if it is scaled down: they finish
+        return active if succeeded else pods  # also if it is scaled down: the pods finish
     left = int(completions) - int(succeeded)
     given_up = indexes(status.get("failedIndexes") or "")
     return max(0, min(pods, left - given_up))
 
 
 def _ends(job: Json) -> bool:
-    """Whether its end is decided, though not all of its pods are gone."""
+    """Return True if the Job's end is decided, though some pods still exist."""
     said = conditions(job)
     return any(said.get(each) == "True" for each in ("SuccessCriteriaMet", "FailureTarget"))
 
 
 def due(owner: Json, jobs: list[Json]) -> Iterator[str]:
-    """The names of the Jobs that a JobSet has by now, in the order of its replicatedJobs."""
+    """Yield the names of a JobSet's current Jobs, in the order of its replicatedJobs."""
     in_order = (owner["spec"].get("startupPolicy") or {}).get("startupPolicyOrder") == "InOrder"
     earlier: list[str] = []
     for role in owner["spec"]["replicatedJobs"]:

@@ -1,7 +1,7 @@
-"""Lives that are drawn: what the Job and JobSet controllers could finish, they finish with Muster.
+"""Random lives: Muster lets the Job and JobSet controllers finish everything they could finish.
 
-A life that fails is shown with its number and script; `e2e/faults/lives/__main__.py` says how to
-play it again.
+A failed life is shown with its number and script; `e2e/faults/lives/__main__.py` explains how to
+repeat it.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from e2e.harness.running import Started, installed, started
 
 @pytest.fixture(scope="module")
 def cluster(server_kind: str) -> Iterator[Started]:
-    """One of its own: the embedded one lets JobSets change their size."""
+    """A separate cluster: the embedded one lets JobSets change their size."""
     if server_kind == "existing":
         pytest.skip("lives need simulated nodes")
     made: Started = ControlPlane() if server_kind == "real" else Local("--jobset-scaling")

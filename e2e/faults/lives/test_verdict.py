@@ -1,4 +1,4 @@
-"""What is wanted of a Job and a JobSet, and what a verdict finds; no cluster is needed."""
+"""The expected state of a Job and a JobSet, and the verdict's findings, without a cluster."""
 
 from typing import Any
 

@@ -1,8 +1,8 @@
-"""What must be true of a life: while it plays, and when it has come to rest.
+"""The invariants of a life: while it plays, and after it has settled.
 
-At rest everything that the owner's controllers want is there, nobody waits who would fit, no gang
-runs in part that never ran whole, each pod is in the group that was made for its owner, and what
-the groups say is true.
+After settling, everything that the owner's controllers want exists, no pod waits that would fit, no
+gang runs partially that never ran completely, each pod is in the group created for its owner, and
+the groups' statuses are correct.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -52,9 +52,9 @@ class Gang:
     name: str
     jobs: tuple[Json, ...]
     pods: tuple[Json, ...]
-    """All that exist, ended ones too."""
+    """All existing pods, including terminated ones."""
     asked: int | None
-    """The user's own min-count; 0 where pods start one by one."""
+    """The user's own min-count; 0 if pods start one by one."""
 
     def bound(self) -> list[Json]:
         return [pod for pod in self.pods if lives(pod) and node_of(pod)]
@@ -63,9 +63,9 @@ class Gang:
         return [pod for pod in self.pods if lives(pod) and not node_of(pod)]
 
     def minimum(self) -> int:
-        """How many of the living pods must be bound, if any is.
+        """Return the number of active pods that must be bound, if any is.
 
-        Succeeded pods that still exist count for minCount, so that fewer living ones are needed.
+        Succeeded pods that still exist count for minCount, so fewer active ones are needed.
         """
         base = sum(map(at_once, self.jobs)) if self.asked is None else self.asked
         active = {controller_uid(pod): 0 for pod in self.pods}
@@ -77,7 +77,7 @@ class Gang:
 
 
 def gangs(life: Life, state: State, asked: int | None) -> list[Gang]:
-    """The gangs of the owner as it is now; `asked` is the min-count as it is now."""
+    """Return the gangs of the current owner; `asked` is the current min-count."""
     jobs = state.own_jobs()
     if not jobs:
         return []
@@ -99,7 +99,7 @@ def gangs(life: Life, state: State, asked: int | None) -> list[Gang]:
 
 @dataclass(slots=True)
 class Verdict:
-    """Follows one life. `asked`, `room` and `told` are kept up by its player."""
+    """Verdict on one life. The player updates `asked`, `room` and `told`."""
 
     life: Life
     look: Callable[[], State]
@@ -111,15 +111,15 @@ class Verdict:
     _seen_bound: set[str] = field(default_factory=set)
     _bound_at_rest: frozenset[str] = frozenset()
     _whole: set[str] = field(default_factory=set)
-    """The gangs that were whole at a moment since the last rest, or the last change that waited."""
+    """The gangs that were complete at some moment since the last rest or change with a wait."""
     _least: dict[str, int] = field(default_factory=dict)
     _true: set[str] = field(default_factory=set)
-    """The UIDs of the groups that said that they were scheduled."""
+    """The UIDs of the groups that reported themselves as scheduled."""
 
     # While it plays
 
     def note(self, kind: Resource, _old: Json | None, new: Json | None) -> None:
-        """Something changed. What may never be is a fault at once."""
+        """Handle a change; a violated invariant is a fault at once."""
         if kind in _SCHEDULED and new is not None:
             self._note_group(kind, new)
         if kind == PODS and new is not None:
@@ -144,9 +144,9 @@ class Verdict:
             self.faults.append(f"pod {name(pod)} failed by itself: {why}")
 
     def note_sizes(self) -> None:
-        """Which gangs are whole, by any size that they had since the last rest.
+        """Record the complete gangs, by any size that they had since the last rest.
 
-        A size that changes while pods are being placed may be heard of after that.
+        The watch may deliver a size that changes during a placement only after it.
         """
         for gang in gangs(self.life, self.look(), self.asked):
             least = min(gang.minimum(), self._least.get(gang.name, gang.minimum()))
@@ -155,20 +155,20 @@ class Verdict:
                 self._whole.add(gang.name)
 
     def begin(self) -> None:
-        """A change was made at rest, and all have heard: only the new sizes count."""
+        """Count only the new sizes: all watches have delivered a change made at rest."""
         self._whole.clear()
         self._least.clear()
 
     # At rest
 
     def rest(self) -> None:
-        """All is well: what is bound from here on was bound by what follows."""
+        """Record the state at rest: later Bindings are results of later steps."""
         bound = (pod for pod in self.look().pods if lives(pod) and node_of(pod))
         self._bound_at_rest = frozenset(pod["metadata"]["uid"] for pod in bound)
         self.begin()
 
     def unrest(self) -> tuple[list[str], list[str]]:
-        """What the owner's controllers have yet to do, and what is Muster's to do."""
+        """Return the outstanding work of the owner's controllers, and of Muster."""
         state = self.look()
         if state.owner is None:
             return ["the owner is not there"], []
@@ -253,7 +253,7 @@ class Verdict:
                 yield f"pod {name(pod)} is in PodGroup {name(group)}, made for another owner"
 
     def _says_that_it_waits(self, state: State, owner: Json) -> Iterator[str]:
-        """Nobody waits: neither may anybody say so."""
+        """Yield a fault if a status reports waiting although no pod waits."""
         if said := notes(owner).get(ANNOTATION_WAITING_FOR):
             yield f"{owner['kind']} says that it waits, though no pod does: {said}"
         for gang in gangs(self.life, state, self.asked):
@@ -270,7 +270,7 @@ def _all_jobs(owner: Json) -> list[str]:
 
 
 def _job_unrest(job: Json, pods: Sequence[Json]) -> Iterator[str]:
-    """What the Job controller has yet to do for one Job."""
+    """Yield the outstanding work of the Job controller for one Job."""
     living = [pod for pod in pods if lives(pod)]
     want, status = wanted(job, len(living)), status_of(job)
     if len(living) != want:

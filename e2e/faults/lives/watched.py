@@ -1,4 +1,4 @@
-"""What happens on the cluster, by watches that all lives share; each life sees its namespace."""
+"""The objects of the cluster, by watches that all lives share; each life sees its namespace."""
 
 import asyncio
 from collections import defaultdict
@@ -16,11 +16,11 @@ KINDS = (JOBSETS, JOBS, WORKLOADS, COMPOSITE_POD_GROUPS, POD_GROUPS, PODS)
 _BY_NAMESPACE = "namespace"
 
 Listener = Callable[[Resource, Json | None, Json | None], None]
-"""Called with a kind and an object before and after a change; None stands for absent."""
+"""Callback with a kind and an object before and after a change; None means absent."""
 
 
 class Watched:
-    """The objects of all lives as the watches have told them."""
+    """The objects of all lives as delivered by the watches."""
 
     def __init__(self) -> None:
         self._caches: dict[Resource, Cache[RawObject]] = {kind: Cache() for kind in KINDS}
@@ -32,7 +32,7 @@ class Watched:
 
     @asynccontextmanager
     async def followed(self, client: Client) -> AsyncIterator["Watched"]:
-        """In sync at the start, and as long as the block lasts."""
+        """Keep the objects synced during the block."""
         reflectors = [
             Reflector(client, kind, cache, decode=decode_raw)
             for kind, cache in self._caches.items()
@@ -62,7 +62,10 @@ class Watched:
         return None if found is None else found.raw
 
     async def changes(self, namespace: str, seconds: float) -> bool:
-        """Wait for the next change in the namespace, so long at most; whether there was one."""
+        """Wait up to that long for the next change in the namespace.
+
+        Return True if there was one.
+        """
         event = self._changed[namespace]
         event.clear()
         try:

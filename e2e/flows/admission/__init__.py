@@ -1,1 +1,1 @@
-"""What the webhook completes, rejects and leaves alone."""
+"""The webhook's defaulting, rejections and exceptions."""

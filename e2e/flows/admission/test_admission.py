@@ -1,4 +1,4 @@
-"""Admission through a whole API server: what is completed, refused, marked, and left alone."""
+"""Admission through a complete API server: defaulting, rejections, annotations and exceptions."""
 
 import copy
 import secrets
@@ -45,9 +45,9 @@ def faults(error: ApiError) -> set[tuple[str, str]]:
 
 
 async def reviews(env: Environment) -> float:
-    """How many admission reviews the webhook has answered since it started.
+    """Return the number of admission reviews that the webhook has processed since its start.
 
-    Conversions do not count: kube-apiserver asks for one for each served version that it caches.
+    Conversions do not count: kube-apiserver requests one for each served version that it caches.
     """
     registered = await env.client.get(MUTATING_WEBHOOKS, "muster")
     base = registered["webhooks"][0]["clientConfig"]["url"].partition("/mutate/")[0]
@@ -180,7 +180,7 @@ async def test_a_jobset_applied_again_stays_as_it_was_and_its_pods_name_one_grou
     env: Environment,
 ) -> None:
     made = await env.create(JOBSETS, jobset("training", replicated_job("w", env.name, pods=1)))
-    # Client-side apply replaces the whole list by the manifest's, which has no mark.
+    # Client-side apply replaces the whole list with the manifest's, which lacks the annotation.
     replicated = copy.deepcopy(made["spec"]["replicatedJobs"])
     for entry in replicated:
         entry["template"]["metadata"].pop("annotations")

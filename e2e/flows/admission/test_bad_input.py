@@ -1,4 +1,4 @@
-"""Bad input: each fault is refused with its field and its reason."""
+"""Invalid input: each error is rejected with its field and its reason."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""Without the webhook process, what does not ask for Muster is created as before."""
+"""Without the webhook process, objects that do not request Muster are created as before."""
 
 from functools import partial
 
@@ -55,7 +55,7 @@ async def test_gangs_that_are_known_already_are_placed_without_the_webhook(
 async def test_owners_of_gangs_can_be_labelled_and_deleted_without_the_webhook(
     env: Environment,
 ) -> None:
-    """Foreground deletion ends with an update that takes a finalizer off."""
+    """Foreground deletion ends with an update that removes a finalizer."""
     await env.add_node(cpu=8)
     await env.create(JOBS, job("gang", env.name, pods=2))
     await env.create(JOBSETS, jobset("set", replicated_job("w", env.name, pods=2, replicas=1)))

@@ -1,4 +1,4 @@
-"""The console in the cluster: two accounts with their own tokens see their own namespaces only."""
+"""The console in the cluster: two accounts with their own tokens see only their own namespaces."""
 
 import json
 import secrets
@@ -32,7 +32,7 @@ POD_GROUPS = GROUPS["PodGroup"]
 
 
 class Tenant:
-    """An account with a gang in a namespace of its own, and its requests to the console."""
+    """An account with a gang in its own namespace, and its requests to the console."""
 
     def __init__(self, account: Account, token: str, http: aiohttp.ClientSession, url: str) -> None:
         self.account, self.token, self.http, self.url = account, token, http, url
@@ -50,7 +50,7 @@ class Tenant:
             return answer.status, await answer.json()
 
     async def known(self, console: ServedConsole) -> None:
-        """Until the console has its group, and the API server its rights."""
+        """Wait until the console has its group, and the API server its permissions."""
         groups, account = console.cluster.state.forest.groups, self.account
         group = ("PodGroup", self.name, f"gang-of-{self.name}")
         listed = account.ns.path(POD_GROUPS.api_version, POD_GROUPS.plural)
@@ -71,7 +71,7 @@ class Tenant:
 async def own_access(
     cluster: Cluster, muster: Muster, rest: Rest, tmp_path: Path
 ) -> AsyncIterator[Path]:
-    """The kubeconfig of the console's account, with the rights that its manifests give it."""
+    """The kubeconfig of the console's account, with the permissions of its manifests."""
     objects = [
         obj
         for obj in manifests.load(manifests.MANIFESTS / "console")
@@ -162,7 +162,7 @@ async def test_a_session_ends_once_its_account_is_deleted(
             assert await each.log_in(each.token) == 200
             assert (await each.get("session"))[0] == 200
 
-        # The account keeps its rights: they are of its name, which nobody has now.
+        # The permissions remain: they refer to the account's name, which no account has now.
         await rest.delete(f"{gone.account.ns.core('serviceaccounts')}/user")
 
         async def ended() -> bool:

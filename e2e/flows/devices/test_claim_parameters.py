@@ -1,4 +1,4 @@
-"""A claim that the API server lets nobody change who speaks JSON, as its parameters have blanks."""
+"""A claim with blanks in its parameters, which the API server lets no JSON client change."""
 
 import json
 from collections.abc import AsyncIterator
@@ -14,7 +14,7 @@ from kube.client.resources import JOBS
 pytestmark = pytest.mark.since("1.34", "resource.k8s.io/v1 is served from 1.34 on")
 
 BLANKS = json.dumps
-"""As Python writes JSON: with blanks after colons and commas."""
+"""Python's JSON encoder, with blanks after colons and commas."""
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ async def devices(env: Environment) -> AsyncIterator[Devices]:
 
 
 def configured(devices: Devices, device_class: str) -> Json:
-    """A claim with parameters for the flow's driver."""
+    """Return a claim with parameters for the flow's driver."""
     parameters = {"kind": "Config", "of": ["a", "b"]}
     config = [{"opaque": {"driver": devices.driver, "parameters": parameters}}]
     return claim("shared", request(device_class), config=config)

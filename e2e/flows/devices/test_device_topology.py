@@ -1,4 +1,4 @@
-"""Gangs that belong into one domain of an attribute that drivers give their devices."""
+"""Gangs that require one domain of an attribute of their devices."""
 
 import pytest
 
@@ -43,12 +43,12 @@ async def test_gangs_stay_in_one_clique_and_a_slice_with_another_value_lets_the_
 
 
 def of_clique(value: str) -> list[Json]:
-    """One device."""
+    """Return one device with that clique."""
     return [{"name": "gpu", "attributes": {"clique": {"string": value}}}]
 
 
 def in_one(key: str, made: Json) -> Json:
-    """The Job, with a topology."""
+    """Return the Job with a required topology."""
     made["metadata"]["annotations"][ANNOTATION_TOPOLOGY] = key
     return made
 

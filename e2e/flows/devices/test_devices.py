@@ -1,4 +1,4 @@
-"""Gangs whose pods need devices: all of them get theirs, or none starts and none holds any."""
+"""Gangs whose pods need devices: all pods get theirs, or none starts and none has any."""
 
 from collections.abc import AsyncIterator
 
@@ -43,7 +43,10 @@ async def devices(env: Environment) -> AsyncIterator[Devices]:
 
 
 async def gpus(env: Environment, devices: Devices, *counts: int) -> str:
-    """A class, a template for one of it, and nodes with so many devices; the class's name."""
+    """Create a class, a template for one device, and nodes with devices.
+
+    Return the class's name.
+    """
     name = await devices.add_class()
     await env.create(CLAIM_TEMPLATES, claim_template("one-gpu", request(name)))
     for count in counts:
@@ -52,7 +55,7 @@ async def gpus(env: Environment, devices: Devices, *counts: int) -> str:
 
 
 def job_with_claims(name: str, room: str, pods: int, entries: dict[str, Json] = OWN) -> Json:
-    """A gang Job whose pods use these claims."""
+    """Return a gang Job whose pods use these claims."""
     made = job(name, room, pods=pods)
     template = made["spec"]["template"]
     template["spec"] = with_claims(template["spec"], entries)
@@ -60,14 +63,14 @@ def job_with_claims(name: str, room: str, pods: int, entries: dict[str, Json] = 
 
 
 def pod_with_claims(name: str, room: str, group: str, entries: dict[str, Json] = OWN) -> Json:
-    """A pod of a gang that uses these claims."""
+    """Return a pod of a gang that uses these claims."""
     made = pod(name, room, group=group)
     made["spec"] = with_claims(made["spec"], entries)
     return made
 
 
 async def checked(env: Environment, devices: Devices, *, claims: int) -> None:
-    """So many claims have devices, and what they have is right, whoever found it how."""
+    """Check that that many claims are allocated, and that every allocation is valid."""
     client = env.client
     slices = [slice_info(decode_resource_slice(it))[0] for it in await _raw(env, SLICES)]
     classes = [device_class_info(decode_device_class(it)) for it in await _raw(env, CLASSES)]
@@ -96,7 +99,7 @@ async def _raw(env: Environment, resource: Resource) -> list[bytes]:
 
 
 async def ended(env: Environment, devices: Devices, *jobs: str) -> None:
-    """Delete the Jobs; afterwards none of the flow's claims has devices."""
+    """Delete the Jobs, and check that none of the flow's claims remains allocated."""
     for name in jobs:
         await env.delete(JOBS, name)
     await env.empty()
@@ -124,7 +127,7 @@ async def test_equal_gangs_that_start_together_have_their_devices_where_they_run
     await gpus(env, devices)
     for number in range(6):
         await env.create(POD_GROUPS, pod_group(f"g{number}", 2))
-    # The pods sort by name, the other way round than their groups.
+    # The pods sort by name in the reverse order of their groups.
     for number in range(6):
         for member in ("a", "b"):
             name = f"p{5 - number}{member}"

@@ -1,4 +1,4 @@
-"""Extended resources that some nodes offer, and for which devices stand on the others."""
+"""Extended resources that some nodes offer, and devices provide on the others."""
 
 import random
 from collections.abc import AsyncIterator
@@ -24,12 +24,12 @@ async def devices(env: Environment) -> AsyncIterator[Devices]:
 
 
 def resource_of(env: Environment) -> str:
-    """The extended resource of the flow: no other's class stands for it."""
+    """Return the extended resource of the flow, which no other class provides."""
     return f"{env.name}.example.com/gpu"
 
 
 def requesting(made: Json, resource: str) -> Json:
-    """The Job, whose containers each request one."""
+    """Return the Job, with a request of one for each container."""
     container = made["spec"]["template"]["spec"]["containers"][0]
     requests = {**container.get("resources", {}).get("requests", {}), resource: "1"}
     limits = {**container.get("resources", {}).get("limits", {}), resource: "1"}
@@ -38,7 +38,7 @@ def requesting(made: Json, resource: str) -> Json:
 
 
 async def check(env: Environment, devices: Devices, *, claims: int) -> None:
-    """So many pods have a claim, which their status names, and devices of their node."""
+    """Check that that many pods have a claim in their status, with devices of their node."""
     held = await devices.held()
     told = {}
     for pod in await env.pods():
@@ -53,7 +53,7 @@ async def check(env: Environment, devices: Devices, *, claims: int) -> None:
 
 
 async def ended(env: Environment, *jobs: str) -> None:
-    """Delete the Jobs; afterwards the claims that were made for their pods are gone."""
+    """Delete the Jobs, and wait until the claims for their pods are deleted."""
     for name in jobs:
         await env.delete(JOBS, name)
     await env.empty()
@@ -110,7 +110,7 @@ async def test_a_gang_of_a_higher_priority_gets_the_devices_of_the_gang_that_it_
     await env.create(JOBS, high)
 
     await env.runs(of_job("high"), 2)
-    # Two victims suffice. Their Job allows no failure: its controller deletes the others after it.
+    # Two victims suffice. Their Job allows no failure: its controller then deletes the others.
     await env.has_pods(of_job("low"), 0)
     await check(env, devices, claims=2)
     await ended(env, "high", "low")
@@ -131,7 +131,7 @@ async def test_pods_and_claims_that_are_deleted_in_any_order_leave_nothing_alloc
     random.shuffle(objects)
 
     for kind, name in objects:
-        with suppress(NotFound):  # a claim goes with its pod
+        with suppress(NotFound):  # a claim is deleted with its pod
             await env.client.delete(kind, name, env.name)
 
     await devices.nothing_left_allocated()

@@ -1,4 +1,4 @@
-"""A gang whose pods share one claim of their group goes where it can be used, and gives it back."""
+"""A gang whose pods share a claim of their group: placement and deallocation."""
 
 from collections.abc import AsyncIterator
 

@@ -1,1 +1,1 @@
-"""Places that are held for pods that do not exist yet."""
+"""Held places for pods that do not exist yet."""

@@ -1,6 +1,7 @@
-"""What may happen to places that are held for the workers of a JobSet, between driver and workers.
+"""Held places for the workers of a JobSet, between driver and workers.
 
-A higher priority takes them, their time runs out, their node goes; and devices are held with them.
+A higher priority takes them, their time ends, their node is deleted; and devices are held with
+them.
 """
 
 from collections.abc import AsyncIterator, Iterator
@@ -53,7 +54,7 @@ def annotated(made: Json, **annotations: str) -> Json:
 
 
 async def driver(env: Environment, made: Json) -> str:
-    """It runs, and places are held for its workers; its UID."""
+    """Start the driver, wait until its workers' places are held, and return its UID."""
     await env.create(JOBSETS, made)
     await env.runs(part("driver"), 1)
     await held(env, GROUP, WORKERS)
@@ -62,7 +63,7 @@ async def driver(env: Environment, made: Json) -> str:
 
 
 async def drivers(env: Environment) -> list[str]:
-    """UIDs of the drivers that are there and are not being deleted."""
+    """Return UIDs of the drivers that are not being deleted."""
     found = [pod["metadata"] for pod in await env.pods(part("driver"))]
     return [meta["uid"] for meta in found if "deletionTimestamp" not in meta]
 
@@ -75,7 +76,7 @@ async def is_gone(env: Environment, uid: str) -> None:
 
 
 async def urgent(env: Environment, important: str) -> None:
-    """A gang of four of a higher priority comes, and runs."""
+    """Create a gang of four with a higher priority, and wait until it runs."""
     made = job("urgent", env.name, pods=URGENT)
     made["spec"]["template"]["spec"]["priorityClassName"] = important
     await env.create(JOBS, made)
@@ -156,7 +157,7 @@ async def test_a_node_that_goes_has_its_places_chosen_anew_before_others(env: En
 async def test_devices_are_held_for_workers_and_nobody_else_gets_them(
     env: Environment, devices: Devices
 ) -> None:
-    """Room for many, devices for the eight workers: theirs are claims from a template."""
+    """Many pods fit, but only the eight workers, with claims from a template, get devices."""
     name = await devices.add_class()
     for _ in range(2):
         await devices.publish(await env.add_node(cpu=2 * WORKERS), WORKERS // 2)

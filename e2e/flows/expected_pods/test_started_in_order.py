@@ -1,7 +1,7 @@
-"""A JobSet-wide gang whose JobSet creates pods only after others run: its place is held meanwhile.
+"""A JobSet-wide gang whose JobSet creates pods only after others run: its places are held.
 
-Between driver and workers comes a replicatedJob outside the gang, whose pod has a scheduling gate:
-the flow decides when the workers are created.
+Between driver and workers there is a replicatedJob outside the gang, whose pod has a scheduling
+gate: the flow decides when the workers are created.
 """
 
 from collections.abc import Iterator
@@ -32,7 +32,7 @@ def gate(running_muster: Muster) -> Iterator[None]:
 
 
 def ordered(env: Environment, order: str, *, mode: str = "Gang") -> Json:
-    """Driver, then what decides when the workers come, then these."""
+    """Return a JobSet of driver, gated replicatedJob, and workers."""
     between = replicated_job("between", env.name, replicas=1, pods=1, mode="Off")
     pod = between["template"]["spec"]["template"]["spec"]
     pod |= {"schedulerName": SCHEDULER_NAME, "schedulingGates": [{"name": GATE}]}
@@ -53,7 +53,7 @@ def part(name: str) -> str:
 
 
 async def go_on(env: Environment) -> None:
-    """What comes between driver and workers may run: the workers are created."""
+    """Remove the gate between driver and workers, so that the workers are created."""
     await env.has_pods(part("between"), 1)
     (pod,) = await env.pods(part("between"))
     ops = PatchBuilder().replace("/spec/schedulingGates", [])
@@ -61,7 +61,10 @@ async def go_on(env: Environment) -> None:
 
 
 async def driver_runs_and_another_waits(env: Environment, made: Json, group: str) -> None:
-    """Room for exactly the nine; another gang of as many pods as there are workers comes now."""
+    """Start the driver with capacity for exactly the nine, and another gang afterwards.
+
+    It has as many pods as there are workers.
+    """
     await env.add_node(cpu=WORKERS + 1)
     await env.create(JOBSETS, made)
     await env.runs(part("driver"), 1)
@@ -70,7 +73,7 @@ async def driver_runs_and_another_waits(env: Environment, made: Json, group: str
     await env.waits("pg-job-other", needed=WORKERS)
     assert await env.bound(of_job("other")) == 0
     assert await env.bound(part("workers")) == 0
-    # What has its places waits for nothing, though most of its pods are still to come.
+    # A gang with held places does not count as waiting, though most of its pods are still missing.
     assert await env.blocker(group) == {}
     await env.waits_for_nothing(JOBSETS, "train")
 
@@ -128,7 +131,7 @@ async def test_a_restart_begins_with_the_whole_again(env: Environment) -> None:
 
 
 async def go_on_again(env: Environment) -> None:
-    """The pod between the two of the next attempt waits at its gate, too."""
+    """Wait until the gated pod of the next attempt exists, and remove its gate."""
 
     async def probe() -> bool:
         pods = await env.pods(part("between"))
@@ -142,7 +145,7 @@ async def go_on_again(env: Environment) -> None:
 async def test_a_driver_that_ends_before_its_workers_has_one_of_their_places(
     env: Environment,
 ) -> None:
-    """With status Complete the workers come after it: room for them is room for both."""
+    """With status Complete the workers are created after it: their capacity is enough for both."""
     await env.add_node(cpu=WORKERS)
     await env.create(JOBSETS, ordered(env, "Complete"))
     await env.runs(part("driver"), 1)
@@ -166,7 +169,7 @@ async def test_a_driver_that_ends_before_its_workers_has_one_of_their_places(
 async def test_with_the_gate_off_nothing_is_held_and_on_again_the_whole_is_placed(
     env: Environment,
 ) -> None:
-    """What runs goes on. The gate is on in all other flows."""
+    """Running pods continue. The gate is on in all other flows."""
     await driver_runs_and_another_waits(env, ordered(env, "InOrder"), "pg-train")
     (driver,) = await env.pods(part("driver"))
 
@@ -185,7 +188,7 @@ async def test_with_the_gate_off_nothing_is_held_and_on_again_the_whole_is_place
 
 
 async def restarted(muster: Muster, *, expects: bool) -> None:
-    """All processes begin anew, with the gate on or off."""
+    """Restart all processes with the gate on or off."""
     muster.configure(featureGates={str(Feature.EXPECTED_PODS): expects})
     for name in processes.ALL:
         muster.kill(name)

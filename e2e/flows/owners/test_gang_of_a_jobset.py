@@ -1,4 +1,4 @@
-"""The main job: a JobSet's gang waits with numbers, runs whole, and leaves nothing behind."""
+"""The main use case: a JobSet's gang waits with numbers, runs completely, and leaks nothing."""
 
 import asyncio
 
@@ -45,7 +45,7 @@ async def test_gangs_of_replicated_jobs_start_one_by_one(env: Environment) -> No
 
     await env.has_pods(of_jobset("rl"), 8)
     await env.runs(of_jobset("rl"), 4)
-    await asyncio.sleep(1)  # nothing more may happen
+    await asyncio.sleep(1)  # no further change may happen
     groups = [await env.blocker(f"pg-rl-w-{index}") for index in range(2)]
     assert [bool(blocker) for blocker in groups].count(True) == 1
     assert await env.bound(of_jobset("rl")) == 4

@@ -1,1 +1,1 @@
-"""Which pods start where, and why others wait."""
+"""Placement of pods, and the reasons of pending ones."""

@@ -1,4 +1,4 @@
-"""Members that may not share a node: each gets its own, and a gang too large for them waits."""
+"""Members with anti-affinity by node: each gets its own, and a gang too large for them waits."""
 
 import pytest
 
@@ -10,7 +10,7 @@ PORT: Json = {"containerPort": 80, "hostPort": 8080}
 
 
 def apart(name: str) -> Json:
-    """A rule by which no two pods of the Job share a node."""
+    """Return a term by which no two pods of the Job share a node."""
     term = {
         "topologyKey": "kubernetes.io/hostname",
         "labelSelector": {"matchLabels": {"batch.kubernetes.io/job-name": name}},

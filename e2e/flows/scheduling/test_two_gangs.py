@@ -1,4 +1,4 @@
-"""Two gangs, room for one and a bit: one runs whole, the other holds nothing."""
+"""Two gangs, capacity for little more than one: one runs, the other uses no resources."""
 
 import asyncio
 from functools import partial
@@ -43,7 +43,7 @@ def note_bound(jobs: set[str], _old: RawObject | None, pod: RawObject | None) ->
 
 
 async def one_of(env: Environment, names: list[str]) -> tuple[str, str]:
-    """The gang that runs and the one that does not."""
+    """Return the gang that runs and the one that does not."""
 
     async def probe() -> bool:
         return any([await env.running(of_job(name)) == 4 for name in names])

@@ -1,1 +1,1 @@
-"""The clusters the suites run on, behind one protocol."""
+"""The clusters of the suites, behind one protocol."""

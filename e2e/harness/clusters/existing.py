@@ -1,4 +1,4 @@
-"""Any cluster by its kubeconfig. Nothing about it can be simulated, so such tests are skipped."""
+"""Any cluster by its kubeconfig; tests that need simulation are skipped on it."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,7 +14,7 @@ def _skip(what: str) -> NoReturn:
 
 
 class ExistingCluster:
-    """A cluster that is neither started, broken nor stopped here."""
+    """A cluster that the suites neither start, disrupt nor stop."""
 
     def __init__(self, kubeconfig: Path) -> None:
         self._kubeconfig = kubeconfig
@@ -28,7 +28,7 @@ class ExistingCluster:
         return None
 
     async def start(self) -> None:
-        """It runs already."""
+        """Do nothing: it runs already."""
 
     async def add_node(
         self,
@@ -58,7 +58,10 @@ class ExistingCluster:
         _skip("starting the API server")
 
     async def kinds_installed(self) -> None:
-        """Its garbage collector will see them by itself; the flows wait long enough."""
+        """Do nothing: its garbage collector discovers kinds by itself.
+
+        The flows wait long enough.
+        """
 
     async def stop(self) -> None:
-        """It is not ours to stop."""
+        """Do nothing: the suites do not own it."""

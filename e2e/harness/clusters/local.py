@@ -1,4 +1,4 @@
-"""The embedded cluster, in a process of its own."""
+"""The embedded cluster, in a separate process."""
 
 import signal
 import sys
@@ -14,7 +14,7 @@ from e2e.harness.support.waiting import answers
 
 
 class Local:
-    """`python -m localcluster` on a free port; `options` are more of its arguments."""
+    """`python -m localcluster` on a free port; `options` are additional arguments."""
 
     def __init__(self, *options: str) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="muster-localcluster-")
@@ -70,14 +70,14 @@ class Local:
             return await nodes.finish_pods(rest, namespace, selector, phase)
 
     async def stop_apiserver(self) -> None:
-        # Its data are in memory: it is stopped by a signal, not ended.
+        # Its data is in memory: a signal pauses it, so that the data is not lost.
         self.process.send(signal.SIGSTOP)
 
     async def start_apiserver(self) -> None:
         self.process.send(signal.SIGCONT)
 
     async def kinds_installed(self) -> None:
-        """Its garbage collector knows new kinds at once."""
+        """Do nothing: its garbage collector knows new kinds at once."""
 
     async def stop(self) -> None:
         self.process.kill()

@@ -1,4 +1,4 @@
-"""Simulated nodes and pods by plain API calls: what KWOK and localcluster's nodes listen to."""
+"""Simulated nodes and pods by plain API calls, which KWOK and localcluster's nodes follow."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -19,9 +19,9 @@ async def add(
     taints: Sequence[Mapping[str, str]] = (),
     wait: bool = True,
 ) -> None:
-    """Creates a node; `capacity` is completed with cpu 8, memory 32Gi and 110 pods.
+    """Create a node; `capacity` defaults to cpu 8, memory 32Gi and 110 pods.
 
-    Raises TimeoutError when it is not Ready, and free of the not-ready taint, within 90 s.
+    Raises TimeoutError unless it is Ready, without the not-ready taint, within 90 s.
     """
     resources = {"cpu": "8", "memory": "32Gi", "pods": "110", **(capacity or {})}
     node = {
@@ -41,7 +41,7 @@ async def remove(rest: Rest, name: str) -> None:
 
 
 async def finish_pods(rest: Rest, namespace: str, selector: str, phase: str) -> int:
-    """Ends the running pods that match the label selector, in `phase`; gives their number."""
+    """End the running pods that match the label selector, in `phase`; return their number."""
     path = f"/api/v1/namespaces/{namespace}/pods"
     pods = (await rest.get(path, params={"labelSelector": selector})).ok()["items"]
     names = [pod["metadata"]["name"] for pod in pods if _is_running(pod)]

@@ -1,4 +1,4 @@
-"""What the suites may do to a cluster besides calling its API."""
+"""The operations of the suites on a cluster, in addition to its API."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -6,9 +6,9 @@ from typing import Protocol
 
 
 class Cluster(Protocol):
-    """A running cluster, its nodes simulated.
+    """A running cluster with simulated nodes.
 
-    Every method is safe to call from any event loop: the servers are processes of their own.
+    Every method is safe to call from any event loop: the servers are separate processes.
     """
 
     @property
@@ -16,7 +16,7 @@ class Cluster(Protocol):
 
     @property
     def audit_log(self) -> Path | None:
-        """Where the API server writes a line about each request, if that is known."""
+        """Path of the API server's audit log, if known."""
         ...
 
     async def add_node(
@@ -28,28 +28,28 @@ class Cluster(Protocol):
         taints: Sequence[Mapping[str, str]] = (),
         wait: bool = True,
     ) -> None:
-        """A node that becomes Ready and runs what is bound to it; cpu 8, memory 32Gi, 110 pods."""
+        """Add a node that becomes Ready and runs its bound pods; cpu 8, memory 32Gi, 110 pods."""
 
     async def remove_node(self, name: str) -> None: ...
 
     async def leave_namespace(self, name: str) -> None:
-        """Nobody needs this namespace any more: it is deleted, unless the cluster ends anyway.
+        """Delete a namespace that is no longer needed, unless the cluster ends anyway.
 
-        To delete one takes the servers of Kubernetes 0.2 s of processor time.
+        A deletion costs the Kubernetes servers 0.2 s of CPU time.
         """
 
     async def finish_pods(self, namespace: str, selector: str, phase: str = "Succeeded") -> int:
-        """Ends running pods by label selector, in phase Succeeded or Failed; gives their number."""
+        """End running pods by label selector, in phase Succeeded or Failed; return their number."""
 
     async def stop_apiserver(self) -> None:
-        """From now on the API server cannot be reached; its data stay."""
+        """Make the API server unreachable; its data is kept."""
 
     async def start_apiserver(self) -> None: ...
 
     async def kinds_installed(self) -> None:
-        """CRDs were created: from now on the cluster's garbage collector must know their kinds.
+        """Make the cluster's garbage collector discover the kinds of newly created CRDs.
 
-        That of Kubernetes looks for new kinds when it starts, and then every 30 s.
+        Kubernetes' collector discovers new kinds when it starts, and then every 30 s.
         """
 
     async def stop(self) -> None: ...

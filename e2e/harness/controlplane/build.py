@@ -1,12 +1,11 @@
 """Builds the control plane's binaries from the Go modules in e2e/harness/modules.
 
-`python -m e2e.harness.controlplane.build` takes the Go that `e2e.harness.controlplane.go` finds; a
-second call returns at once, since each module's binaries carry a stamp made from its go.mod and
-go.sum.
-`--neighbours` builds what else the suites run beside Muster, `--workloads` the controllers whose
-pods it groups besides JobSet's, `--monitoring` Prometheus alone. With
-MUSTER_KUBERNETES another of the Kubernetes versions is built, beside the usual one and into a
-folder of its own.
+`python -m e2e.harness.controlplane.build` uses the Go that `e2e.harness.controlplane.go` finds. A
+second call returns at once, because each module's binaries have a stamp of its go.mod and go.sum.
+`--neighbours` also builds the other projects that the suites run with Muster, `--workloads` the
+controllers of other workloads than JobSet's, `--monitoring` only Prometheus. With MUSTER_KUBERNETES
+another of the Kubernetes versions is built, in addition to the default one and into a separate
+folder.
 """
 
 import argparse
@@ -28,7 +27,7 @@ from e2e.harness.controlplane.progress import Progress
 from e2e.harness.controlplane.subprocesses import follow, run
 
 KUBERNETES = f"v{USUAL}"
-"""The usual one, by its tag."""
+"""The tag of the default Kubernetes."""
 RELEASES = {"1.33.13": "kubernetes-1.33", "1.34.4": "kubernetes-1.34", USUAL: "kubernetes"}
 """The versions that can be built, oldest first, and the module of each."""
 HELM = "v3.22.0"
@@ -38,9 +37,9 @@ HELM = "v3.22.0"
 class Module:
     """One Go module with `tool` lines.
 
-    `renames` maps the tool's last path element to the binary's fixed name; `source` is the
-    module whose files (CRDs, stages) are read at run time; `release` is the Kubernetes that it is,
-    if it is one; `tags` are build tags.
+    `renames` maps the tool's last path element to the binary's fixed name. `source` is the module
+    whose files (CRDs, stages) are read at run time. `release` is its Kubernetes version, if it is
+    Kubernetes. `tags` are build tags.
     """
 
     name: str
@@ -53,7 +52,7 @@ class Module:
 
     @property
     def bin(self) -> Path:
-        """What is not the usual Kubernetes has a folder of its own."""
+        """Folder of the binaries; versions other than the default Kubernetes have their own."""
         return CACHE / "bin" if self.release in ("", USUAL) else CACHE / self.release / "bin"
 
     @property
@@ -70,7 +69,10 @@ class Module:
 
 
 def _helm_flags() -> str:
-    """What Helm's own Makefile sets: its version, and for which Kubernetes it renders offline."""
+    """Return the linker flags of Helm's own Makefile: its version, and its Kubernetes version.
+
+    Helm renders offline for that Kubernetes version.
+    """
     chart, lint = "helm.sh/helm/v3/pkg/chartutil", "helm.sh/helm/v3/pkg/lint/rules"
     _, minor, _ = KUBERNETES.split(".")
     values = {"helm.sh/helm/v3/internal/version.version": HELM}
@@ -80,7 +82,7 @@ def _helm_flags() -> str:
 
 
 def kubernetes(release: str) -> Module:
-    """etcd and the programs of one Kubernetes. Raises BuildError for one that has no module."""
+    """Return etcd and the programs of one Kubernetes. Raises BuildError without a module for it."""
     if release not in RELEASES:
         known = ", ".join(RELEASES)
         raise BuildError(f"MUSTER_KUBERNETES is {release}; there are modules for {known}")
@@ -102,19 +104,19 @@ NEIGHBOURS = (
     Module(
         "karpenter",
         ("karpenter",),
-        # Its main package is named after the provider, whose nodes KWOK keeps alive.
+        # Its main package is named after the provider, whose nodes KWOK simulates.
         renames=(("kwok", "karpenter"),),
         source="sigs.k8s.io/karpenter",
     ),
     Module(
         "cert-manager",
         ("cert-manager",),
-        # Of this module itself: cert-manager's commands are in modules that have no versions.
+        # A package of this module itself: cert-manager's commands are in modules without versions.
         renames=(("cert-manager-tool", "cert-manager"),),
         source="github.com/cert-manager/cert-manager",
     ),
 )
-"""What runs beside Muster in a few flows only; most runs of a control plane go without."""
+"""Other projects that run with Muster in a few flows; most control planes go without them."""
 
 WORKLOADS = (
     # Its main package is called cmd.
@@ -134,13 +136,13 @@ WORKLOADS = (
     ),
     Module("mpi-operator", ("mpi-operator",), source="github.com/kubeflow/mpi-operator"),
 )
-"""Controllers that make pods which Muster groups: for `make test-workloads`."""
+"""Controllers whose pods Muster groups, for `make test-workloads`."""
 
 MONITORING = (
-    # Without service discovery, which is most of it: the tests name what is to be scraped.
+    # Without service discovery, its largest part: the tests configure static targets.
     Module("prometheus", ("prometheus", "promtool"), tags="remove_all_sd"),
 )
-"""What reads Muster's metrics, rules and dashboard: for `make test-monitoring`."""
+"""The consumer of Muster's metrics, rules and dashboard, for `make test-monitoring`."""
 
 
 def build(
@@ -150,10 +152,12 @@ def build(
     workloads: bool = False,
     monitoring: bool = False,
 ) -> None:
-    """Builds what is missing or stale. Raises BuildError, MissingGoError where no Go is to be had.
+    """Build missing or stale binaries.
 
-    `monitoring` builds Prometheus alone, `neighbours` and `workloads` what they are besides the
-    control plane. Progress goes to standard output unless one is given.
+    Raises BuildError, or MissingGoError without a usable Go.
+
+    `monitoring` builds only Prometheus; `neighbours` and `workloads` build theirs in addition to
+    the control plane. Progress goes to standard output unless one is given.
     """
     more = (*(NEIGHBOURS if neighbours else ()), *(WORKLOADS if workloads else ()))
     shared = [*CONTROL_PLANE, *more]
@@ -175,9 +179,9 @@ def build(
 
 @contextmanager
 def _one_at_a_time(what: str) -> Iterator[None]:
-    """Who comes while another makes this in the cache waits, and then finds what was made.
+    """Serialize builds of the same binaries; a later process waits and then finds them built.
 
-    Who needs something else does not wait: of an older Kubernetes that takes half an hour.
+    Builds of other binaries do not wait: an older Kubernetes takes half an hour.
     """
     CACHE.mkdir(parents=True, exist_ok=True)
     with (CACHE / f"{what}.lock").open("w") as lock:
@@ -186,16 +190,16 @@ def _one_at_a_time(what: str) -> Iterator[None]:
 
 
 def _link(module: Module) -> None:
-    """What all versions share is found beside each: a run knows one folder of binaries."""
+    """Link binaries that all versions share into each folder: a run uses only one folder."""
     for binary in module.binaries:
         if not (BIN / binary).exists():
-            # Relative, and instead of one that leads nowhere: checkouts are moved and copied.
+            # Relative, and replacing dangling links: checkouts are moved and copied.
             (BIN / binary).unlink(missing_ok=True)
             (BIN / binary).symlink_to(os.path.relpath(module.bin / binary, BIN))
 
 
 def _go(module: Module) -> go.Go | None:
-    # Each module has its own: what an older Go has compiled is not compiled again.
+    # Each module has its own Go: code compiled by an older Go is not compiled again.
     return go.on_path(go.wanted(module.folder)) or go.from_package()
 
 
@@ -211,7 +215,7 @@ def _install_go(module: Module, progress: Progress) -> go.Go:
 
 
 def sources() -> dict[str, Path]:
-    """Module path -> folder of its files, as recorded by the build. Raises BuildError."""
+    """Return module path -> folder of its files, as recorded by the build. Raises BuildError."""
     if not SOURCES.is_file():
         raise BuildError(
             "the control plane is not built: run python -m e2e.harness.controlplane.build"
@@ -230,7 +234,7 @@ def _is_fresh(module: Module) -> bool:
 
 
 def _source_exists(name: str) -> bool:
-    # Go's module cache can be cleaned without the binaries being touched.
+    # Go's module cache can be cleaned without touching the binaries.
     return SOURCES.is_file() and sources().get(name, Path("/nonexistent")).is_dir()
 
 
@@ -241,8 +245,8 @@ def _stamp_file(module: Module) -> Path:
 def _build(found: go.Go, module: Module, progress: Progress) -> None:
     staging = CACHE / f"build-{module.name}"
     staging.mkdir(parents=True, exist_ok=True)
-    # Compilers take every core for minutes: flows with servers go first. Unit tests, which are
-    # nicer still, wait: the suites of the real control plane begin when it is built.
+    # Compilers use every core for minutes, so flows with servers have precedence. Unit tests, which
+    # are nicer still, wait: the suites of the real control plane begin when it is built.
     compile_ = [
         "nice",
         "-n",

@@ -25,7 +25,7 @@ QUOTA_AND_VOLUMES = (
     "persistentvolume-protection-controller",
     "persistentvolumeclaim-protection-controller",
 )
-"""Extra controllers for tests of what users see; where scheduling is measured they only cost."""
+"""Extra controllers for tests of user-visible behavior; scheduling benchmarks omit their cost."""
 
 POD_MAKERS = (
     "daemonset-controller",
@@ -33,29 +33,29 @@ POD_MAKERS = (
     "replicaset-controller",
     "statefulset-controller",
 )
-"""Extra controllers for tests of pods that neither Jobs nor JobSets make.
+"""Extra controllers for tests of pods that neither Jobs nor JobSets create.
 
-Where Muster's own Deployments must not become pods as well, delete them (`running.no_deployments`).
+If Muster's own Deployments must not create pods too, delete them (`running.no_deployments`).
 """
 
 DEVICES = ("resourceclaim-controller", "device-taint-eviction-controller")
 """Extra controllers for tests with resource claims."""
 
 ROLES = ("clusterrole-aggregation-controller",)
-"""Gives `edit` the rules that a product adds to it."""
+"""Extra controller that aggregates the rules of a product into `edit`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What a control plane consists of.
+    """The components of a control plane.
 
-    `scheduler` starts kube-scheduler for the pods that name no other; `taint_nodes` lets new
-    nodes carry the not-ready taint until they are Ready; `enforce_owner_permissions` turns on
-    OwnerReferencesPermissionEnforcement, as hardened clusters do; `gang_config` keeps KEP-1068's
-    field in the JobSet CRD; `extender` is a URL that kube-scheduler asks after its own filters;
-    `audit` writes a line for each request of Muster's accounts; `routes_services` lets the API
-    server itself find a webhook's Service among its EndpointSlices: nothing else routes here;
-    `karpenter` runs Karpenter, whose nodes KWOK keeps alive; `lws` the LeaderWorkerSet controller,
+    `scheduler` starts kube-scheduler for the pods that name no other. `taint_nodes` lets new nodes
+    have the not-ready taint until they are Ready. `enforce_owner_permissions` turns on
+    OwnerReferencesPermissionEnforcement, as hardened clusters do. `gang_config` keeps KEP-1068's
+    field in the JobSet CRD. `extender` is a URL that kube-scheduler calls after its own filters.
+    `audit` writes a line for each request of Muster's accounts. `routes_services` lets the API
+    server itself resolve a webhook's Service by its EndpointSlices: nothing else routes here.
+    `karpenter` runs Karpenter, whose nodes KWOK simulates; `lws` the LeaderWorkerSet controller,
     `trainer` Kubeflow Trainer's, `kuberay` and `mpi` the operators of Ray and of MPIJobs.
     """
 
@@ -168,7 +168,7 @@ def apiserver(layout: Layout, options: Options) -> list[str | Path]:
 
 
 def audit_policy(layout: Layout) -> Path:
-    """Writes down who asks: of Muster's accounts every request, of all others none."""
+    """Write the audit policy: it logs every request of Muster's accounts, and no others."""
     policy = layout.folder / "audit-policy.json"
     kind = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy"}
     group = "system:serviceaccounts:muster-system"
@@ -178,7 +178,7 @@ def audit_policy(layout: Layout) -> Path:
 
 
 def controller_manager(layout: Layout, options: Options) -> list[str | Path]:
-    # With the default rates it clears only about ten node taints a second.
+    # With the default rates it clears only about ten node taints per second.
     return [
         BIN / "kube-controller-manager",
         f"--kubeconfig={layout.kubeconfig}",
@@ -223,7 +223,7 @@ def scheduler(layout: Layout, options: Options) -> list[str | Path]:
 
 
 def kwok(layout: Layout, module: Path) -> list[str | Path]:
-    # Without leases nodes flap every 50 s; at level INFO each renewal is a line of log.
+    # Without leases nodes flap every 50 s; at level INFO each renewal is a log line.
     return [
         BIN / "kwok",
         f"--kubeconfig={layout.kubeconfig}",
@@ -256,7 +256,7 @@ def lws(layout: Layout, configuration: Path) -> list[str | Path]:
 
 
 def karpenter(layout: Layout, instance_types: Path) -> list[str | Path]:
-    # It looks for its kubeconfig in the environment only.
+    # It reads its kubeconfig only from the environment.
     return [
         "env",
         f"KUBECONFIG={layout.kubeconfig}",

@@ -1,4 +1,4 @@
-"""A real control plane on loopback: started, broken and ended by tests."""
+"""A real control plane on loopback: started, disrupted and stopped by tests."""
 
 import secrets
 import shutil
@@ -21,11 +21,10 @@ from e2e.harness.support.waiting import answers, healthy
 
 
 class ControlPlane:
-    """etcd and kube-apiserver, and by `Options` what else runs: controllers, KWOK, schedulers.
+    """etcd and kube-apiserver, and by `Options` controllers, KWOK, schedulers.
 
-    Use it as an async context manager, or call `start` and `stop`. Everything lives in `folder`
-    (a temporary one unless given): data, certificates, `kubeconfig`; its logs too, unless `logs`
-    names another place.
+    Use it as an async context manager, or call `start` and `stop`. `folder` (temporary unless
+    given) has its data, certificates and `kubeconfig`, and its logs unless `logs` is given.
     """
 
     def __init__(
@@ -69,7 +68,7 @@ class ControlPlane:
         await self.stop()
 
     async def start(self) -> None:
-        """Starts everything and waits until it serves. Raises BuildError, ProcessFailedError."""
+        """Start everything and wait until it serves. Raises BuildError, ProcessFailedError."""
         chosen = self.options
         workloads = chosen.lws or chosen.trainer or chosen.kuberay or chosen.mpi
         build.build(neighbours=self.options.karpenter, workloads=workloads)
@@ -100,7 +99,7 @@ class ControlPlane:
             await self._start_mpi()
 
     async def stop(self) -> None:
-        """Kills every process, and removes the folder unless it was given."""
+        """Kill every process, and remove the folder unless it was given."""
         for process in reversed(list(self.processes.values())):
             process.kill()
         self.processes.clear()
@@ -108,15 +107,15 @@ class ControlPlane:
             shutil.rmtree(self.folder, ignore_errors=True)
 
     def client(self) -> Rest:
-        """A raw HTTP client with the admin's token."""
+        """Return a raw HTTP client with the admin's token."""
         return Rest.open(self.kubeconfig)
 
     def kill(self, name: str) -> None:
-        """SIGKILL to one process: "etcd", "kube-apiserver", "jobset", ..."""
+        """Send SIGKILL to one process: "etcd", "kube-apiserver", "jobset", ..."""
         self.processes[name].kill()
 
     async def restart(self, name: str) -> None:
-        """Starts one process again after `kill`, on the same port with the same data."""
+        """Start one process again after `kill`, on the same port with the same data."""
         self.processes[name].start()
         if name == "kube-apiserver":
             await self._apiserver_ready()
@@ -130,11 +129,14 @@ class ControlPlane:
             await self._trainer_ready()
 
     def controller_manager_page(self, path: str) -> str:
-        """The URL of one of its own pages, `/metrics` for instance."""
+        """Return the URL of one of the controller manager's own pages, `/metrics` for instance."""
         return f"https://127.0.0.1:{self._layout.controller_manager}{path}"
 
     def start_scheduler(self) -> str:
-        """Starts kube-scheduler; answers the URL that says 200 once its caches are in sync."""
+        """Start kube-scheduler.
+
+        Return the URL that responds with 200 once its caches are synced.
+        """
         self._run("kube-scheduler", commands.scheduler(self._layout, self.options))
         return f"https://127.0.0.1:{self._layout.scheduler}/readyz"
 
@@ -145,7 +147,7 @@ class ControlPlane:
         await self.restart("kube-apiserver")
 
     async def kinds_installed(self) -> None:
-        """Restarts the controller manager, whose garbage collector knows the kinds then."""
+        """Restart the controller manager, so that its garbage collector discovers the kinds."""
         if self.options.controllers:
             self.kill("kube-controller-manager")
             await self.restart("kube-controller-manager")
@@ -159,9 +161,9 @@ class ControlPlane:
         taints: Sequence[Mapping[str, str]] = (),
         wait: bool = True,
     ) -> None:
-        """Creates a node that KWOK keeps alive; `wait` until it is Ready and untainted by it.
+        """Create a node that KWOK simulates; `wait` until it is Ready and untainted.
 
-        `capacity` is completed with cpu 8, memory 32Gi and 110 pods.
+        `capacity` defaults to cpu 8, memory 32Gi and 110 pods.
         """
         async with self.client() as rest:
             await nodes.add(rest, name, labels=labels, capacity=capacity, taints=taints, wait=wait)
@@ -171,10 +173,10 @@ class ControlPlane:
             await nodes.remove(rest, name)
 
     async def leave_namespace(self, name: str) -> None:
-        """It ends with the control plane."""
+        """Do nothing: the namespace ends with the control plane."""
 
     async def finish_pods(self, namespace: str, selector: str, phase: str = "Succeeded") -> int:
-        """Ends the running pods that match the label selector, in `phase`; gives their number."""
+        """End the running pods that match the label selector, in `phase`; return their number."""
         async with self.client() as rest:
             return await nodes.finish_pods(rest, namespace, selector, phase)
 
@@ -194,7 +196,7 @@ class ControlPlane:
         await self.processes["kube-apiserver"].ready(self._serves, timeout=180)
 
     async def _serves(self) -> bool:
-        # The certificate is ours alone, so an answer proves that our server gave it.
+        # No other server has the certificate, so any response proves that ours is running.
         return await answers(self.client())
 
     async def _start_jobset(self) -> None:

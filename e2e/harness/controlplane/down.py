@@ -1,4 +1,4 @@
-"""Ends what `python -m e2e.harness.controlplane.up` keeps running."""
+"""Stops the control plane that `python -m e2e.harness.controlplane.up` keeps running."""
 
 import os
 import signal
@@ -12,9 +12,9 @@ MODULE = "e2e.harness.controlplane.up"
 
 
 def running(pid_file: Path = PID) -> int | None:
-    """The pid of the control plane that is kept, None where there is none.
+    """Return the pid of the running control plane, None if there is none.
 
-    Numbers are used again: a process counts only if its command line says that it is ours.
+    Pids are reused: a process counts only if its command line is ours.
     """
     if not pid_file.is_file():
         return None
@@ -38,7 +38,7 @@ def main() -> int:
 
 
 def _end() -> None:
-    # The servers die with their parent, whatever they are doing.
+    # The servers end with their parent, whatever they are doing.
     deadline = time.monotonic() + 10
     number = signal.SIGTERM
     while (pid := running()) is not None:

@@ -20,16 +20,16 @@ class Download:
     checksum: str
 
     def folder(self) -> Path:
-        """Where its files are in Go's module cache; they are fetched the first time.
+        """Folder of its files in Go's module cache; they are downloaded on first use.
 
-        Raises BuildError, also when they are not those that were recorded, and MissingGoError.
+        Raises BuildError, also if they do not match the recorded checksum, and MissingGoError.
         """
         wanted = go.wanted(MODULES / "kubernetes")
         found = go.on_path(wanted) or go.from_package()
         if found is None:
             raise MissingGoError(f"{self.path} comes as a Go module, and there is no Go")
         command = [found.command, "mod", "download", "-json", f"{self.path}@{self.version}"]
-        # The checksum decides, so nobody else has to be asked.
+        # The checksum above decides, so the checksum database is not needed.
         settings = go.environment() | {"GONOSUMDB": self.path}
         with tempfile.TemporaryDirectory() as nowhere:
             said = json.loads(run(command, Path(nowhere), settings))

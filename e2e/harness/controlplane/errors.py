@@ -1,9 +1,9 @@
-"""Why the control plane cannot be built."""
+"""Errors of building the control plane."""
 
 
 class BuildError(RuntimeError):
-    """The binaries cannot be built here; the message says what to do about it."""
+    """The binaries cannot be built here; the message explains what to do."""
 
 
 class MissingGoError(BuildError):
-    """Neither the path nor the package gives a Go that will do."""
+    """Neither PATH nor the package provides a suitable Go."""

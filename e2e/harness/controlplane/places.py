@@ -1,10 +1,10 @@
-"""Where the binaries, their modules and a running control plane live. Other tools rely on it."""
+"""Paths of the binaries, their modules and a running control plane. Other tools rely on them."""
 
 import os
 from pathlib import Path
 
 USUAL = "1.36.3"
-"""The Kubernetes that is built and run unless another is asked for."""
+"""The default Kubernetes version to build and run."""
 KUBERNETES = os.environ.get("MUSTER_KUBERNETES") or USUAL
 """The Kubernetes of this run: one of those in `e2e.harness.controlplane.build.RELEASES`."""
 
@@ -21,6 +21,6 @@ PID = CACHE / "pid"
 
 
 def before(version: str, running: str = KUBERNETES) -> bool:
-    """Whether the real control plane that is run is older than this: `1.36`, for instance."""
+    """Return True if the real control plane of the run is older than this: `1.36`, for instance."""
     major, minor = (int(part) for part in version.split("."))
     return tuple(int(part) for part in running.split(".")[:2]) < (major, minor)

@@ -1,4 +1,4 @@
-"""One child process: its own log file, and no way to outlive this interpreter."""
+"""A child process with its own log file, which cannot outlive this interpreter."""
 
 import asyncio
 import atexit
@@ -19,7 +19,7 @@ _RUNNING: "weakref.WeakSet[Process]" = weakref.WeakSet()
 
 
 class ProcessFailedError(RuntimeError):
-    """A process ended by itself, or was not ready in time. Carries the end of its log."""
+    """A process ended by itself, or was not ready in time; the message has the end of its log."""
 
     def __init__(self, name: str, cause: str, log: Path) -> None:
         self.name = name
@@ -29,10 +29,10 @@ class ProcessFailedError(RuntimeError):
 
 
 class Process:
-    """A command that is started, killed and started again with the same arguments.
+    """A command that is started, killed and restarted with the same arguments.
 
-    It is always ended by SIGKILL: on SIGTERM kube-apiserver drains for a minute, and what is
-    tested must live through a crash anyway.
+    It is always ended by SIGKILL: on SIGTERM kube-apiserver drains for a minute, and everything
+    under test must survive a crash anyway.
     """
 
     def __init__(self, name: str, command: Sequence[str | Path], *, logs: Path) -> None:
@@ -69,7 +69,10 @@ class Process:
         _RUNNING.add(self)
 
     def kill(self) -> None:
-        """SIGKILL, and wait until the process is gone; nothing happens if it is gone already."""
+        """Send SIGKILL, and wait until the process has ended.
+
+        Do nothing if it has ended already.
+        """
         if self._child is None:
             return
         with contextlib.suppress(ProcessLookupError):
@@ -77,11 +80,14 @@ class Process:
         self._child.wait()
 
     def send(self, number: signal.Signals) -> None:
-        """Sends a signal, SIGSTOP and SIGCONT for instance."""
+        """Send a signal, SIGSTOP and SIGCONT for instance."""
         os.kill(self.pid, number)
 
     async def ready(self, probe: Callable[[], Awaitable[bool]], timeout: float) -> None:
-        """Waits until `probe` says True. Raises ProcessFailedError at its end or at the timeout."""
+        """Wait until `probe` returns True.
+
+        Raises ProcessFailedError at its end or at the timeout.
+        """
         deadline = asyncio.get_running_loop().time() + timeout
         while True:
             if not self.running:
@@ -96,12 +102,12 @@ class Process:
 
 
 def _environment() -> dict[str, str]:
-    """Nothing of the caller's settings (proxies, kubeconfigs) reaches a server under test."""
+    """Return an environment without the caller's settings (proxies, kubeconfigs)."""
     kept = {name: os.environ[name] for name in (MARK, "TMPDIR") if name in os.environ}
     return {
         "PATH": os.environ.get("PATH", os.defpath),
         "HOME": "/nonexistent",
-        # Collects garbage a quarter as often: there is memory for it, and few processors.
+        # A quarter of the garbage collections: memory is plentiful, processors are not.
         "GOGC": "400",
         **kept,
     }

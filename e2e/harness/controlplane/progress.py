@@ -1,4 +1,4 @@
-"""Says how a build gets on: what is being built, how far it is, how long it took last time."""
+"""Progress of a build: the current step, its progress, and the duration of the last build."""
 
 import json
 import re
@@ -20,17 +20,14 @@ _FETCHING = re.compile(r"go: downloading (\S+)")
 
 @dataclass(frozen=True, slots=True)
 class Last:
-    """How a step went when it last succeeded."""
+    """The statistics of the last successful run of a step."""
 
     seconds: float
     packages: int
 
 
 class Progress:
-    """Writes to `out`: one live line where `live` (a terminal), else one every half minute.
-
-    `durations` is the file in which the steps' times are kept.
-    """
+    """Writer of progress to `out`: one live line if `live` (a terminal), else a line per 30 s."""
 
     def __init__(
         self,
@@ -48,15 +45,15 @@ class Progress:
         self._steps = 0
 
     def begin(self, what: str, steps: int) -> None:
-        """Says what is to come."""
+        """Announce the steps."""
         self._number, self._steps = 0, steps
         self._say(f"{what}: {_count(steps, 'step')}")
 
     @contextmanager
     def step(self, name: str, what: str) -> Iterator[Callable[[str | None], None]]:
-        """One step, which is told the lines of its command, and None where time passed.
+        """Run one step; it yields a callback for the lines of its command, and None as time passes.
 
-        A step that ends without an error is kept as the last time.
+        A step without an error is stored as the last run.
         """
         last = self._read().get(name)
         self._number += 1
@@ -90,7 +87,7 @@ class Progress:
             self._say(line)
 
     def _say(self, line: str) -> None:
-        # In one write: other suites may run beside the build.
+        # In one write: other suites may run at the same time.
         self._write(f"{line}\n")
 
     def _write(self, text: str) -> None:
@@ -102,7 +99,7 @@ class Progress:
             found = json.loads(self._durations.read_text())
             return {name: Last(**last) for name, last in found.items()}
         except (OSError, ValueError, TypeError, AttributeError):
-            return {}  # nothing is built differently for want of it
+            return {}  # without durations the build is the same
 
     def _keep(self, name: str, last: Last) -> None:
         kept = {**self._read(), name: last}
@@ -113,7 +110,7 @@ class Progress:
 
 
 class _Step:
-    """What was heard from one step's command."""
+    """The output of one step's command."""
 
     def __init__(self, started: float, last: Last | None) -> None:
         self.started = started

@@ -1,4 +1,4 @@
-"""The KWOK stages of a run: nodes and pods that live, and pods that finish on demand."""
+"""The KWOK stages of a run: running nodes and pods, and pods that finish on demand."""
 
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,10 @@ _MODULE_STAGES = (
 
 
 def arguments(module: Path, folder: Path) -> list[str]:
-    """The `--config` arguments of kwok. `module` is KWOK's source folder; writes our own stage."""
+    """Return the `--config` arguments of kwok, and write our own stage.
+
+    `module` is KWOK's source folder.
+    """
     own = folder / "finish.yaml"
     own.write_text(yaml.safe_dump_all([_finish(phase) for phase in PHASES]))
     files = [module / "kustomize" / "stage" / name for name in _MODULE_STAGES]
@@ -30,7 +33,7 @@ def arguments(module: Path, folder: Path) -> list[str]:
 
 
 def _finish(phase: str) -> dict[str, Any]:
-    """A stage that ends a pod in `phase` as soon as the pod is annotated with it."""
+    """Return a stage that ends a pod in `phase` as soon as the pod has that annotation."""
     return {
         "apiVersion": "kwok.x-k8s.io/v1alpha1",
         "kind": "Stage",

@@ -16,7 +16,7 @@ _IMPORT_PATH = re.compile(r"[\w.~/@+-]+")
 
 
 def run(command: Sequence[str], folder: Path, environment: Mapping[str, str]) -> str:
-    """What the command writes to its standard output. Raises BuildError."""
+    """Return the standard output of the command. Raises BuildError."""
     done = subprocess.run(
         command, cwd=folder, env=environment, capture_output=True, text=True, check=False
     )
@@ -28,7 +28,7 @@ def run(command: Sequence[str], folder: Path, environment: Mapping[str, str]) ->
 def follow(
     command: Sequence[str], folder: Path, environment: Mapping[str, str], *, tick: float = _TICK
 ) -> Iterator[str | None]:
-    """Each line of the command's standard error as it comes, None where a tick brings none.
+    """Yield each line of the command's standard error, and None at each tick without a line.
 
     Raises BuildError with the last lines, if the command fails.
     """
@@ -50,7 +50,7 @@ def follow(
 
 
 def is_import_path(line: str) -> bool:
-    """Whether this is what `go build -v` writes when it begins with a package."""
+    """Return True if `go build -v` writes this line when it starts a package."""
     return _IMPORT_PATH.fullmatch(line) is not None
 
 

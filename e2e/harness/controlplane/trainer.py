@@ -1,7 +1,7 @@
-"""Kubeflow Trainer's controller: its kinds, read from the module, and what it wants to find.
+"""Kubeflow Trainer's controller: its kinds, read from the module, and its prerequisites.
 
-Its webhooks only validate, and are not registered. It makes certificates for them all the same:
-for that it looks for a Secret, a configuration and files, and does not start before it has them.
+Its webhooks only validate, and are not registered. It still creates certificates for them: for that
+it needs a Secret, a configuration and files, and does not start before they exist.
 """
 
 import tempfile
@@ -17,12 +17,12 @@ MODULE = "github.com/kubeflow/trainer/v2"
 _CRDS = ("trainjobs", "trainingruntimes", "clustertrainingruntimes")
 _NAMESPACE = "kubeflow-system"
 _CERTIFICATES = "k8s-webhook-server/serving-certs"
-"""Below the folder for temporary files, which is one of the tests' own."""
+"""Path of the certificates below the folder for temporary files, which the tests own."""
 _APPLIED = {"fieldManager": "muster-e2e", "force": "true"}
 
 
 async def prepare(rest: Rest, module: Path) -> None:
-    """Applies the CRDs of the module's folder and what else the controller wants to find."""
+    """Apply the CRDs of the module's folder and the controller's other prerequisites."""
     for plural in _CRDS:
         name = f"{plural}.trainer.kubeflow.org"
         file = module / "manifests/base/crds" / f"trainer.kubeflow.org_{plural}.yaml"
@@ -39,7 +39,7 @@ async def prepare(rest: Rest, module: Path) -> None:
 
 
 def write_certificates(certificates: Path) -> None:
-    """Copies those of this folder to where the controller looks, whatever it is told."""
+    """Copy the certificates to the path that the controller reads, which cannot be configured."""
     folder = Path(tempfile.gettempdir()) / _CERTIFICATES
     folder.mkdir(parents=True, exist_ok=True)
     for name in ("tls.crt", "tls.key"):

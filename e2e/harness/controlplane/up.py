@@ -1,8 +1,8 @@
 """Keeps a real control plane running in the background: `python -m e2e.harness.controlplane.up`.
 
-The kubeconfig is at .cache/controlplane/kubeconfig, logs are in .cache/controlplane/logs;
-`python -m e2e.harness.controlplane.down` ends it. `--foreground --dir DIR` runs one of your own
-until Ctrl-C, beside any other.
+The kubeconfig is at .cache/controlplane/kubeconfig, logs are in .cache/controlplane/logs; `python
+-m e2e.harness.controlplane.down` stops it. `--foreground --dir DIR` runs a separate one until
+Ctrl-C, alongside any other.
 """
 
 import argparse
@@ -28,7 +28,7 @@ from e2e.harness.muster import ALL, Muster
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What is kept running: the control plane's options, nodes to begin with, Muster or not."""
+    """The parts to run: the control plane's options, initial nodes, and optionally Muster."""
 
     options: Options
     nodes: int
@@ -36,7 +36,7 @@ class Wanted:
 
 
 async def serve(folder: Path, logs: Path, wanted: Wanted) -> None:
-    """Runs a control plane in `folder` until SIGTERM or SIGINT; READY is made once it serves."""
+    """Run a control plane in `folder` until SIGTERM or SIGINT; create READY once it serves."""
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
@@ -58,7 +58,7 @@ async def serve(folder: Path, logs: Path, wanted: Wanted) -> None:
 
 
 def start_in_background(arguments: list[str]) -> int:
-    """Starts `serve` detached, in the fixed places, and waits until it is ready."""
+    """Start `serve` detached, in the fixed places, and wait until it is ready."""
     if (pid := running()) is not None:
         print(f"a control plane runs already (pid {pid}): {KUBECONFIG}")
         return 0

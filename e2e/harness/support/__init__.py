@@ -1,1 +1,1 @@
-"""What the end-to-end suites share: certificates, kubeconfigs, a raw HTTP client."""
+"""Common helpers of the end-to-end suites: certificates, kubeconfigs, a raw HTTP client."""

@@ -4,7 +4,7 @@ from e2e.harness.support.rest import Rest
 
 
 async def token(rest: Rest, namespace: str, name: str) -> str:
-    """A new token of a ServiceAccount that exists, good for hours."""
+    """Return a new token of an existing ServiceAccount, valid for hours."""
     path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token"
     kind = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest"}
     answer = await rest.post(path, {**kind, "spec": {"expirationSeconds": 8 * 3600}})

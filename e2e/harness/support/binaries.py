@@ -1,4 +1,4 @@
-"""The programs that `e2e.harness.controlplane.build` makes, for tests that run one."""
+"""The programs that `e2e.harness.controlplane.build` builds, for tests that run one."""
 
 from pathlib import Path
 
@@ -8,9 +8,9 @@ from e2e.harness.controlplane.places import BIN
 
 
 def binary(name: str) -> Path:
-    """Its path. Skips the test where it is not built.
+    """Return the path of a program, or skip the test if it is not built.
 
-    The suite on the embedded cluster may run while the control plane is being built.
+    The suite on the embedded cluster may run during the build of the control plane.
     """
     path = BIN / name
     if not path.is_file():

@@ -1,4 +1,4 @@
-"""A proxy that breaks lists at a page, ends watches as expired, and holds their events back."""
+"""A proxy that breaks lists at a page, ends watches as expired, and delays their events."""
 
 import asyncio
 import json
@@ -16,7 +16,7 @@ FAILURES = ("429", "500", "410", "reset")
 _REASONS = {"429": "TooManyRequests", "500": "InternalError", "410": "Expired"}
 
 PageRule = Callable[[str, int], Awaitable[str | None]]
-"""Of a path and a page from 1: which of FAILURES it is answered with; None: it is served."""
+"""Function of a path and a page from 1: the failure to respond with (FAILURES), or None."""
 
 
 async def _serve_all(_path: str, _page: int) -> str | None:
@@ -24,7 +24,7 @@ async def _serve_all(_path: str, _page: int) -> str | None:
 
 
 class BreakingProxy(InterceptingProxy):
-    """Lists come in pages of `page_size`, and fail as `rule` says."""
+    """A proxy that serves lists in pages of `page_size`, which fail as `rule` decides."""
 
     def __init__(self, target: Path, folder: Path, *, page_size: int) -> None:
         super().__init__(target, folder)
@@ -36,16 +36,16 @@ class BreakingProxy(InterceptingProxy):
         self._flowing.set()
 
     def expire(self) -> None:
-        """Every open watch ends, and says that its version is too old: all is listed again."""
+        """End every open watch with an expired version, so that everything is listed again."""
         for event in self._expired:
             event.set()
 
     def freeze(self) -> None:
-        """From now on no event of a watch is passed on; connections stay open."""
+        """Stop forwarding events of watches; connections stay open."""
         self._flowing.clear()
 
     def thaw(self) -> None:
-        """What was held back comes."""
+        """Forward the delayed events."""
         self._flowing.set()
 
     async def _serve(
@@ -91,7 +91,7 @@ class BreakingProxy(InterceptingProxy):
         response: web.StreamResponse,
         ending: asyncio.Future[Any],
     ) -> None:
-        """Line by line, so that what is written at its end begins one."""
+        """Copy line by line, so that text appended at the end starts a new line."""
         while not ending.done():
             line: asyncio.Future[Any] = asyncio.ensure_future(answer.content.readline())
             await asyncio.wait({line, ending}, return_when=asyncio.FIRST_COMPLETED)

@@ -1,4 +1,4 @@
-"""The commands for users, in this process: one for each would import for a second what it needs."""
+"""The user commands, run in this process: a new process would spend a second on imports."""
 
 import asyncio
 import io
@@ -12,7 +12,7 @@ from cli.main import main
 
 
 class Ended(NamedTuple):
-    """How a command ended, and what it wrote."""
+    """The exit code of a command, and its output."""
 
     code: int
     output: str
@@ -20,7 +20,7 @@ class Ended(NamedTuple):
 
 
 async def muster(kubeconfig: Path, *arguments: str) -> Ended:
-    """`muster` with these arguments, on the cluster that $KUBECONFIG names. One at a time."""
+    """Run `muster` with these arguments, on the cluster of $KUBECONFIG. One at a time."""
     output, errors = io.StringIO(), io.StringIO()
     access = {"KUBECONFIG": str(kubeconfig)}
     with redirect_stdout(output), redirect_stderr(errors), patch.dict(os.environ, access):

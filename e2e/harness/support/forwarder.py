@@ -1,6 +1,6 @@
-"""A port that passes bytes on to a server, and can lose or hold them.
+"""A port that forwards bytes to a server, and can drop or delay them.
 
-TLS goes through untouched: the server's certificate must be good for 127.0.0.1.
+TLS passes through unchanged: the server's certificate must be valid for 127.0.0.1.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ _CHUNK = 1 << 16
 
 
 class Forwarder:
-    """Listens on a free loopback port and connects each client to `target`, a loopback port."""
+    """Listener on a free loopback port that connects each client to `target`, a loopback port."""
 
     def __init__(self, target: int) -> None:
         (self.port,) = ports.free(1)
@@ -37,17 +37,17 @@ class Forwarder:
             await asyncio.wait(list(self._flows))
 
     def reset(self) -> None:
-        """Break every connection, as a balancer that is restarted does; new ones are served."""
+        """Break every connection, as a restarted load balancer does; accept new ones."""
         for writers in self._flows.values():
             for writer in writers:
                 writer.transport.abort()
 
     def freeze(self) -> None:
-        """Hold all bytes and keep the connections open, as a network that drops packets."""
+        """Delay all bytes and keep the connections open, as a network that drops packets."""
         self._open.clear()
 
     def thaw(self) -> None:
-        """Pass on what was held, and all that comes."""
+        """Forward the delayed bytes, and all later ones."""
         self._open.set()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -71,7 +71,7 @@ class Forwarder:
         onward: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
     ) -> None:
-        """Both directions, until either ends."""
+        """Copy in both directions until either ends."""
         pumps = {
             asyncio.ensure_future(self._pump(reader, upstream)),
             asyncio.ensure_future(self._pump(onward, writer)),
@@ -92,7 +92,7 @@ class Forwarder:
 
 
 def redirect(kubeconfig: Path, path: Path, port: int) -> Path:
-    """The same access, through a loopback port."""
+    """Write a kubeconfig for the same access through a loopback port."""
     document = yaml.safe_load(kubeconfig.read_text())
     for entry in document["clusters"]:
         entry["cluster"]["server"] = f"https://127.0.0.1:{port}"
@@ -102,6 +102,6 @@ def redirect(kubeconfig: Path, path: Path, port: int) -> Path:
 
 
 def port_of(kubeconfig: Path) -> int:
-    """The port of the (first) server."""
+    """Return the port of the (first) server."""
     document = yaml.safe_load(kubeconfig.read_text())
     return int(document["clusters"][0]["cluster"]["server"].rpartition(":")[2])

@@ -1,7 +1,7 @@
-"""A proxy in front of the API server that holds a chosen request, or cuts a process off.
+"""A proxy in front of the API server that delays a chosen request, or disconnects a process.
 
-One process uses it, by a kubeconfig of its own. Everything is forwarded with the
-credentials of the cluster's own kubeconfig, and everything that was forwarded is in `sent`.
+One process uses it, by its own kubeconfig. It forwards everything with the credentials of the
+cluster's own kubeconfig, and records every forwarded request in `sent`.
 """
 
 import asyncio
@@ -19,16 +19,16 @@ from e2e.harness.support import kubeconfig, pki, ports
 from localcluster.testing.listening import Listener
 
 Rule = Callable[[str, str], bool]
-"""Of a method and a path: whether this is the request."""
+"""Predicate of a method and a path that selects requests."""
 
 _HOP = {"host", "authorization", "connection", "transfer-encoding", "content-length"}
 
 
 @dataclass(eq=False, slots=True)
 class Pause:
-    """Matching requests wait here, from the `nth` on: unsent, or sent with the response held back.
+    """Pause of matching requests, from the `nth` on: unsent, or sent with the response delayed.
 
-    `reached` is set by the first. After `release` those unsent are dropped or sent late.
+    The first one sets `reached`. After `release` unsent requests are dropped or sent late.
     """
 
     rule: Rule
@@ -45,7 +45,7 @@ class Pause:
 
 
 class InterceptingProxy:
-    """Listens on loopback with TLS; `kubeconfig` points to it."""
+    """A TLS proxy on loopback; `kubeconfig` points to it."""
 
     def __init__(self, target: Path, folder: Path) -> None:
         self.kubeconfig = folder / "proxy.kubeconfig"
@@ -59,40 +59,40 @@ class InterceptingProxy:
         self._streams: list[asyncio.Event] = []
 
     def pause_at(self, rule: Rule, *, nth: int = 1, sent: bool = False) -> Pause:
-        """Hold the `nth` request of the rule, and at each after it."""
+        """Pause the `nth` request of the rule, and each later one."""
         pause = Pause(rule, nth, sent)
         self._pauses.append(pause)
         return pause
 
     def end(self, pause: Pause) -> None:
-        """Those that wait are dropped, and nothing is held by it any more."""
+        """Drop the paused requests, and remove the pause."""
         self._pauses.remove(pause)
         pause.release(drop=True)
 
     def cut(self) -> None:
-        """From now on nothing is forwarded, and connections stay open."""
+        """Stop forwarding; connections stay open."""
         self._open.clear()
 
     def heal(self) -> None:
-        """New requests are forwarded; those that were pending are lost."""
+        """Forward new requests; pending ones are lost."""
         self._open.set()
 
     def freeze(self) -> None:
-        """The answers that are being passed on stop and stay open, as all open watches do."""
+        """Stop the responses in progress, such as all open watches, and keep them open."""
         for stream in self._streams:
             stream.clear()
 
     def thaw(self) -> None:
-        """What was held back is passed on."""
+        """Forward the delayed responses."""
         for stream in self._streams:
             stream.set()
 
     def limit(self, seats: int | None) -> None:
-        """So many requests are served at a time, beside watches and leases."""
+        """Limit the concurrent requests, except watches and leases."""
         self._seats = asyncio.Semaphore(seats) if seats else contextlib.nullcontext()
 
     def restore(self) -> None:
-        """Everything is forwarded again, and nothing held."""
+        """Forward everything again, and remove all pauses."""
         self.heal()
         self.thaw()
         self.limit(None)
@@ -194,7 +194,7 @@ class InterceptingProxy:
 
 
 def lost(request: web.Request) -> Exception:
-    """Close the connection without an answer."""
+    """Close the connection without a response."""
     if request.transport is not None:
         request.transport.abort()
     return ConnectionResetError("the proxy lost this request")

@@ -1,4 +1,4 @@
-"""Kubeconfig files: written for the clusters made here, read for any cluster."""
+"""Kubeconfig files: written for the suites' own clusters, read for any cluster."""
 
 import base64
 import ssl
@@ -12,7 +12,7 @@ import yaml
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """How to reach one API server."""
+    """The address and credentials of one API server."""
 
     server: str
     token: str | None
@@ -20,7 +20,7 @@ class Access:
 
 
 def write(path: Path, *, server: str, ca_pem: bytes, token: str, user: str = "admin") -> Path:
-    """One cluster, one user, one context, readable by its owner only."""
+    """Write one cluster, one user, one context, readable by its owner only."""
     authority = base64.b64encode(ca_pem).decode()
     document = {
         "apiVersion": "v1",
@@ -42,7 +42,7 @@ def write(path: Path, *, server: str, ca_pem: bytes, token: str, user: str = "ad
 
 
 def derive(admin: Path, path: Path, token: str) -> Path:
-    """The same cluster as in `admin`, for the user of another token."""
+    """Write a kubeconfig for the same cluster as in `admin`, for the user of another token."""
     document = yaml.safe_load(admin.read_text())
     context = _named(document["contexts"], document["current-context"])["context"]
     user = {"name": context["user"], "user": {"token": token}}
@@ -52,7 +52,7 @@ def derive(admin: Path, path: Path, token: str) -> Path:
 
 
 def read(path: Path) -> Access:
-    """The current context's server and credentials.
+    """Return the current context's server and credentials.
 
     Raises ValueError where the user logs in by a plugin: these suites speak with a token or
     a client certificate.
@@ -72,7 +72,7 @@ def _tls(path: Path, cluster: dict[str, Any], user: dict[str, Any]) -> ssl.SSLCo
     context = ssl.create_default_context(cadata=authority.decode() if authority else None)
     certificate, key = _pem(path, user, "client-certificate"), _pem(path, user, "client-key")
     if certificate and key:
-        # The ssl module loads a certificate chain from files only.
+        # The ssl module loads a certificate chain only from files.
         with tempfile.NamedTemporaryFile() as both:
             both.write(certificate + b"\n" + key)
             both.flush()

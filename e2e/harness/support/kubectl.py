@@ -11,13 +11,13 @@ import pytest
 from e2e.harness.controlplane.places import BIN
 
 _CONFLICTS = 10
-"""Replacements in a row that may meet a change of status."""
+"""Maximum number of consecutive replacements that conflict with a change of status."""
 
 
 class Kubectl:
-    """Runs kubectl with one kubeconfig (None: with none), in one namespace, and a home of its own.
+    """Runner of kubectl with one kubeconfig (None: without), in one namespace and its own home.
 
-    Making one skips the test where there is no kubectl.
+    Its constructor skips the test if kubectl is missing.
     """
 
     def __init__(self, kubeconfig: Path | None, home: Path, namespace: str = "") -> None:
@@ -33,18 +33,20 @@ class Kubectl:
         self._environment = {"HOME": str(home), "PATH": "/usr/bin:/bin"}
 
     async def __call__(self, *arguments: str, stdin: Any = None, fails: bool = False) -> str:
-        """Its output; it must succeed. `stdin` is written as JSON.
+        """Run kubectl and return its output; it must succeed.
 
-        `fails` says that an error is expected, whose text is given.
+        `stdin` is written as JSON.
+
+        With `fails` it must fail, and its error text is returned.
         """
         code, out, error = await self._run(arguments, stdin)
         assert (code != 0) == fails, f"{arguments}: {out} {error}"
         return error if fails else out
 
     async def replace(self, manifest: Any) -> str:
-        """`kubectl replace`, again while others change the object between its read and its write.
+        """Run `kubectl replace`, retrying when others change the object between its read and write.
 
-        It sends what it is given with the version that it has just read.
+        It sends its input with the version that it has just read.
         """
         for _ in range(_CONFLICTS):
             code, out, error = await self._run(("replace", "-f", "-"), manifest)

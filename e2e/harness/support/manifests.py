@@ -1,4 +1,4 @@
-"""Manifests as kustomize reads them, for what needs no more than its lists of resources."""
+"""Manifests as kustomize reads them, limited to lists of resources."""
 
 from pathlib import Path
 from typing import Any
@@ -12,14 +12,14 @@ Object = dict[str, Any]
 MANIFESTS = Path(__file__).resolve().parents[3] / "manifests"
 _NAMES = ("kustomization.yaml", "Kustomization")
 _POLICIES = ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
-# What is made anew when it is there already; the rest stays as its owner left it.
+# These are replaced if they exist; the others are kept as their owner left them.
 _REPLACED = ("ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")
 
 
 def load(folder: Path = MANIFESTS / "base") -> list[Object]:
-    """The objects of a kustomization and of those it names, in their order.
+    """Return the objects of a kustomization and of those it references, in their order.
 
-    Raises ValueError for a kustomization that does more than to name resources.
+    Raises ValueError for a kustomization with anything other than resources.
     """
     found = next(folder / name for name in _NAMES if (folder / name).is_file())
     content = yaml.safe_load(found.read_text())
@@ -36,7 +36,7 @@ def load(folder: Path = MANIFESTS / "base") -> list[Object]:
 
 
 def by_url(objects: list[Object]) -> list[Object]:
-    """Without the policies that let the webhook write caBundle only: by URL it registers itself."""
+    """Return the objects without the policies for caBundle: by URL the webhook registers itself."""
     return [obj for obj in objects if not _confines_webhook(obj)]
 
 
@@ -45,9 +45,11 @@ def _confines_webhook(obj: Object) -> bool:
 
 
 async def create(rest: Rest, objects: list[Object]) -> None:
-    """Create what is not there; roles are replaced. Raises AssertionError when refused.
+    """Create missing objects and replace roles.
 
-    Policies are left out where they are not served: the embedded server has none.
+    Raises AssertionError if rejected.
+
+    Policies are omitted if they are not served: the embedded server has none.
     """
     for obj in objects:
         collection = path_of(obj)
@@ -61,7 +63,7 @@ async def create(rest: Rest, objects: list[Object]) -> None:
 
 
 def path_of(obj: Object) -> str:
-    """The collection it belongs to."""
+    """Return the collection of an object."""
     version, kind = obj["apiVersion"], obj["kind"]
     root = f"/apis/{version}" if "/" in version else f"/api/{version}"
     namespace = obj["metadata"].get("namespace")

@@ -4,17 +4,17 @@ import atexit
 import random
 import socket
 
-# Below the range from which the kernel takes the local ports of outgoing connections: a server
-# that is stopped and started again finds its port free.
+# Below the kernel's range of local ports for outgoing connections, so that a server that is stopped
+# and restarted finds its port free.
 _RANGE = range(20000, 32000)
 
-# A TCP port is reserved by holding the UDP port of the same number until this interpreter ends:
+# A TCP port is reserved by binding the UDP port of the same number until this interpreter ends, so
 # several control planes can be started at the same moment without a conflict.
 _HELD: list[socket.socket] = []
 
 
 def free(count: int) -> list[int]:
-    """`count` different ports that nobody listens on. Raises OSError when none are left."""
+    """Return `count` different unused ports. Raises OSError if there are not enough."""
     chosen: list[int] = []
     for port in random.sample(_RANGE, len(_RANGE)):
         if len(chosen) == count:

@@ -1,6 +1,7 @@
-"""A raw HTTP client for the suites: it shows what the server said, and knows nothing more.
+"""A raw HTTP client for the suites that returns the server's responses unchanged.
 
-It shares no code with `kube`'s client: what tests the client and the servers may not trust either.
+It shares no code with `kube`'s client, so that tests of the client and the servers do not rely on
+it.
 """
 
 import asyncio
@@ -28,7 +29,7 @@ Object = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One HTTP answer. `body` is the decoded JSON, `text` what came over the wire."""
+    """One HTTP response. `body` is the decoded JSON, `text` the received text."""
 
     status: int
     text: str
@@ -41,24 +42,27 @@ class Answer:
         return value
 
     def expect(self, status: int) -> Object:
-        """The body, if the status is the one expected. Raises AssertionError otherwise."""
+        """Return the body if the status matches. Raises AssertionError otherwise."""
         assert self.status == status, f"HTTP {self.status} instead of {status}: {self.text[:1500]}"
         return self.body
 
     def ok(self) -> Object:
-        """The body of a successful answer. Raises AssertionError otherwise."""
+        """Return the body of a successful response. Raises AssertionError otherwise."""
         assert self.status < 300, f"HTTP {self.status}: {self.text[:1500]}"
         return self.body
 
 
 class Watch:
-    """One watch stream: `next` gives the events as they were sent, {type, object}."""
+    """One watch stream: `next` returns the events as received, {type, object}."""
 
     def __init__(self, response: aiohttp.ClientResponse) -> None:
         self._response = response
 
     async def next(self, timeout: float = 10) -> Object:
-        """The next event. Raises TimeoutError when none comes, EOFError at the stream's end."""
+        """Return the next event.
+
+        Raises TimeoutError if none arrives, EOFError at the stream's end.
+        """
         async with asyncio.timeout(timeout):
             line = await self._response.content.readline()
         if not line:
@@ -67,7 +71,7 @@ class Watch:
         return event
 
     async def until(self, kind: str, name: str | None = None, timeout: float = 10) -> Object:
-        """The object of the next event of this type (and name); others are passed over."""
+        """Return the object of the next event of this type (and name); skip others."""
         async with asyncio.timeout(timeout):
             while True:
                 event = await self.next(timeout)
@@ -131,7 +135,7 @@ class Rest:
         headers: Mapping[str, str] | None = None,
         timeout: float = 30,
     ) -> Answer:
-        """Sends `body` (bytes as they are, anything else as JSON) and reads the whole answer."""
+        """Send `body` (bytes unchanged, anything else as JSON) and read the complete response."""
         data = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
         sent = {"Accept": accept, **(headers or {})}
         if data is not None:
@@ -139,7 +143,7 @@ class Rest:
         async with self.session.request(
             method,
             path,
-            # aiohttp warns of large bodies that are bytes.
+            # aiohttp warns about large bodies of type bytes.
             data=None if data is None else io.BytesIO(data),
             params=params,
             headers=sent,
@@ -170,7 +174,7 @@ class Rest:
     async def watch(
         self, path: str, params: Mapping[str, str] | None = None
     ) -> AsyncIterator[Watch]:
-        """An open watch stream on a collection."""
+        """Open a watch stream on a collection."""
         async with self.session.get(
             path,
             params={"watch": "true", **(params or {})},

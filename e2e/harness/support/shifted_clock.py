@@ -1,4 +1,4 @@
-"""A Python process whose time of day is not that of the machine, without its knowledge."""
+"""A Python process whose wall clock differs from the machine's, without its knowledge."""
 
 from pathlib import Path
 
@@ -15,9 +15,9 @@ kube.base.clock.SystemClock.now = lambda clock: now(clock) + timedelta(seconds={
 
 
 def wrapper(folder: Path, seconds: float) -> list[str]:
-    """The command before that of a process of Muster; its wall clock is so much ahead.
+    """Return the command prefix of a Muster process whose wall clock is ahead by `seconds`.
 
-    All of Muster reads the time of day from `kube.base.clock`; the monotonic clock stays as it is.
+    All of Muster reads the wall clock from `kube.base.clock`; the monotonic clock is unchanged.
     """
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "sitecustomize.py").write_text(_PROGRAM.format(seconds=seconds))

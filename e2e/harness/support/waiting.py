@@ -1,4 +1,4 @@
-"""Waiting for servers, and for what they promise."""
+"""Polling of servers and their state."""
 
 import asyncio
 import contextlib
@@ -12,9 +12,11 @@ _UNREACHABLE = (aiohttp.ClientError, OSError, TimeoutError)
 
 
 async def eventually(probe: Callable[[], Awaitable[bool]], what: str, timeout: float = 15) -> None:
-    """Polls until `probe` says True. Raises TimeoutError, which says what was waited for.
+    """Poll until `probe` returns True.
 
-    It asks less and less often: what does not come at once is waited for by many tests at a time.
+    Raises TimeoutError, which names what was awaited.
+
+    The interval increases: many tests wait at the same time for slow conditions.
     """
     pause = 0.03
     try:
@@ -27,7 +29,7 @@ async def eventually(probe: Callable[[], Awaitable[bool]], what: str, timeout: f
 
 
 async def answers(client: Rest) -> bool:
-    """Whether the API server is ready; a server that cannot be reached is not."""
+    """Return True if the API server is ready; an unreachable server is not."""
     with contextlib.suppress(*_UNREACHABLE):
         async with client as rest:
             ready = await rest.get("/readyz", timeout=5)
@@ -37,7 +39,7 @@ async def answers(client: Rest) -> bool:
 
 
 async def healthy(url: str) -> bool:
-    """Whether a health page answers 200."""
+    """Return True if a health page responds with 200."""
     with contextlib.suppress(*_UNREACHABLE):
         async with aiohttp.ClientSession(trust_env=False) as session, session.get(url) as answer:
             return answer.status == 200

@@ -1,1 +1,1 @@
-"""The Helm chart: what it renders, beside `manifests/`, and what Helm makes of it in a cluster."""
+"""The Helm chart: its rendered objects compared to `manifests/`, and its releases in a cluster."""

@@ -1,4 +1,4 @@
-"""An unmodified Helm, and what it renders of charts/muster."""
+"""An unmodified Helm, and the rendered objects of charts/muster."""
 
 import json
 import os
@@ -21,12 +21,12 @@ RELEASE, NAMESPACE = "muster", "muster-system"
 
 
 def environment(home: Path) -> dict[str, str]:
-    """A home of its own: no plugins, repositories and caches of whoever runs the tests."""
+    """Return an environment with its own home, without the user's plugins and repositories."""
     return {"HOME": str(home), "PATH": os.environ["PATH"]}
 
 
 def run(*arguments: str, values: Mapping[str, Any], home: Path) -> subprocess.CompletedProcess[str]:
-    """One command on the chart with these values, which are a file as users write it."""
+    """Run one command on the chart with these values, in a file as users write it."""
     file = home / "values.yaml"
     file.write_text(json.dumps(values))
     return subprocess.run(
@@ -44,7 +44,7 @@ def render(
     namespace: str = NAMESPACE,
     chart: Path = CHART,
 ) -> dict[Key, Object]:
-    """The objects of the release by their names, hooks among them. Nothing is there twice."""
+    """Return the objects of the release by their names, including hooks. No name occurs twice."""
     options = (RELEASE, str(chart), f"--namespace={namespace}")
     done = run("template", *options, values=values or {}, home=home)
     assert done.returncode == 0, done.stderr

@@ -1,7 +1,7 @@
-"""A release in a cluster whose nodes only pretend: what the pod of its hook would run is run here.
+"""A release in a cluster with simulated nodes: the pod of its hook runs as a local process.
 
-It has the arguments, the configuration and the account that the chart gave it. What Deployments run
-is `e2e.harness.deployments`' to run.
+The process has the arguments, the configuration and the account of the chart.
+`e2e.harness.deployments` runs the Deployments.
 """
 
 import asyncio
@@ -35,24 +35,24 @@ class Release:
         self._folder = Path(tempfile.mkdtemp(prefix="muster-chart-"))
 
     async def install(self, values: Object, *, fails: bool = False) -> str:
-        """`helm upgrade --install`: what it says."""
+        """Run `helm upgrade --install` and return its output."""
         file = self._folder / "values.yaml"
         file.write_text(yaml.safe_dump(values))
         options = ("--install", "--create-namespace", f"--values={file}")
         return await self._helm("upgrade", RELEASE, str(CHART), *options, fails=fails)
 
     async def keep(self) -> None:
-        """`helm rollback` to the last revision, as a removal that was refused stays begun."""
+        """Run `helm rollback` to the last revision, because a rejected removal remains pending."""
         said = json.loads(await self._helm("history", RELEASE, "--output=json", fails=False))
         await self._helm("rollback", RELEASE, str(said[-1]["revision"]), fails=False)
 
     async def installed(self) -> bool:
-        """Whether `helm list` has it, in whatever state."""
+        """Return True if `helm list` shows the release, in any state."""
         listed = json.loads(await self._helm("list", "--all", "--output=json", fails=False))
         return RELEASE in {one["name"] for one in listed}
 
     async def uninstall(self, *, fails: bool = False) -> str:
-        """`helm uninstall`, whose hook is run as its Job says: what both say."""
+        """Run `helm uninstall`, and its hook as its Job specifies; return the output of both."""
         helm_says, hook_says = await asyncio.gather(
             self._helm("uninstall", RELEASE, "--timeout=180s", fails=fails), self._hook()
         )
@@ -82,7 +82,7 @@ class Release:
         return said
 
     async def _command(self, spec: Object) -> list[str]:
-        """What a pod's container would run."""
+        """Return the command of a pod's container."""
         account = spec["serviceAccountName"]
         access = self._folder / f"{account}.kubeconfig"
         token = await accounts.token(self._rest, NAMESPACE, account)

@@ -1,4 +1,4 @@
-"""Install, use, upgrade, uninstall and install again, by the real Helm on a real API server."""
+"""Install, use, upgrade, uninstall and reinstall, by the real Helm on a real API server."""
 
 import asyncio
 import sys
@@ -51,7 +51,7 @@ pytestmark = pytest.mark.timeout(600)
 
 @pytest.fixture
 def cluster(server_kind: str) -> Iterator[Cluster]:
-    """One of its own, as what is installed and removed here is missing elsewhere."""
+    """A separate cluster, because this suite installs and removes what other suites need."""
     if server_kind != "real":
         pytest.skip("Helm needs a server of all kinds, and here an empty one")
     binary("helm")
@@ -70,14 +70,14 @@ async def release(cluster: Cluster, rest: Rest) -> Release:
 
 
 async def conversions(rest: Rest) -> set[str]:
-    """The strategy of each kind that has more than one version."""
+    """Return the strategies of the kinds with more than one version."""
     found = (await rest.get(definitions.PATH)).ok()["items"]
     ours = (it["spec"] for it in found if it["spec"]["group"].endswith("scheduling.muster.dev"))
     return {it["conversion"]["strategy"] for it in ours if len(it["versions"]) > 1}
 
 
 async def bundles(rest: Rest) -> set[str]:
-    """The CAs that API servers have for the webhook."""
+    """Return the CA bundles that API servers have for the webhook."""
     configuration = (await rest.get(CONFIGURATION)).ok()
     crd = (await rest.get(f"{definitions.PATH}/workloads.scheduling.muster.dev")).ok()
     configs = [it["clientConfig"] for it in configuration["webhooks"]]
@@ -133,7 +133,7 @@ async def test_installed_used_upgraded_removed_and_installed_again(
 async def test_what_waits_is_handed_over_where_the_value_says_so(
     release: Release, cluster: Cluster, rest: Rest
 ) -> None:
-    """With the rights that the hook has then; the scheduler serves another name, too."""
+    """The hook has the permissions for it then; the scheduler serves another name, too."""
     await release.install(CHANGED | {"uninstall": {"release": True}})
     await cluster.kinds_installed()
     waits = job("waits", "nowhere", pods=2, mode=None)
@@ -159,7 +159,7 @@ async def test_what_waits_is_handed_over_where_the_value_says_so(
 async def test_muster_uninstall_leaves_no_release_and_nothing_of_others(
     release: Release, cluster: Cluster, rest: Rest
 ) -> None:
-    """With the kinds of Kueue, Volcano and scheduler-plugins there, as they are published."""
+    """The kinds of Kueue, Volcano and scheduler-plugins are installed, as published."""
     await neighbours.install(rest, real=True)
     before = await inventory.take(rest)
     theirs = {key: obj for key, obj in before.items() if key[2] == "theirs"}
@@ -212,9 +212,9 @@ async def used_where_it_is_served(rest: Rest) -> None:
 
 
 async def upgraded(release: Release, rest: Rest) -> None:
-    """What values say is there, and what the webhook wrote is kept."""
+    """Check that the values have effect, and that the webhook's own writes are kept."""
     authorities = await bundles(rest)
-    # As an older version would have it: upgrades bring kinds up to date.
+    # As in an older version: upgrades must update the CRDs.
     path = f"{definitions.PATH}/workloads.scheduling.muster.dev"
     crd = (await rest.get(path)).ok()
     older = [{"op": "remove", "path": "/spec/names/shortNames"}]
@@ -240,7 +240,7 @@ async def installed_again_and_removed_with_its_kinds(release: Release, rest: Res
     assert await conversions(rest) == {"Webhook"}
     assert (await rest.get(f"{GROUPS}/kept")).status == 200
 
-    # As after a removal that was interrupted: whoever does it again ends it.
+    # As after an interrupted removal, which a second run completes.
     for path in (f"{CONFIGS}/muster", f"{DEPLOYMENTS}/muster-webhook", CONFIGURATION):
         (await rest.delete(path)).ok()
     await release.uninstall()
@@ -248,12 +248,12 @@ async def installed_again_and_removed_with_its_kinds(release: Release, rest: Res
 
 
 async def as_before(rest: Rest, before: inventory.Inventory) -> None:
-    """Each kind and object is gone but the release's namespace, which Helm leaves."""
+    """Check that every kind and object is deleted, except the namespace, which Helm keeps."""
     await leaves(rest, before, ("namespaces", "", NAMESPACE))
 
 
 async def leaves(rest: Rest, before: inventory.Inventory, *wanted: tuple[str, str, str]) -> None:
-    """In the end there is no more than before but these, and kinds if one of these has them."""
+    """Wait until nothing is new except these objects, and kinds if one of these has them."""
     left: set[tuple[str, str, str]] = set()
 
     async def found() -> bool:

@@ -1,4 +1,4 @@
-"""What the chart renders is what `manifests/` has, and each value changes just what it should."""
+"""The chart renders the objects of `manifests/`, and each value changes exactly its objects."""
 
 import copy
 import json
@@ -46,9 +46,10 @@ def kustomized(folder: str) -> dict[Key, Object]:
 
 
 def plain(found: dict[Key, Object]) -> dict[Key, Object]:
-    """Without what only Helm has: hooks, the mark of CRDs that stay, the sum of the configuration.
+    """Return the objects without Helm's own parts.
 
-    And it has no Namespace: the release's is made by who installs it.
+    These are hooks, the annotation of kept CRDs, and the checksum of the configuration. There is no
+    Namespace either: the installing user creates it.
     """
     objects = {it: copy.deepcopy(obj) for it, obj in found.items() if not is_hook(obj)}
     for (kind, _, _), obj in objects.items():
@@ -146,7 +147,7 @@ def test_the_console_has_its_own_values(home: Path) -> None:
 
 
 def test_another_namespace_is_everywhere(home: Path, defaults: dict[Key, Object]) -> None:
-    """Byte for byte: users, subjects, Services, policies, certificates."""
+    """The objects are equal byte for byte: users, subjects, Services, policies, certificates."""
     for values in ({}, {"certificates": {"provider": "cert-manager"}}):
         usual = render(home, values)
         text = json.dumps(list(usual.values())).replace(NAMESPACE, "batch")
@@ -164,7 +165,7 @@ def without_sum(obj: Object) -> Object:
 
 
 def changed(home: Path, defaults: dict[Key, Object], values: Object) -> dict[Key, Object]:
-    """The objects that these values change, make or (None) leave out."""
+    """Return the objects that these values change, add or (None) omit."""
     found = render(home, values)
     return {it: found.get(it, {}) for it in differences(found, defaults)}
 
@@ -252,7 +253,7 @@ def test_the_configuration_is_one_that_the_processes_read(
             },
         },
     )
-    # Whoever reads it is started anew.
+    # Pods that read it are restarted.
     assert found.keys() == {CONFIG, HOOK_CONFIG, *DEPLOYMENTS}
     assert found[HOOK_CONFIG]["data"] == found[CONFIG]["data"]
     assert all(
@@ -366,7 +367,7 @@ def test_who_may_reach_the_webhook_is_for_the_administrator(home: Path) -> None:
 
 
 ANNOTATED = (*(it.kind for it in OWNER_KINDS.values()), *CREATOR_KINDS)
-"""Kinds that have the annotation `waiting-for`, which nobody keeps up to date afterwards."""
+"""Kinds with the annotation `waiting-for`, which nothing updates after the removal."""
 
 
 def test_the_hook_may_do_little_and_more_only_to_hand_over(
@@ -513,7 +514,7 @@ def test_helm_finds_nothing_to_complain_of(case: str, home: Path) -> None:
 
 @pytest.mark.parametrize("case", LINTED)
 def test_muster_uninstall_knows_every_object(case: str, home: Path) -> None:
-    """What stays of it, a policy for instance, would refuse requests of users."""
+    """A remaining object, a policy for instance, would reject requests of users."""
     known = {(it.kind, it.namespace, it.name) for it in installed()}
     rendered = {it for it, obj in render(home, LINTED[case]).items() if not is_hook(obj)}
 

@@ -1,1 +1,1 @@
-"""The commands of the documentation, run as they stand on the page."""
+"""The commands of the documentation, run exactly as written."""

@@ -1,4 +1,4 @@
-"""What the commands of a page need."""
+"""The prerequisites of a page's commands."""
 
 import shutil
 from collections.abc import AsyncIterator
@@ -15,14 +15,14 @@ from kube.client.resources import LEASES
 
 @pytest.fixture(scope="module", autouse=True)
 def kubectl() -> None:
-    """Asked for before any cluster is started."""
+    """The check for kubectl, made before any cluster is started."""
     if shutil.which("kubectl", path=PATH) is None:
         pytest.skip("there is no kubectl here: make e2e-modules")
 
 
 @pytest.fixture
 async def default(cluster: Cluster, muster: Muster, client: Client) -> AsyncIterator[Environment]:
-    """The namespace of somebody who names none, on the cluster that all suites share."""
+    """The default namespace, on the cluster that all suites share."""
     env = Environment(cluster, muster, client, "default")
     await env.until("both leaders", lambda: _both_lead(client))
     yield env

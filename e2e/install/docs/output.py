@@ -1,7 +1,7 @@
-"""Whether a command said what the page shows.
+"""Comparison of a command's output with the page.
 
-Spaces count once. `...` stands for anything: as a line for any lines, in a line for any part of it.
-An age, as in `4m10s`, stands for any age. What a page leaves empty must be empty.
+Spaces count once. `...` matches anything: as a line any lines, in a line any part of it. An age, as
+in `4m10s`, matches any age. Output that the page shows as empty must be empty.
 """
 
 import re
@@ -11,7 +11,7 @@ _AGE = r"(?:\d+(?:d|h|m|s|ms))+"
 
 
 def difference(shown: str, said: str) -> str | None:
-    """None if they agree, else the line of the page that the output lacks, and the output."""
+    """Return None if they match, else the page's missing line and the output."""
     wanted, lines = _lines(shown), _lines(said)
     if (missing := _missing(wanted, lines)) is None:
         return None

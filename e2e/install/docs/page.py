@@ -1,8 +1,8 @@
-"""The blocks of a page that a reader is to run.
+"""The blocks of a page that a reader must run.
 
-`bash` is a script; in `console` a line after `$ ` is a command, and what follows is what it says.
-Every block names its language, so that none is run or left out by accident. One that cannot be run
-has a line of the form of `NOT_RUN` right above it, for the reader to see.
+`bash` is a script; in `console` a line after `$ ` is a command, followed by its output. Every block
+names its language, so that none is run or omitted by accident. A block that cannot be run has a
+line of the form of `NOT_RUN` right above it, visible to the reader.
 """
 
 import re
@@ -21,7 +21,7 @@ _PROMPT = "$ "
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A script, and what the page shows of its output; None where it shows nothing."""
+    """A script, and its output on the page; None if the page shows none."""
 
     script: str
     shown: str | None = None
@@ -29,7 +29,7 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """`where` is `page:line`, `heading` the one above; `not_run` says why it is left out, or ""."""
+    """A block; `where` is `page:line`, `heading` the one above, `not_run` the reason or ""."""
 
     where: str
     heading: str
@@ -39,7 +39,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class _Fence:
-    """The lines between two fences, and the last line that was not empty before them."""
+    """The lines between two fences, and the last non-empty line before them."""
 
     where: str
     heading: str
@@ -49,7 +49,7 @@ class _Fence:
 
 
 def blocks(path: Path) -> list[Block]:
-    """The commands of a page in their order. Raises ValueError for one that is not well marked."""
+    """Return the commands of a page in order. Raises ValueError for a block without valid marks."""
     return [
         Block(fence.where, fence.heading, tuple(_commands(fence)), _reason(fence))
         for fence in _fences(path)
@@ -105,7 +105,7 @@ def _commands(fence: _Fence) -> Iterator[Command]:
 
 
 def _command(lines: Sequence[str]) -> Command:
-    """A command goes on in the next line after a backslash."""
+    """Parse a command; it continues on the next line after a backslash."""
     last = next(number for number, line in enumerate(lines) if not line.endswith("\\"))
     script = "\n".join(lines[: last + 1]).removeprefix(_PROMPT)
     return Command(script, "\n".join(lines[last + 1 :]))

@@ -1,4 +1,4 @@
-"""Somebody who goes through a page and runs what it says."""
+"""A reader who runs the commands of a page."""
 
 import asyncio
 import os
@@ -16,18 +16,18 @@ from e2e.install.docs.page import Block, Command, blocks
 DOCS = ROOT / "docs"
 PATH = os.pathsep.join((str(BIN), str(Path(sys.executable).parent), os.environ["PATH"]))
 SECONDS = 180
-"""How long one command may take."""
+"""Maximum seconds of one command."""
 
 
 _LOGGED = re.compile(r"^\S+ \S+ \[warning *\] .*\n", re.MULTILINE)
-"""What a command logs on standard error on a busy machine; no page shows it."""
+"""A command's log lines on standard error on a busy machine, which no page shows."""
 
 
 class Reader:
-    """Has a kubeconfig, kubectl and muster on the path, and what a checkout has to apply.
+    """A reader with a kubeconfig, kubectl, muster in PATH, and the applied files of a checkout.
 
-    `follow` runs the blocks below a heading. `finish` fails if one was forgotten. `checkout` is the
-    folder in which they run.
+    `follow` runs the blocks below a heading. `finish` fails if a block was not run. `checkout` is
+    the folder in which they run.
     """
 
     def __init__(self, page: str, kubeconfig: Path, folder: Path) -> None:
@@ -55,7 +55,7 @@ class Reader:
         self._left = [block for block in self._left if block not in found]
 
     def finish(self, elsewhere: Collection[str] = ()) -> None:
-        """Every block was run, or says why not; what is below these headings another test runs."""
+        """Check that every block was run or has a reason; another test runs those `elsewhere`."""
         unknown = set(elsewhere) - {block.heading for block in self._blocks}
         assert not unknown, f"no such headings with commands: {unknown}"
         left = [block for block in self._left if block.heading not in elsewhere]
@@ -71,7 +71,7 @@ class Reader:
                 assert wrong is None, f"{problem}{wrong}"
 
     async def _shell(self, command: Command) -> tuple[int, str]:
-        """Exit code and output of both kinds; a command that takes too long is ended."""
+        """Return exit code and both outputs; a command that takes too long is killed."""
         process = await asyncio.create_subprocess_exec(
             *("/bin/bash", "-euo", "pipefail", "-c", command.script),
             cwd=self.checkout,

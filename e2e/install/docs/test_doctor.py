@@ -1,4 +1,4 @@
-"""docs/doctor.md, on an installation in order: an exit code other than 0 would fail."""
+"""docs/doctor.md, on a healthy installation: an exit code other than 0 would fail."""
 
 import tarfile
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""docs/guide.md, on a cluster such as it asks for."""
+"""docs/guide.md, on a cluster with its prerequisites."""
 
 from pathlib import Path
 

@@ -1,6 +1,6 @@
-"""docs/install.md, on a control plane of its own: Muster is installed and taken out three times.
+"""docs/install.md, on a separate control plane: Muster is installed and removed three times.
 
-The real one alone: the embedded server lacks some kinds of the manifests.
+It runs only on the real one: the embedded server lacks some kinds of the manifests.
 """
 
 from collections.abc import AsyncIterator, Iterator
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.timeout(600)
 
 @pytest.fixture(scope="module")
 def cluster(kubectl: None, server_kind: str) -> Iterator[Cluster]:
-    """With kube-scheduler, which gets what is given back."""
+    """A cluster with kube-scheduler, which takes over the released pods."""
     if server_kind != "real":
         pytest.skip(
             "what manifests/ installs needs a server of all kinds, and one to remove it from"
@@ -56,7 +56,7 @@ async def test_every_command_of_the_page_works(
         return (await inventory.take(rest)).keys() <= before.keys()
 
     await reader.follow("Installing Muster")
-    # The first apply after that succeeds, as the page says; the group waits for its pods.
+    # The first apply after that succeeds, as the page states; the group waits for its pods.
     await client.create(POD_GROUPS, pod_group("mine", 4), "default")
     await reader.follow("Removing it")
     await eventually(gone, "all of it to be gone", 60)

@@ -1,4 +1,4 @@
-"""docs/operations.md: who leads, and a backup of what users wrote."""
+"""docs/operations.md: the current leader, and a backup of users' objects."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""docs/upgrade.md: what going back leaves behind is taken away.
+"""docs/upgrade.md: the objects that a downgrade leaves behind are deleted.
 
 `e2e/install/upgrade/test_chart.py` runs the commands for Helm.
 """
@@ -42,6 +42,6 @@ async def test_every_command_of_the_page_works(reader: Reader, rest: Rest) -> No
 
 
 async def names(rest: Rest) -> set[str]:
-    """The policies, and the bindings, of this cluster."""
+    """Return the policies, and the bindings, of this cluster."""
     found = [(await rest.get(f"{_PATH}/{kind}")).ok()["items"] for kind in _POLICIES]
     return {obj["metadata"]["name"] for objects in found for obj in objects}

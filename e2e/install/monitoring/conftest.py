@@ -1,4 +1,4 @@
-"""Binaries that are built apart: what needs one is skipped where it is not, as in `make test`."""
+"""Separately built binaries: tests without theirs are skipped, as in `make test`."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The dashboard's panels as one SVG picture, from what Prometheus answers to their queries."""
+"""The dashboard's panels as one SVG picture, from Prometheus' responses to their queries."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ class Drawn:
 
 
 def sheet(panels: Sequence[Drawn], start: float, end: float) -> str:
-    """All panels, three in a row."""
+    """Return all panels, three in a row."""
     rows = -(-len(panels) // _COLUMNS)
     size = f"0 0 {_COLUMNS * _WIDTH} {rows * _HEIGHT}"
     parts = [
@@ -49,7 +49,7 @@ def _panel(panel: Drawn, start: float, end: float) -> Iterator[str]:
         yield f'<path d="M{_LEFT} {y:.1f}h{wide}" stroke="#ddd"/>'
         label = f"{top * share:.3g} {panel.unit}".strip()
         yield f'<text x="{_LEFT - 4}" y="{y + 3:.1f}" text-anchor="end">{escape(label)}</text>'
-    # Those that say most are named; all are drawn.
+    # Only the highest lines get a legend; all are drawn.
     order = sorted(panel.lines, key=lambda name: -max(v for _, v in panel.lines[name]))
     for number, name in enumerate(order):
         colour = _COLOURS[number % len(_COLOURS)]

@@ -1,4 +1,4 @@
-"""A real Prometheus that scrapes Muster's processes, and what tests ask it."""
+"""A real Prometheus that scrapes Muster's processes, and the queries of tests."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -60,28 +60,28 @@ class Prometheus:
             return False
 
     async def query(self, expression: str) -> list[dict[str, Any]]:
-        """The result of an instant query. Raises AssertionError if Prometheus refuses it."""
+        """Return the result of an instant query. Raises AssertionError if Prometheus rejects it."""
         data = await self._get("query", query=expression)
         return list(data["result"])
 
     async def query_range(
         self, expression: str, start: float, end: float, step: float
     ) -> list[dict[str, Any]]:
-        """The series between two times, in seconds since 1970."""
+        """Return the series between two times, in seconds since 1970."""
         times = {"start": str(start), "end": str(end), "step": str(step)}
         data = await self._get("query_range", query=expression, **times)
         return list(data["result"])
 
     async def names(self) -> set[str]:
-        """Of all metrics that were scraped."""
+        """Return the names of all scraped metrics."""
         return set(await self._get("label/__name__/values"))
 
     async def series(self, match: str) -> list[dict[str, str]]:
-        """The labels of all series that match."""
+        """Return the labels of all matching series."""
         return list(await self._get("series", **{"match[]": match}))
 
     async def firing(self) -> set[str]:
-        """The names of the alerts that fire now."""
+        """Return the names of the firing alerts."""
         alerts = (await self._get("alerts"))["alerts"]
         return {each["labels"]["alertname"] for each in alerts if each["state"] == "firing"}
 

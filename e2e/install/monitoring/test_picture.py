@@ -1,4 +1,4 @@
-"""A run with gangs that come, wait and preempt, drawn as the dashboard shows it."""
+"""A run with gangs that start, wait and preempt, drawn as the dashboard shows it."""
 
 import json
 import math
@@ -40,7 +40,7 @@ async def prometheus(
 
 
 async def scrapes(env: Environment, prometheus: Prometheus, count: int) -> None:
-    """Until each process was scraped so often."""
+    """Wait until each process was scraped that many times."""
     asked = f"count_over_time(up[10m]) >= {count}"
 
     async def enough() -> bool:
@@ -50,7 +50,7 @@ async def scrapes(env: Environment, prometheus: Prometheus, count: int) -> None:
 
 
 async def some_gangs(env: Environment, prometheus: Prometheus) -> None:
-    """Three run, two wait until the first ones are deleted."""
+    """Create five gangs: three run, two wait until the first ones are deleted."""
     for _ in range(3):
         await env.add_node(cpu=4, labels={"topology.kubernetes.io/zone": "a"})
     names = [f"gang-{number}" for number in range(5)]
@@ -67,7 +67,7 @@ async def some_gangs(env: Environment, prometheus: Prometheus) -> None:
 
 
 def legend(text: str, labels: dict[str, str]) -> str:
-    """As Grafana writes it."""
+    """Expand a legend as Grafana does."""
     return re.sub(r"\{\{(\w+)\}\}", lambda found: labels.get(found[1], ""), text)
 
 

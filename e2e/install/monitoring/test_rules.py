@@ -1,4 +1,4 @@
-"""The alerts by the real promtool: each fires and clears when it should. What kubectl applies."""
+"""The alerts by the real promtool, each firing and resolving, and the objects for kubectl."""
 
 import json
 import subprocess
@@ -20,7 +20,7 @@ def test_kustomize_renders_what_is_to_be_applied(kubectl: Path) -> None:
     assert {each["metadata"]["namespace"] for each in objects.values()} == {"muster-system"}
     dashboard = json.loads(objects["ConfigMap"]["data"]["muster.json"])
     assert dashboard["title"] == "Muster"
-    # It selects the Service of the base, by a label that no other has, and a port of it.
+    # It selects the Service of the base, by a label that no other has, and one of its ports.
     services = [each for each in manifests.load() if each["kind"] == "Service"]
     wanted = objects["ServiceMonitor"]["spec"]["selector"]["matchLabels"].items()
     [service] = [each for each in services if wanted <= each["metadata"]["labels"].items()]

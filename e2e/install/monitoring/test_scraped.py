@@ -1,4 +1,4 @@
-"""A real Prometheus scrapes a run: each alert and panel asks for what is there."""
+"""A real Prometheus scrapes a run: every alert and panel queries existing metrics."""
 
 import asyncio
 import json
@@ -28,13 +28,13 @@ _ONLY_ONCE_IT_HAPPENS = {
     "muster_scheduler_domain_free",  # the nodes of the flow are in no zone
     "muster_scheduler_domain_free_max",
 }
-"""What a run without trouble does not show."""
+"""Metrics that a run without faults does not have."""
 
 pytestmark = pytest.mark.timeout(300)
 
 
 def expression(text: str) -> str:
-    """As Grafana sends it."""
+    """Expand the variables of an expression as Grafana does."""
     for name, value in VARIABLES.items():
         text = text.replace(name, value)
     return text
@@ -42,7 +42,7 @@ def expression(text: str) -> str:
 
 @pytest.fixture
 def rules(tmp_path: Path) -> Path:
-    """The alerts without their `for`: the unit tests of the rules look at times."""
+    """The alerts without their `for`: the unit tests of the rules cover times."""
     document = yaml.safe_load((FOLDER / "rules.yaml").read_text())
     for rule in document["groups"][0]["rules"]:
         rule.pop("for", None)
@@ -67,7 +67,7 @@ async def prometheus(
 
 
 async def two_gangs(env: Environment) -> None:
-    """One runs, the other waits for room."""
+    """Create two gangs: one runs, the other waits for capacity."""
     await env.add_node(cpu=4)
     for name in ("gang-first", "gang-second"):
         await env.create(JOBS, job(name, env.name))

@@ -1,1 +1,1 @@
-"""One life of an installation from end to end; `make e2e-operate` calls it."""
+"""The life cycle of an installation from end to end; `make e2e-operate` runs it."""

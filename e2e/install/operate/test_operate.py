@@ -1,7 +1,7 @@
-"""Install, a first gang, doctor, upgrade, an alert, a support bundle, and removal with gangs there.
+"""Install, a first gang, doctor, upgrade, an alert, a support bundle, and removal with gangs.
 
-By the real helm, kubectl and Prometheus on a real control plane; then nothing of Muster is left.
-Only the pods of Muster's Deployments are not real: their processes run on this machine.
+It uses the real helm, kubectl and Prometheus on a real control plane; afterwards nothing of Muster
+remains. Only the pods of Muster's Deployments are simulated: their processes run on this machine.
 """
 
 import asyncio
@@ -52,7 +52,7 @@ pytestmark = pytest.mark.timeout(900)
 
 @pytest.fixture
 def cluster(server_kind: str) -> Iterator[Cluster]:
-    """One of its own: it is compared with itself afterwards."""
+    """A separate cluster: it is compared with its initial state afterwards."""
     if server_kind != "real":
         pytest.skip("Helm needs a server of all kinds, and here an empty one")
     for name in ("helm", "kubectl", "prometheus"):
@@ -110,7 +110,7 @@ async def test_a_whole_life(
 
 
 async def rolled_out(cluster: Cluster, home: Path) -> None:
-    """As kubectl says it."""
+    """Wait for the rollout with kubectl."""
     for part in PARTS:
         arguments = (f"deployment/{part}", "--namespace=muster-system", "--timeout=180s")
         access = f"--kubeconfig={cluster.kubeconfig}"
@@ -119,7 +119,7 @@ async def rolled_out(cluster: Cluster, home: Path) -> None:
 
 
 async def first_gang(rest: Rest) -> dict[str, str]:
-    """It runs, and what of it does, by name and node."""
+    """Run the first gang, and return its pods by UID with their nodes."""
     (await rest.post(JOBS, job("first", TEAM, pods=2))).expect(201)
 
     async def runs() -> bool:
@@ -130,7 +130,7 @@ async def first_gang(rest: Rest) -> dict[str, str]:
 
 
 async def pods_of(rest: Rest, name: str) -> dict[str, str]:
-    """The node of each pod that runs, by UID."""
+    """Return the node of each running pod, by UID."""
     found = (await rest.get(PODS, params={"labelSelector": of_job(name)})).ok()["items"]
     return {
         pod["metadata"]["uid"]: pod["spec"].get("nodeName", "")
@@ -145,7 +145,7 @@ async def has_pods(rest: Rest, name: str, count: int) -> bool:
 
 
 async def findings(cluster: Cluster, deployments: Deployments) -> list[str]:
-    """What `muster doctor` does not like."""
+    """Return the findings of `muster doctor`."""
     urls = [f"--health=http://{deployments.address(part)}" for part in PARTS]
     _, said = await muster("doctor", "--json", f"--trial-namespace={TEAM}", *urls, of=cluster)
     return [
@@ -156,7 +156,7 @@ async def findings(cluster: Cluster, deployments: Deployments) -> list[str]:
 
 
 def scraped(deployments: Deployments, folder: Path) -> Prometheus:
-    """With the alerts as they are, but for the time that they wait."""
+    """Create a Prometheus with the alerts, except their waiting time."""
     document = yaml.safe_load((MANIFESTS / "monitoring" / "rules.yaml").read_text())
     for rule in document["groups"][0]["rules"]:
         rule.pop("for", None)

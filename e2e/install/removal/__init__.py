@@ -1,1 +1,1 @@
-"""Muster is taken out of a cluster, with gangs that run and wait, and neighbours beside it."""
+"""Removal of Muster from a cluster with running and pending gangs, and with other projects."""

@@ -1,4 +1,4 @@
-"""A cluster of its own: what is removed here is missing in every other flow."""
+"""A separate cluster: every other flow needs what is removed here."""
 
 from collections.abc import AsyncIterator, Iterator
 
@@ -18,7 +18,7 @@ from e2e.install.removal.inventory import Inventory, take
 
 @pytest.fixture(scope="session")
 def cluster(server_kind: str) -> Iterator[Cluster]:
-    """With kube-scheduler, where there is one: what is given back runs under it."""
+    """A cluster with kube-scheduler, if real, so that released pods run under it."""
     if server_kind == "existing":
         pytest.skip("a cluster that somebody uses is not one to take Muster out of")
     made: Started
@@ -32,14 +32,14 @@ def cluster(server_kind: str) -> Iterator[Cluster]:
 
 @pytest.fixture
 async def before(cluster: Cluster, rest: Rest, server_kind: str) -> Inventory:
-    """All there is before Muster is installed: CRDs of the same plural names, and their objects."""
+    """All objects before Muster's installation: CRDs of the same plural names, and objects."""
     await neighbours.install(rest, real=server_kind == "real")
     return await take(rest)
 
 
 @pytest.fixture
 async def muster(cluster: Cluster, before: Inventory) -> AsyncIterator[Muster]:
-    """Installed anew, and running."""
+    """A new, running installation."""
     made = Muster(cluster.kubeconfig)
     try:
         await made.install()

@@ -8,12 +8,12 @@ Object = dict[str, Any]
 Inventory = dict[tuple[str, str, str], Object]
 """Objects by `plural.group`, namespace and name."""
 
-# Written by the cluster itself at any time.
+# The cluster itself writes these at any time.
 _RESTLESS = {"events", "events.events.k8s.io", "leases.coordination.k8s.io"}
 
 
 async def take(rest: Rest) -> Inventory:
-    """Lists everything that can be listed."""
+    """List all objects of kinds that can be listed."""
     found: Inventory = {}
     paths = ["/api/v1"]
     for group in (await rest.get("/apis")).ok()["groups"]:
@@ -35,7 +35,7 @@ async def take(rest: Rest) -> Inventory:
 
 
 def roles(inventory: Inventory) -> dict[str, Any]:
-    """The rules of every ClusterRole: some are put together from others."""
+    """Return the rules of every ClusterRole; some are aggregated from others."""
     kind = "clusterroles.rbac.authorization.k8s.io"
     return {key[2]: _sorted(obj) for key, obj in inventory.items() if key[0] == kind}
 

@@ -1,4 +1,4 @@
-"""CRDs of other projects, with the plural names of ours, and objects of theirs."""
+"""CRDs of other projects with the plural names of ours, and their objects."""
 
 from typing import Any
 
@@ -28,14 +28,14 @@ _SPECS: dict[str, Object] = {
         "podSets": [{"name": "main", "template": {"spec": {"containers": [_CONTAINER]}}}]
     }
 }
-"""What the real kinds ask for; everything else takes `minMember`."""
+"""Specs that the real kinds require; all others have `minMember`."""
 
 
 async def install(rest: Rest, *, real: bool) -> None:
-    """The CRDs, and one object of each kind, held by a finalizer of its own project.
+    """Create the CRDs, and one object of each kind, with a finalizer of its own project.
 
     With `real` those of Kueue and scheduler-plugins are the projects' own; Volcano's module is not
-    to be had. Raises BuildError, MissingGoError.
+    available. Raises BuildError, MissingGoError.
     """
     own = _own_definitions() if real else {}
     for group, version, plural, kind in KINDS:
@@ -61,7 +61,7 @@ async def install(rest: Rest, *, real: bool) -> None:
 
 
 def _own_definitions() -> dict[str, Object]:
-    """The CRDs of other projects as they publish them, by name."""
+    """Return the CRDs of other projects as published, by name."""
     kueue = KUEUE.folder() / "config" / "components" / "crd" / "bases"
     plugins = SCHEDULER_PLUGINS.folder() / "config" / "crd" / "bases"
     files = [*kueue.glob("*.yaml"), *plugins.glob("*.yaml")]
@@ -70,7 +70,7 @@ def _own_definitions() -> dict[str, Object]:
 
 
 def certificates() -> list[dict[str, object]]:
-    """What the overlay for cert-manager adds."""
+    """Return the additional objects of the overlay for cert-manager."""
     return list(yaml.safe_load_all(CERTIFICATES.read_text()))
 
 

@@ -1,4 +1,4 @@
-"""`muster uninstall` with gangs that run and wait: they go on, and nothing of Muster is left."""
+"""`muster uninstall` with running and pending gangs, which continue without any leftovers."""
 
 import asyncio
 import os
@@ -47,14 +47,14 @@ Object = dict[str, Any]
 
 @pytest.fixture
 async def env(cluster: Cluster, muster: Muster, client: Client) -> Environment:
-    """Closed by the flow: its kinds are gone at the end."""
+    """The environment, which the flow closes: its kinds are deleted at the end."""
     env = Environment(cluster, muster, client, f"team-{secrets.token_hex(3)}")
     await env.open()
     return env
 
 
 async def uninstall(env: Environment, *options: str, code: int = 0) -> list[str]:
-    """The lines of one run, which must end with this code."""
+    """Return the lines of one run, which must end with this code."""
     process = await start(env, *options)
     out, error = await process.communicate()
     assert process.returncode == code, (out.decode(), error.decode())
@@ -71,7 +71,7 @@ async def start(env: Environment, *options: str) -> asyncio.subprocess.Process:
 
 
 async def submit(env: Environment) -> dict[str, Json]:
-    """A gang that runs, and one of every kind that waits; the pods that run, by name."""
+    """Create a running gang, and a pending one of every kind; return the running pods by name."""
     room = env.name
     await env.add_node(cpu=3)
     await env.create(JOBS, job("runs", room, pods=2))
@@ -116,7 +116,7 @@ async def scheduled_by_default(env: Environment, selector: str, count: int) -> N
 
 
 async def given_back(env: Environment, running: dict[str, Json], jobs: dict[str, str]) -> None:
-    """What runs still does, what waited is the default scheduler's, and no Job lost a pod."""
+    """Check that running pods continue, pending ones are released, and no Job lost a pod."""
     for name, was in running.items():
         now = await env.client.get(PODS, name, env.name)
         assert (now["metadata"]["uid"], now["status"]["phase"]) == (
@@ -159,7 +159,7 @@ async def test_gangs_are_handed_over_and_nothing_is_left(
     assert f"Job {env.name}/waits: recreated for the default scheduler" in "\n".join(said)
     assert await env.client.get(MUTATING_WEBHOOKS, "muster")
 
-    # Killed in the middle of the handover, and run again.
+    # Killed in the middle of the handoff, and run again.
     process = await start(env, "--release")
     assert process.stdout is not None
     async for line in process.stdout:
@@ -179,7 +179,7 @@ async def test_gangs_are_handed_over_and_nothing_is_left(
 
 @pytest.fixture
 def all_kinds_and_kubectl(server_kind: str) -> None:
-    """Asked for before `env`: a flow that is left out installs nothing."""
+    """The check for prerequisites, made before `env`: a skipped flow installs nothing."""
     if server_kind == "local" or not (BIN / "kubectl").is_file():
         pytest.skip("kubectl delete -k needs a server of all kinds, and kubectl")
 
@@ -187,7 +187,7 @@ def all_kinds_and_kubectl(server_kind: str) -> None:
 async def test_the_guide_says_the_same_by_kubectl_alone(
     all_kinds_and_kubectl: None, env: Environment, rest: Rest, before: Inventory
 ) -> None:
-    """The block of docs/install.md as it stands, with groups that nobody uses any more."""
+    """The flow runs the block of docs/install.md as written, with groups no longer in use."""
     await add_what_admins_may_add(rest, whole=True)
     await env.create(POD_GROUPS, pod_group("lonely", 4))
     assert (await env.group("lonely"))["metadata"]["finalizers"]
@@ -205,7 +205,7 @@ async def test_the_guide_says_the_same_by_kubectl_alone(
 
 @pytest.mark.parametrize("suspend", [False, True], ids=["waits", "never started"])
 async def test_nobody_can_change_the_scheduler_of_a_job(rest: Rest, suspend: bool) -> None:
-    """Why a Job is made again: the day that this is allowed there is a better way."""
+    """This is why uninstall recreates a Job: if it becomes possible, there is a better way."""
     path = "/apis/batch/v1/namespaces/default/jobs"
     wanted = job("fixed", "nowhere", mode=None)
     wanted["spec"]["suspend"] = suspend
@@ -221,7 +221,7 @@ async def test_nobody_can_change_the_scheduler_of_a_job(rest: Rest, suspend: boo
         assert "field is immutable" in answer.body["message"]
     finally:
         await rest.delete(f"{path}/fixed", {"propagationPolicy": "Background"})
-        # Pods on their way would be in the next flow's inventory of before.
+        # Terminating pods would be in the next flow's initial inventory.
         await eventually(lambda: has_pods(rest, "fixed", 0), "no pods")
 
 
@@ -232,7 +232,7 @@ async def has_pods(rest: Rest, job: str, count: int) -> bool:
 
 
 async def follow_the_advice(env: Environment, said: list[str], *, whole: bool) -> None:
-    """Two could not be given back; the commands that are printed for them work as they stand."""
+    """Run the commands printed for the two that could not be released, as written."""
     at = next(number for number, line in enumerate(said) if "could not be handed off" in line)
     advice = dict(zip(said[at + 1 : at + 5 : 2], said[at + 2 : at + 5 : 2], strict=True))
     assert [line.split(":")[0].strip() for line in advice] == [
@@ -252,7 +252,7 @@ async def follow_the_advice(env: Environment, said: list[str], *, whole: bool) -
 
 
 async def shell(env: Environment, script: str) -> int:
-    """Runs a script with the kubectl that was built, from the root of the checkout."""
+    """Run a script with the built kubectl, from the root of the checkout."""
     path = f"{BIN}:{os.environ['PATH']}"
     settings = os.environ | {"PATH": path, "KUBECONFIG": str(env.cluster.kubeconfig)}
     process = await asyncio.create_subprocess_shell(
@@ -262,13 +262,13 @@ async def shell(env: Environment, script: str) -> int:
 
 
 async def closed(env: Environment) -> None:
-    """Its namespace, too, is none of before."""
+    """Close the environment including its namespace, which is new as well."""
     await env.clear()
     await env.client.delete(NAMESPACES, env.name)
 
 
 async def nothing_is_left(rest: Rest, before: Inventory) -> None:
-    """Each kind and each object of before, and no other; roles are as they were."""
+    """Wait until exactly the initial kinds and objects exist; roles are unchanged."""
     now: Inventory = {}
 
     async def same() -> bool:

@@ -1,1 +1,1 @@
-"""Upgrades and ways back: released versions beside the checkout's, on the real control plane."""
+"""Upgrades and downgrades: released versions and the checkout, on the real control plane."""

@@ -1,7 +1,7 @@
 """Two replicas of each process, and their replacement by those of another version.
 
-That is what the Deployments of manifests/base do: at most one replica more than two, none less, the
-next one ended only when the new one is ready. Nothing here runs pods, so the replicas are processes
+This models the Deployments of manifests/base: at most one replica more than two, none fewer, and
+the next one ends only once the new one is ready. No pods run here, so the replicas are processes
 with the accounts of the manifests; API servers find the webhook's by its Service.
 """
 
@@ -27,16 +27,16 @@ from kube.client.resources import LEASES
 
 REPLICAS = 2
 _READY_SECONDS = 180.0
-"""A rollout waits ten minutes; what fails here is seen sooner."""
+"""Timeout of a replica; a rollout waits ten minutes, but failures here show sooner."""
 _GRACE_SECONDS = 30.0
 """terminationGracePeriodSeconds of the manifests."""
 _DRAIN_SECONDS = 2.0
-"""How long a webhook that ends still answers. The real 10 s are for nodes that hear of it late."""
+"""Seconds that a terminating webhook still serves; the real 10 s are for slow node updates."""
 
 
 @dataclass(eq=False, slots=True)
 class Replica:
-    """One that runs. Its `name` is that of its process in Muster."""
+    """One running replica; `name` is that of its process in Muster."""
 
     name: str
     process: str
@@ -47,7 +47,7 @@ class Replica:
 class Fleet:
     """The replicas of one installation; `scheduler_access` is the kubeconfig of its schedulers.
 
-    Manifests are applied by kubectl, as administrators do.
+    kubectl applies the manifests, as administrators do.
     """
 
     def __init__(self, admin: Path, muster: Muster, folder: Path, scheduler_access: Path) -> None:
@@ -60,17 +60,17 @@ class Fleet:
         self.replicas: list[Replica] = []
 
     async def apply(self, version: Version) -> None:
-        """What its documentation says to apply, over what is there."""
+        """Apply the objects that the version's documentation names, over the existing ones."""
         await self._kubectl("apply", "-k", str(version.base))
 
     async def start(self, version: Version) -> None:
-        """All replicas of a version that is applied."""
+        """Start all replicas of an applied version."""
         await asyncio.gather(
             *(self.add(process, version) for process in ALL for _ in range(REPLICAS))
         )
 
     async def stop(self) -> None:
-        """End everything, at once."""
+        """End all replicas at once."""
         for replica in self.replicas:
             self._muster.kill(replica.name)
             if replica.slices is not None:
@@ -78,11 +78,11 @@ class Fleet:
         self.replicas.clear()
 
     def of(self, process: str) -> list[Replica]:
-        """The replicas of one process, oldest first."""
+        """Return the replicas of one process, oldest first."""
         return [one for one in self.replicas if one.process == process]
 
     async def add(self, process: str, version: Version) -> Replica:
-        """One more, until it is ready."""
+        """Add a replica, and wait until it is ready."""
         replica = Replica(f"{process}-{next(self._numbers)}-{version.name}", process, version)
         arguments: list[str] = []
         if process == WEBHOOK:
@@ -103,13 +103,13 @@ class Fleet:
         return replica
 
     async def replace(self, process: str, version: Version) -> None:
-        """One after the other, the oldest first."""
+        """Replace the replicas one by one, oldest first."""
         for old in self.of(process):
             await self.add(process, version)
             await self.end(old)
 
     async def end(self, replica: Replica) -> None:
-        """As a pod is deleted: SIGTERM, and it must end within its grace."""
+        """End a replica as a pod is deleted: SIGTERM, and it must end within its grace period."""
         self._muster.send(replica.name, signal.SIGTERM)
 
         async def ended() -> bool:
@@ -119,13 +119,13 @@ class Fleet:
         await self.forget(replica)
 
     async def forget(self, replica: Replica) -> None:
-        """It runs no more."""
+        """Remove a replica that has ended."""
         self.replicas.remove(replica)
         if replica.slices is not None:
             await replica.slices.__aexit__()
 
     async def leader(self, client: Client) -> Replica:
-        """The scheduler that holds the lease, once one does."""
+        """Wait until a scheduler has the lease, and return it."""
         found: list[Replica] = []
 
         async def probe() -> bool:

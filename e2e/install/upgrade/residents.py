@@ -1,4 +1,4 @@
-"""What is there before a change of version and must not notice it: gangs and objects."""
+"""Existing gangs and objects that a change of version must not affect."""
 
 from typing import Any
 
@@ -51,7 +51,7 @@ Objects = dict[str, dict[str, tuple[str, Any]]]
 
 
 class Residents:
-    """The namespace and the nodes are those of `env`."""
+    """Existing workloads in the namespace and on the nodes of `env`."""
 
     def __init__(self, env: Environment, rest: Rest) -> None:
         self._env = env
@@ -60,7 +60,7 @@ class Residents:
         self._objects: Objects = {}
 
     async def settle_in(self) -> None:
-        """Everything runs or waits as it will."""
+        """Create everything, and wait until it runs or is pending."""
         env = self._env
         await env.open()
         await env.add_node(cpu=_RUNNING)
@@ -79,7 +79,7 @@ class Residents:
         self._objects = await self._stored()
 
     async def check(self) -> None:
-        """No pod was disturbed, none started, and every object reads as it did."""
+        """Check that no pod was disturbed, none started, and every object is unchanged."""
         places = await self._places()
         moved = {
             name: (was, places.get(name))
@@ -152,7 +152,7 @@ class Residents:
         await self._env.until(f"{name} to wait for room", probe)
 
     async def _places(self) -> dict[str, tuple[str, str | None]]:
-        """By the pod's name: its UID and node; one that is being deleted has none."""
+        """Return UID and node by the pod's name; a terminating one has no UID."""
         return {
             pod["metadata"]["name"]: (
                 "deleting" if "deletionTimestamp" in pod["metadata"] else pod["metadata"]["uid"],
@@ -162,7 +162,7 @@ class Residents:
         }
 
     async def _stored(self) -> Objects:
-        """Every object of Muster's kinds, read in every version that is served."""
+        """Return every object of Muster's kinds, in every served version."""
         found: Objects = {}
         for crd in (await self._env.client.list(CRDS))["items"]:
             spec = crd["spec"]

@@ -1,4 +1,4 @@
-"""One real cluster with users at work, on which Muster changes its version."""
+"""One real cluster with active users, on which Muster changes its version."""
 
 import asyncio
 import contextlib
@@ -27,10 +27,10 @@ from kube.client.resources import JOBS, NAMESPACES, PODS, PRIORITY_CLASSES
 
 SIZE = 8
 _BOUND = 3
-"""How many of a gang's pods are bound when its scheduler is killed."""
-# A leader that is killed is replaced within seconds, and a slow machine loses none that lives.
+"""Number of a gang's bound pods at the moment its scheduler is killed."""
+# A killed leader is replaced within seconds, and a slow machine loses no running one.
 _ELECTION = {"leaseSeconds": 8, "renewSeconds": 6, "retrySeconds": 0.5}
-# Also a field that only the old versions have by this name: one ConfigMap serves both.
+# It includes a field that only the old versions have by this name: one ConfigMap serves both.
 _CONFIG = {
     "namespace": NAMESPACE,
     "leaderElection": _ELECTION,
@@ -42,7 +42,7 @@ _CLASS = "important"
 
 
 class Site:
-    """Use `Site.opened`. `transition` changes the version, and checks what must not change."""
+    """A site from `Site.opened`. `transition` changes the version, and checks the invariants."""
 
     def __init__(
         self, plane: ControlPlane, muster: Muster, client: Client, rest: Rest,
@@ -60,18 +60,18 @@ class Site:
         self._preempting = Environment(plane, muster, client, "preempting")
         self._number = 0
         self.crossed = 0
-        """How many half-bound gangs were begun by one version and finished by the other."""
+        """Number of half-bound gangs that one version started and the other finished."""
         self._bindings: Bindings | None = None
 
     @property
     def kubeconfig(self) -> Path:
-        """The administrator's."""
+        """The administrator's kubeconfig."""
         return self._plane.kubeconfig
 
     @classmethod
     @asynccontextmanager
     async def opened(cls, version: Version, folder: Path) -> AsyncIterator[Self]:
-        """A cluster on which this version is installed and has run for a while."""
+        """Create a cluster on which this version is installed and has run for a while."""
         options = Options(routes_services=True)
         async with ControlPlane(options) as plane, Rest.open(plane.kubeconfig) as rest:
             muster = Muster(plane.kubeconfig, config=_CONFIG, logs=folder / "logs")
@@ -110,7 +110,7 @@ class Site:
             await working
 
     async def settle(self, name: str) -> None:
-        """Gangs and objects made under the version that runs now, in a namespace of their own.
+        """Create gangs and objects under the running version, in their own namespace.
 
         From now on no transition may change them.
         """
@@ -122,11 +122,13 @@ class Site:
     async def transition(
         self, version: Version, install: Callable[[], Awaitable[object]] | None = None
     ) -> None:
-        """To another version, one replica at a time. Raises AssertionError, TimeoutError.
+        """Change to another version, one replica at a time.
 
-        `install` brings its objects into the cluster, kubectl unless it is given. Meanwhile a gang
-        is half-bound when the scheduler that leads is killed, and another waits for the end of the
-        pods that it has preempted.
+        Raises AssertionError, TimeoutError.
+
+        `install` applies its objects, by default with kubectl. Meanwhile a gang is half-bound when
+        the leading scheduler is killed, and another waits for the termination of the pods that it
+        preempted.
         """
         self._number += 1
         preempting = await self._begin_preemption()
@@ -143,7 +145,7 @@ class Site:
         await self._users_were_served()
 
     async def leave(self) -> None:
-        """Delete everything; it must go, whichever version made it."""
+        """Delete everything; that must succeed, whichever version created it."""
         self.traffic.stop()
         for residents in self._residents:
             await residents.leave()
@@ -159,7 +161,7 @@ class Site:
         await self._starting.until("what users made and deleted to be gone", gone)
 
     async def _replace_schedulers(self, version: Version) -> None:
-        """The leader is the last of the old; whoever leads is killed while a gang is half-bound."""
+        """Replace the schedulers, the leader last; kill the leader while a gang is half-bound."""
         leader = await self._fleet.leader(self._client)
         (other,) = (one for one in self._fleet.of(SCHEDULER) if one is not leader)
         await self._fleet.add(SCHEDULER, version)
@@ -185,7 +187,7 @@ class Site:
         self._proxy.end(pause)
         if holder is leader:
             self.crossed += 1
-        else:  # on a slow machine it can lose its lease to a new one before
+        else:  # on a slow machine it can lose its lease before
             await self._fleet.add(SCHEDULER, version)
             await self._fleet.end(leader)
         await self._runs_whole(name)
@@ -195,7 +197,7 @@ class Site:
         await self._runs_whole(name)
 
     async def _runs_whole(self, name: str) -> None:
-        """It runs, every pod where it was bound first, and goes when its Job is deleted."""
+        """Check that the gang runs, every pod on its first node; delete its Job and wait."""
         assert self._bindings is not None
         await self._starting.runs(of_job(name), SIZE)
         await self._starting.scheduled(f"pg-job-{name}")
@@ -214,7 +216,7 @@ class Site:
         of_pod = {"priorityClassName": _CLASS}
 
         async def made() -> bool:
-            # A webhook that has just started may not know the class yet, and then refuses it.
+            # A webhook that has just started may not know the class yet, and then rejects it.
             with contextlib.suppress(Forbidden):
                 await leaf(env, high, 4, priority_class=_CLASS, of_pod=of_pod)
                 return True
@@ -229,7 +231,7 @@ class Site:
         return low, high
 
     async def _end_preemption(self, groups: tuple[str, str]) -> None:
-        """What was preempted under one version makes room under the other."""
+        """End the preemption: victims of one version release capacity under the other."""
         env = self._preempting
         low, high = groups
         assert await env.bound(members(high)) == 0, f"{high} did not wait for the end of {low}"

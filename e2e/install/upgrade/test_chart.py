@@ -1,4 +1,4 @@
-"""docs/upgrade.md by Helm, with users at work: manifests, the chart, its next version, and back.
+"""docs/upgrade.md by Helm, with active users: manifests, the chart, its next version, and back.
 
 The chart is that of the released version, if it has one. The next one is always the checkout's.
 """
@@ -33,7 +33,7 @@ UPGRADE = "From one version of the chart to the next"
 ROLLBACK = "Back to the chart's version before"
 LEAVE = "From the chart to manifests"
 BY_CHART = (ADOPT, UPGRADE, ROLLBACK, LEAVE)
-"""The headings of docs/upgrade.md whose commands are run here."""
+"""The headings of docs/upgrade.md whose commands run here."""
 
 NEXT = "99.0.0"
 _OWNER = "meta.helm.sh/release-name"
@@ -90,7 +90,7 @@ async def timed(what: str, transition: Awaitable[None]) -> None:
 
 
 class Chart:
-    """The chart in the reader's checkout, and the release that it is installed as.
+    """The chart in the reader's checkout, and its installed release.
 
     `take` gives the reader the chart and the manifests of a version.
     """
@@ -107,23 +107,23 @@ class Chart:
         return str(yaml.safe_load(self._file.read_text())["version"])
 
     def take(self, version: Version) -> None:
-        """A checkout of it."""
+        """Check out a version."""
         for name in ("charts", "manifests"):
             shutil.rmtree(self._checkout / name)
             shutil.copytree(version.source / name, self._checkout / name)
 
     def renumber(self, version: str) -> None:
-        """As the chart of another version of Muster; its image has that tag."""
+        """Set the version of the chart and of Muster, which is also the image's tag."""
         content = yaml.safe_load(self._file.read_text())
         content |= {"version": version, "appVersion": version}
         self._file.write_text(yaml.safe_dump(content))
 
     def follows(self, heading: str) -> Callable[[], Awaitable[None]]:
-        """Runs what the page says there."""
+        """Return a function that runs the page's commands below the heading."""
         return lambda: self._reader.follow(heading)
 
     def deployed(self) -> tuple[int, str] | None:
-        """Revision of the release and version of its chart; None if Helm knows of no release."""
+        """Return revision and chart version of the release; None without a release."""
         command = [
             str(binary("helm")),
             "list",
@@ -140,7 +140,7 @@ class Chart:
 
 
 async def is_the_releases(rest: Rest, home: Path, version: Version) -> None:
-    """Each object of the chart is Helm's now, and has nothing left of the version before."""
+    """Check that each object of the chart is Helm's now, without fields of the previous version."""
     for name, wanted in render(home, chart=version.chart).items():
         if is_hook(wanted):
             continue
@@ -150,7 +150,7 @@ async def is_the_releases(rest: Rest, home: Path, version: Version) -> None:
 
 
 def _parts(obj: Object) -> list[str]:
-    """Names of what is merged by name, so that an upgrade could leave some behind; all rules."""
+    """Return names of list entries merged by name, which an upgrade could leave, and all rules."""
     found = [json.dumps(one, sort_keys=True) for one in obj.get("rules") or []]
     found += [one["name"] for one in obj.get("webhooks") or []]
     if obj["kind"] == "Deployment":

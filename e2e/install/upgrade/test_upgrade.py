@@ -1,4 +1,4 @@
-"""From each released version to this checkout and back, with users at work; and up again."""
+"""Downgrades and upgrades between each released version and this checkout, with active users."""
 
 import time
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Users who go on working meanwhile: a steady rate of requests, none of which may be refused."""
+"""Users' steady rate of requests during changes, none of which may fail."""
 
 import asyncio
 import itertools
@@ -12,7 +12,7 @@ from e2e.harness.support.rest import MERGE_PATCH, Answer, Rest
 
 NAMESPACE = "users"
 _RETRIES = 10
-"""As client-go."""
+"""Maximum retries, as in client-go."""
 _DRY_RUN = {"dryRun": "All"}
 _GANG = {"gang": {"minCount": 2}}
 
@@ -54,12 +54,11 @@ STORED: Sequence[Stored] = (
         ),
     ),
 )
-"""Created in the version that they say, read in each of the versions, changed in the oldest,
-deleted."""
+"""Objects created in their version, read in each version, changed in the oldest, and deleted."""
 
 
 def _asked() -> Sequence[Asked]:
-    """What is only asked for, so that nothing runs."""
+    """Return requests sent only as dry runs, so that nothing starts."""
     gang = job("asked", NAMESPACE)
     cron = {
         "apiVersion": "batch/v1",
@@ -86,10 +85,11 @@ def _asked() -> Sequence[Asked]:
 
 
 class Traffic:
-    """`rate` times a second an object is created, read, changed and deleted, or asked for dry.
+    """Traffic generator: `rate` times per second it handles one object.
 
-    Every request whose answer is not a success is in `failures`; `made` counts the others, and
-    `deferred` how often one was told to come again: API servers say so while a definition changes.
+    It creates, reads, changes and deletes the object, or sends it as a dry run. Every failed
+    request is in `failures`. `made` counts the others, and `deferred` the requests with a
+    Retry-After: API servers respond so while a definition changes.
     """
 
     def __init__(self, rest: Rest, rate: float) -> None:
@@ -104,7 +104,7 @@ class Traffic:
         self._stopped = True
 
     async def run(self) -> None:
-        """Until `stop`. Open-loop: a slow answer does not slow down what comes after it."""
+        """Run until `stop`. Open-loop: a slow response does not delay later requests."""
         started = time.monotonic()
         kinds: list[Stored | Asked] = [*STORED, *_asked()]
         visits = itertools.cycle(kinds)
@@ -148,7 +148,7 @@ class Traffic:
         return True
 
     async def _call(self, method: str, path: str, body: object, **options: Any) -> Answer:
-        """As client-go and kubectl: what says when to come again is asked again then."""
+        """Send a request as client-go and kubectl do, respecting Retry-After."""
         answer = await self._rest.call(method, path, body, **options)
         for _ in range(_RETRIES):
             wait = answer.headers.get("Retry-After")

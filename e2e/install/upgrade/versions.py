@@ -1,6 +1,6 @@
-"""Released versions, made ready to run: their sources from git, their own virtual environment.
+"""Released versions, ready to run: their sources from git, in their own virtual environment.
 
-Both are kept in .cache/upgrade by commit. `versions.toml` says which versions there are.
+Both are cached in .cache/upgrade by commit. `versions.toml` lists the versions.
 """
 
 import os
@@ -18,16 +18,16 @@ from e2e.harness.controlplane.places import ROOT
 CACHE = ROOT / ".cache" / "upgrade"
 FILE = Path(__file__).with_name("versions.toml")
 HEAD = "HEAD"
-"""The name of the version that is checked out here."""
+"""The name of the version in this checkout."""
 
 
 class MissingCommitError(RuntimeError):
-    """This clone does not have a version's commit."""
+    """This clone lacks a version's commit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Released:
-    """A line of versions.toml. `commit` is the whole hash."""
+    """A line of versions.toml. `commit` is the full hash."""
 
     name: str
     tag: str
@@ -36,7 +36,7 @@ class Released:
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """What runs: its name, the command `muster`, and the folder with its manifests/."""
+    """A runnable version: its name, the command `muster`, and the folder with its manifests/."""
 
     name: str
     command: tuple[str, ...]
@@ -44,27 +44,29 @@ class Version:
 
     @property
     def base(self) -> Path:
-        """What an administrator applies."""
+        """Folder of the manifests that an administrator applies."""
         return self.source / "manifests" / "base"
 
     @property
     def chart(self) -> Path:
-        """The Helm chart; the first version has none."""
+        """Folder of the Helm chart; the first version has none."""
         return self.source / "charts" / "muster"
 
 
 def released(file: Path = FILE) -> tuple[Released, ...]:
-    """The versions, oldest first."""
+    """Return the versions, oldest first."""
     return tuple(Released(**one) for one in tomllib.loads(file.read_text())["version"])
 
 
 def checked_out() -> Version:
-    """This checkout, as the other suites run it."""
+    """Return this checkout, as the other suites run it."""
     return Version(HEAD, (sys.executable, "-m", "cli"), ROOT)
 
 
 def prepare(version: Released, *, repository: Path = ROOT, cache: Path = CACHE) -> Version:
-    """Its sources and its environment, made unless they are there. Raises MissingCommitError.
+    """Prepare its sources and its environment, if needed.
+
+    Raises MissingCommitError.
 
     Raises subprocess.CalledProcessError if its requirements cannot be installed.
     """
@@ -80,9 +82,11 @@ def prepare(version: Released, *, repository: Path = ROOT, cache: Path = CACHE) 
 
 
 def find(version: Released, repository: Path = ROOT) -> str:
-    """The commit's hash, if this clone has it. Raises MissingCommitError.
+    """Return the commit's hash, if this clone has it.
 
-    A tag that means another commit is not believed: who moves a tag changes what was released.
+    Raises MissingCommitError.
+
+    A tag that refers to another commit is an error: a moved tag changes what was released.
     """
     if _commit(repository, version.commit) is not None:
         tagged = _commit(repository, f"refs/tags/{version.tag}")
@@ -121,13 +125,13 @@ def _extract(repository: Path, commit: str, folder: Path) -> None:
 
 
 def _environment(source: Path, venv: Path) -> None:
-    """Its locked requirements, and its wheel: as its image has it."""
+    """Install its locked requirements and its wheel, as its image has them."""
     subprocess.run([sys.executable, "-m", "venv", str(venv)], check=True)
     pip = [str(venv / "bin/python"), "-m", "pip", "install", "--quiet"]
     pip += ["--disable-pip-version-check", "--no-compile"]
     lock = source / "requirements" / "runtime.txt"
     subprocess.run([*pip, "--require-hashes", "--requirement", str(lock)], check=True)
-    # hatchling is this project's own, so no build environment is fetched.
+    # This project's own hatchling, so that no build environment is downloaded.
     build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"]
     wheels = venv.parent / "wheels"
     subprocess.run(

@@ -1,4 +1,4 @@
-"""What the Kubernetes API does, said once and tried on the embedded and on the real server.
+"""Conformance tests of the Kubernetes API, run on the embedded and on the real server.
 
-Where the two differ, kube-apiserver is right.
+If the two differ, kube-apiserver is right.
 """

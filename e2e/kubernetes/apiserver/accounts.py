@@ -1,4 +1,4 @@
-"""Accounts that may do nothing but what a test allows them."""
+"""Accounts with only the permissions that a test grants."""
 
 import secrets
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ ROLES = f"/apis/{RBAC}/v1"
 
 @dataclass
 class Account:
-    """A ServiceAccount of the test's namespace that may do nothing but what `may` gives it."""
+    """A ServiceAccount of the test's namespace with only the permissions granted by `may`."""
 
     admin: Rest
     rest: Rest
@@ -29,14 +29,14 @@ class Account:
         return {"kind": "ServiceAccount", "name": self.name, "namespace": self.ns.name}
 
     async def may(self, *rules: Object, subject: Object | None = None) -> None:
-        """A Role with these rules, bound to the account in its namespace."""
+        """Grant a Role with these rules to the account in its namespace."""
         name = f"role-{secrets.token_hex(3)}"
         role = {"metadata": {"name": name}, "rules": list(rules)}
         (await self.admin.post(self.ns.path(f"{RBAC}/v1", "roles"), role)).expect(201)
         await self.bind("rolebindings", "Role", name, subject)
 
     async def may_everywhere(self, *rules: Object, subject: Object | None = None) -> None:
-        """A ClusterRole with these rules, bound to the account in all namespaces."""
+        """Grant a ClusterRole with these rules to the account in all namespaces."""
         name = await self.cluster_role(*rules)
         await self.bind("clusterrolebindings", "ClusterRole", name, subject)
 

@@ -1,4 +1,4 @@
-"""A namespace for each test, a node for those that run pods, an account without rights."""
+"""A namespace for each test, a node for tests that run pods, an account without permissions."""
 
 import secrets
 from collections.abc import AsyncIterator
@@ -14,7 +14,7 @@ from e2e.kubernetes.apiserver.objects import Namespace
 
 @pytest.fixture
 async def ns(cluster: Cluster, rest: Rest) -> AsyncIterator[Namespace]:
-    """A new namespace; nobody needs it afterwards."""
+    """A new namespace, unused afterwards."""
     name = f"conformance-{secrets.token_hex(4)}"
     body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
     (await rest.post("/api/v1/namespaces", body)).expect(201)
@@ -24,7 +24,7 @@ async def ns(cluster: Cluster, rest: Rest) -> AsyncIterator[Namespace]:
 
 @pytest.fixture
 async def node(cluster: Cluster) -> AsyncIterator[str]:
-    """The name of a Ready node that is gone afterwards."""
+    """The name of a Ready node, deleted afterwards."""
     name = f"conformance-{secrets.token_hex(3)}"
     await cluster.add_node(name, capacity={"pods": "1000", "cpu": "100"})
     yield name

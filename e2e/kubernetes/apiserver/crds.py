@@ -1,4 +1,4 @@
-"""Custom resource definitions for the suite: made, waited for, and removed."""
+"""Custom resource definitions for the suite: created, awaited, and deleted."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -59,7 +59,7 @@ SCHEMA: Object = {
 
 
 def definition(group: str, *, scope: str = "Namespaced", schema: Object | None = None) -> Object:
-    """A CRD `widgets.GROUP` with status, scale and two printer columns."""
+    """Return a CRD `widgets.GROUP` with status, scale and two printer columns."""
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
@@ -105,7 +105,7 @@ def definition(group: str, *, scope: str = "Namespaced", schema: Object | None =
 
 @asynccontextmanager
 async def installed(rest: Rest, crd: Object) -> AsyncIterator[Object]:
-    """Creates the CRD, waits until it is served, and deletes it in the end."""
+    """Create the CRD, wait until it is served, and delete it in the end."""
     (await rest.post(definitions.PATH, crd)).expect(201)
     try:
         await definitions.served(rest, crd["metadata"]["name"])

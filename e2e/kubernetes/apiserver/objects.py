@@ -1,4 +1,4 @@
-"""The objects the suite creates: valid and as small as they can be."""
+"""The objects of the suite: valid and minimal."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -52,7 +52,7 @@ def pod(name: str, *, spec: Object | None = None, **metadata: Any) -> Object:
 
 
 def job(name: str, *, spec: Object | None = None, **metadata: Any) -> Object:
-    """A suspended Job: an object with a spec, a status and a generation, and no pods."""
+    """Return a suspended Job: an object with a spec, a status and a generation, and no pods."""
     template = {"spec": pod_spec(restartPolicy="Never")}
     return {
         "apiVersion": "batch/v1",
@@ -72,7 +72,7 @@ def binding(name: str, node: str, **metadata: Any) -> Object:
 
 
 def owner(obj: Object, *, controller: bool = False, block: bool = False) -> Object:
-    """An ownerReference to `obj`."""
+    """Return an ownerReference to `obj`."""
     reference = {
         "apiVersion": obj["apiVersion"],
         "kind": obj["kind"],
@@ -91,6 +91,6 @@ def delete_options(**fields: Any) -> Object:
 
 
 def causes(status: Object) -> set[tuple[str, str]]:
-    """(reason, field) of a Status' causes."""
+    """Return (reason, field) of a Status' causes."""
     found = status["details"].get("causes") or []
     return {(cause.get("reason", ""), cause.get("field", "")) for cause in found}

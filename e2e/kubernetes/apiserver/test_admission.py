@@ -1,4 +1,4 @@
-"""Admission webhooks: when they are called, with what, and what their answers do."""
+"""Admission webhooks: their calls, requests, and the effects of their responses."""
 
 import itertools
 from collections.abc import AsyncIterator
@@ -35,10 +35,10 @@ async def server(tmp_path: Path) -> AsyncIterator[Server]:
 
 
 def operations(server: Server) -> list[tuple[str, str]]:
-    """The name and the operation of each request, once.
+    """Return the name and the operation of each request, once.
 
-    An API server patches what its cache has, and where that is behind, it patches again what is
-    stored, and asks again.
+    An API server patches its cached object. If that is outdated, it patches the stored object
+    again, and calls the webhook again.
     """
     return list(dict.fromkeys((seen["name"], seen["operation"]) for seen in server.requests))
 
@@ -46,9 +46,9 @@ def operations(server: Server) -> list[tuple[str, str]]:
 def _registered(
     rest: Rest, ns: Namespace, kind: str, *webhooks: Object
 ) -> AbstractAsyncContextManager[None]:
-    """Registers webhooks together with one that shows when they are in force.
+    """Register webhooks together with a probe that shows when they are in force.
 
-    The probe refuses config maps labelled `probe`, and is of the same configuration.
+    The probe rejects ConfigMaps labelled `probe`, and is in the same configuration.
     """
     counter = itertools.count()
     canary = webhook(
@@ -176,7 +176,7 @@ async def test_other_namespaces_are_not_sent(rest: Rest, ns: Namespace, server: 
 async def test_an_update_that_only_loses_the_label_is_still_sent(
     rest: Rest, ns: Namespace, server: Server
 ) -> None:
-    """The selector is asked about the old object and the new one."""
+    """The selector matches the old object or the new one."""
     hook = webhook("v", server.client_config(), ns.name)
     async with _registered(rest, ns, "validating", hook):
         await rest.post(ns.config_maps(), ours("a"))
@@ -351,7 +351,7 @@ async def test_the_status_sub_resource_is_a_resource_of_its_own(
         (await rest.patch(ns.jobs("a"), {"metadata": {"labels": {"x": "y"}}})).expect(200)
 
     updates = [r for r in server.requests if r["kind"]["kind"] == "Job"]
-    # Where the Job controller writes its status at the same time, the patch is tried again.
+    # If the Job controller writes its status at the same time, the patch is retried.
     assert {r["operation"] for r in updates} == {"UPDATE"}
 
 
@@ -375,7 +375,7 @@ async def test_deletions_are_sent_with_the_old_object(
 async def test_a_webhook_is_called_again_when_a_later_one_changed_the_object(
     rest: Rest, ns: Namespace, server: Server, tmp_path: Path
 ) -> None:
-    """Only where it asks for that: reinvocationPolicy IfNeeded."""
+    """The API server does so only for reinvocationPolicy IfNeeded."""
     async with serving(tmp_path / "later") as later:
         later.answer = lambda _: patch_answer({"op": "add", "path": "/data/later", "value": "1"})
         first = webhook("first", server.client_config(), ns.name, reinvocationPolicy="IfNeeded")

@@ -1,4 +1,4 @@
-"""Server-side apply: who owns which field, and what happens when two want it."""
+"""Server-side apply: field ownership and conflicts."""
 
 from typing import Any
 
@@ -85,7 +85,7 @@ async def test_equal_values_are_owned_together(rest: Rest, ns: Namespace) -> Non
     await _apply(rest, ns, {"k": "1"}, "one")
     await _apply(rest, ns, {"k": "1"}, "two")
 
-    # The first lets go of it; the second still owns it.
+    # The first gives up the field; the second still owns it.
     applied = (await _apply(rest, ns, {"other": "1"}, "one")).expect(200)
 
     assert applied["data"] == {"k": "1", "other": "1"}

@@ -1,4 +1,4 @@
-"""What the server itself decides about pods, priorities and leases."""
+"""The server's built-in admission of pods, priorities and leases."""
 
 import secrets
 from collections.abc import AsyncIterator
@@ -158,6 +158,6 @@ async def test_events_can_be_written(rest: Rest, ns: Namespace) -> None:
     }
     (await rest.post(ns.path("events.k8s.io/v1", "events"), body)).expect(201)
 
-    # The same event in the core group's words.
+    # The same event in the core group's format.
     read = (await rest.get(ns.core("events", "e-1"))).expect(200)
     assert (read["message"], read["involvedObject"]["name"]) == ("it was tried", "a")

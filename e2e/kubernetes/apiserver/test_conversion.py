@@ -30,7 +30,10 @@ V2 = _schema(host=TEXT, port={"type": "integer", "maximum": 9000}, scheme={**TEX
 
 
 def convert(obj: Object, version: str) -> Object:
-    """v1 has `address: host:port`, v2 has `host`, `port` and `scheme`; v1 notes the scheme."""
+    """Convert between v1 (`address: host:port`) and v2 (`host`, `port` and `scheme`).
+
+    v1 keeps the scheme in an annotation.
+    """
     spec, metadata = dict(obj.get("spec") or {}), dict(obj["metadata"])
     notes = dict(metadata.get("annotations") or {})
     if spec.get("host") == "broken":
@@ -44,7 +47,7 @@ def convert(obj: Object, version: str) -> Object:
         spec = {"host": host, "port": int(port)}
         if scheme := notes.pop("scheme", ""):
             spec["scheme"] = scheme
-    # Labels and annotations are the webhook's to change, other metadata are not.
+    # The webhook may change labels and annotations, but no other metadata.
     metadata = {**metadata, "annotations": notes, "generation": 77, "finalizers": ["x.io/never"]}
     return {**obj, "apiVersion": version, "metadata": metadata, "spec": spec}
 
@@ -168,7 +171,7 @@ async def test_a_review_names_version_and_objects(rest: Rest, kind: Kind) -> Non
 async def test_each_version_is_judged_by_its_own_schema(rest: Rest, kind: Kind) -> None:
     bad_old = (await rest.post(kind.path("v1"), kind.v1("a", "no port"))).expect(422)
     bad_new = (await rest.post(kind.path("v2"), kind.v2("a", "here", 9999))).expect(422)
-    # The rules of the version of the request count, not those of the stored one.
+    # The rules of the request's version count, not those of the stored one.
     (await rest.post(kind.path("v1"), kind.v1("a", "here:9999"))).expect(201)
 
     assert causes(bad_old) == {("FieldValueInvalid", "spec.address")}

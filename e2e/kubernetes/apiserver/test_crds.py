@@ -1,4 +1,4 @@
-"""Custom resources: established, pruned, defaulted, judged, scaled, and gone with their CRD."""
+"""Custom resources: established, pruned, defaulted, validated, scaled, deleted with their CRD."""
 
 import asyncio
 import secrets
@@ -19,9 +19,9 @@ Object = dict[str, Any]
 
 @pytest.fixture(scope="module")
 def group(cluster: Cluster) -> Iterator[str]:
-    """The group of a CRD `widgets`, one for all tests that do not change it.
+    """The group of a CRD `widgets`, shared by all tests that do not change it.
 
-    kube-apiserver lets the first writes to a new kind wait for two seconds.
+    kube-apiserver delays the first writes to a new kind by two seconds.
     """
     name = f"shared-{secrets.token_hex(3)}.example.com"
     with asyncio.Runner() as runner:
@@ -301,7 +301,7 @@ async def _change_schema(rest: Rest, ns: Namespace, group: str) -> None:
     async def keeps_note() -> bool:
         body = {**widget(group, "probe"), "note": "kept"}
         answer = await rest.post(_path(ns, group), body, params={"dryRun": "All"})
-        # kube-apiserver answers 503 at the moment it changes over.
+        # kube-apiserver responds with 503 at the moment of the change.
         return answer.status == 201 and answer.body.get("note") == "kept"
 
     await eventually(keeps_note, "the new schema to be used")

@@ -1,4 +1,4 @@
-"""Creating, reading and replacing single objects, and what the server adds to them."""
+"""Creation, reads and replacement of single objects, and the fields that the server adds."""
 
 import re
 
@@ -120,7 +120,7 @@ async def test_bad_metadata_is_invalid(
 async def test_creation_with_a_resource_version_is_refused(rest: Rest, ns: Namespace) -> None:
     answer = await rest.post(ns.config_maps(), config_map("a", resourceVersion="1"))
 
-    assert answer.status in (400, 500)  # kube-apiserver answers 500
+    assert answer.status in (400, 500)  # kube-apiserver responds with 500
     assert "resourceVersion should not be set" in answer.body["message"]
 
 

@@ -1,4 +1,4 @@
-"""Deletion: preconditions, finalizers, grace, and what happens to dependents."""
+"""Deletion: preconditions, finalizers, grace periods, and dependents."""
 
 from typing import Any
 
@@ -45,7 +45,7 @@ async def test_a_deletion_is_answered_with_success(rest: Rest, ns: Namespace) ->
 async def test_a_deletion_may_be_answered_with_metadata_only(
     rest: Rest, ns: Namespace, node: str, kind: str
 ) -> None:
-    """What answers with the object leaves out the rest; a Status stays a Status."""
+    """A response with the object omits the other fields; a Status remains a Status."""
     accept = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
     if kind == "pods":
         path, body = ns.pods(), pod("a", spec=pod_spec(nodeName=node))
@@ -188,7 +188,7 @@ async def test_a_pod_is_deleted_at_once_without_grace(rest: Rest, ns: Namespace,
 async def test_a_second_deletion_shortens_the_grace_period_and_never_lengthens_it(
     rest: Rest, ns: Namespace, server_kind: str
 ) -> None:
-    """On a node without a kubelet, which would end the pod meanwhile."""
+    """The node has no kubelet, which would end the pod meanwhile."""
     if server_kind == "local":
         pytest.skip("pods of a node that is not there are collected at once")
     (await rest.post(ns.pods(), pod("a"))).expect(201)

@@ -1,4 +1,4 @@
-"""Claims and slices: who may allocate and report, how they are found, and how they are listed."""
+"""Claims and slices: permissions to allocate and report, selectors and lists."""
 
 import secrets
 from collections.abc import AsyncIterator
@@ -64,7 +64,7 @@ async def _until_allowed(account: Account, status: Object) -> None:
 async def test_to_allocate_takes_a_right_of_its_own(
     claims: Claims, reporter: Account, verb: str
 ) -> None:
-    # In the namespace it does not help: devices are the cluster's.
+    # In the namespace it has no effect: devices are cluster-scoped.
     await reporter.may(rule(RESOURCES, "resourceclaims/binding", "patch", "update"))
     if verb == "patch":
         answer = await _patch(reporter, ALLOCATED)

@@ -1,4 +1,4 @@
-"""The resource claim controller: claims made for pods, reserved for them, and given back."""
+"""The resource claim controller: claims created for pods, reserved for them, and released."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Claims, templates, classes and slices: what is accepted, stored and refused, word for word."""
+"""Claims, templates, classes and slices: accepted, stored and rejected, with exact messages."""
 
 import secrets
 from collections.abc import AsyncIterator

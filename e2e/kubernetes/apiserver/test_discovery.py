@@ -1,4 +1,4 @@
-"""Discovery: what a client can learn about the kinds that are served."""
+"""Discovery of the served kinds."""
 
 from typing import Any
 

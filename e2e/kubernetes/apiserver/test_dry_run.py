@@ -1,4 +1,4 @@
-"""Dry runs: everything is done but the writing."""
+"""Dry runs: all steps except the write."""
 
 import pytest
 

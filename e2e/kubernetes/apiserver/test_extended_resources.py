@@ -1,4 +1,4 @@
-"""What pods say of the claim whose devices stand for their extended resources."""
+"""The statuses of pods about the claim that provides their extended resources."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ SAID: dict[str, Any] = {"resourceClaimName": "c", "requestMappings": [USE]}
 
 @pytest.fixture
 async def path(rest: Rest, ns: Namespace) -> str:
-    """The status of a pod that requests the resource."""
+    """The status path of a pod that requests the resource."""
     made = pod("p")
     container = made["spec"]["containers"][0]
     container["name"] = "main"
@@ -82,7 +82,7 @@ async def test_a_claim_can_be_made_with_the_finalizer(rest: Rest, ns: Namespace)
 async def test_the_claim_goes_with_the_pod_that_owns_it(
     rest: Rest, ns: Namespace, *, allocated: bool
 ) -> None:
-    """Also if the pod's status was never told of it."""
+    """The deletion does not depend on the pod's status."""
     claims = Claims(rest, ns)
     owner = await claims.pod("p")
     reference = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": owner["metadata"]["uid"]}

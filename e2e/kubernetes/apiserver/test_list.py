@@ -5,7 +5,7 @@ import pytest
 from e2e.harness.support.rest import Rest
 from e2e.kubernetes.apiserver.objects import Namespace, binding, config_map, pod
 
-# Each namespace gets one of its own on a real cluster.
+# A real cluster adds a ConfigMap of its own to each namespace.
 OURS = {"labelSelector": "suite=list"}
 
 

@@ -1,4 +1,4 @@
-"""OpenAPI: what a server publishes about the fields of its kinds."""
+"""The published OpenAPI documents about the fields of kinds."""
 
 from typing import Any
 

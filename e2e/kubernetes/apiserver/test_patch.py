@@ -1,4 +1,4 @@
-"""JSON, merge and strategic merge patches. Server-side apply has a file of its own."""
+"""JSON, merge and strategic merge patches. Server-side apply has its own file."""
 
 from typing import Any
 

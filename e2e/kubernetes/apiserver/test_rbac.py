@@ -1,4 +1,4 @@
-"""Authorization by roles: what is allowed, and the words of what is not."""
+"""Authorization by roles: allowed requests, and the messages of denied ones."""
 
 from typing import Any
 
@@ -169,7 +169,7 @@ async def test_a_rule_may_name_its_objects(account: Account) -> None:
 
     refused(await account.rest.get(account.ns.config_maps("b")))
     refused(await account.rest.get(account.ns.config_maps()))
-    # A list of one object by its name is a question about that object.
+    # A list of one object by its name is authorized for that object.
     only = {"fieldSelector": "metadata.name=a"}
     (await account.rest.get(account.ns.config_maps(), params=only)).expect(200)
 

@@ -13,7 +13,7 @@ async def _pod_phase(rest: Rest, ns: Namespace, name: str) -> str:
 
 
 async def _run(rest: Rest, ns: Namespace, name: str, node: str, **labels: str) -> None:
-    """Creates a pod, binds it, and waits until it runs."""
+    """Create a pod, bind it, and wait until it runs."""
     (await rest.post(ns.pods(), pod(name, labels=labels))).expect(201)
     (await rest.post(f"{ns.pods(name)}/binding", binding(name, node))).expect(201)
 

@@ -1,4 +1,4 @@
-"""Tables: what `kubectl get` prints."""
+"""Tables, as printed by `kubectl get`."""
 
 import pytest
 

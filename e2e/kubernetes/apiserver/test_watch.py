@@ -1,4 +1,4 @@
-"""Watches: what is sent, from which version on, and when a watch cannot go on."""
+"""Watches: their events, their first version, and the end of expired ones."""
 
 import pytest
 

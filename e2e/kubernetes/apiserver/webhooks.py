@@ -1,4 +1,4 @@
-"""A webhook server of the suite's own, over real TLS, and its registrations."""
+"""A webhook server of the suite, over real TLS, and its registrations."""
 
 import base64
 import json
@@ -23,10 +23,10 @@ ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 
 
 class Server:
-    """Answers admission reviews by `answer`, and keeps every request it was sent.
+    """Server that responds to admission reviews by `answer`, and records every request.
 
-    `answer` takes the review's request and gives the response, without its uid. Conversion reviews
-    are answered by `convert`, object by object, and kept in `conversions`.
+    `answer` maps the review's request to the response, without its uid. `convert` handles
+    conversion reviews, object by object; they are recorded in `conversions`.
     """
 
     def __init__(self, port: int, ca_pem: bytes) -> None:
@@ -72,7 +72,7 @@ class Server:
 
 @asynccontextmanager
 async def serving(folder: Path) -> AsyncIterator[Server]:
-    """The server, listening on a free loopback port with a certificate of its own."""
+    """Run the server on a free loopback port with its own certificate."""
     made = pki.issue(folder)
     (port,) = ports.free(1)
     server = Server(port, made.ca_pem)
@@ -94,7 +94,7 @@ def patch_answer(*ops: Object) -> Object:
 
 
 def webhook(name: str, client_config: Object, namespace: str, **fields: Any) -> Object:
-    """A webhook on the creation and update of one namespace's config maps."""
+    """Return a webhook on the creation and update of one namespace's ConfigMaps."""
     return {
         "name": f"{name}.example.com",
         "clientConfig": client_config,
@@ -107,7 +107,7 @@ def webhook(name: str, client_config: Object, namespace: str, **fields: Any) -> 
             }
         ],
         "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
-        # The controllers of a real cluster write config maps of their own.
+        # The controllers of a real cluster write ConfigMaps of their own.
         "objectSelector": {"matchLabels": {"suite": "admission"}},
         "sideEffects": "None",
         "admissionReviewVersions": ["v1"],
@@ -120,10 +120,10 @@ def webhook(name: str, client_config: Object, namespace: str, **fields: Any) -> 
 async def registered(
     rest: Rest, kind: str, name: str, *webhooks: Object, probe: Callable[[], Any]
 ) -> AsyncIterator[None]:
-    """Registers webhooks, and waits until `probe` says that the server calls them.
+    """Register webhooks, and wait until `probe` shows that the server calls them.
 
-    `kind` is "mutating" or "validating". The API server learns of a configuration by a watch of
-    its own, a moment after it was created.
+    `kind` is "mutating" or "validating". The API server observes a configuration by its own watch,
+    a moment after its creation.
     """
     body = {
         "apiVersion": "admissionregistration.k8s.io/v1",

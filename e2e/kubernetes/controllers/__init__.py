@@ -1,1 +1,1 @@
-"""What the real Job and JobSet controllers do, recorded; the embedded ones must do the same."""
+"""Recorded behavior of the real Job and JobSet controllers, which the embedded ones must match."""

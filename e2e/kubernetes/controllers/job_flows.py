@@ -1,4 +1,4 @@
-"""The Job flows that are recorded. Each gets a recorder, and the name of a node."""
+"""The recorded Job flows. Each gets a recorder, and the name of a node."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -78,7 +78,7 @@ async def indexed(plane: ControlPlane, r: Recorder, namespace: str) -> None:
 
 
 async def in_turns(plane: ControlPlane, r: Recorder, namespace: str) -> None:
-    """Fewer pods at a time than completions."""
+    """Run fewer pods at a time than completions."""
     await _create(r, job("turns", parallelism=2, completions=3))
     await _bind(r)
     await _finish(plane, r, namespace, "", "Succeeded")
@@ -87,7 +87,7 @@ async def in_turns(plane: ControlPlane, r: Recorder, namespace: str) -> None:
 
 
 async def work_queue(plane: ControlPlane, r: Recorder, namespace: str) -> None:
-    """No completions given: done once one pod succeeded and none runs."""
+    """Run a Job without completions: it is complete once one pod succeeded and none runs."""
     await _create(r, job("queue", parallelism=2))
     await _bind(r)
     await _finish(plane, r, namespace, "", "Succeeded")
@@ -121,7 +121,7 @@ async def _suspend(r: Recorder, name: str, *, suspend: bool) -> None:
 
 
 async def failing(plane: ControlPlane, r: Recorder, namespace: str) -> None:
-    """No retries: one failed pod fails the Job, and the other pod is deleted."""
+    """Fail a pod without retries: the Job fails, and the other pod is deleted."""
     spec = {"parallelism": 2, "completions": 2, "completionMode": "Indexed", "backoffLimit": 0}
     await _create(r, job("failing", **spec))
     await _bind(r)
@@ -129,7 +129,7 @@ async def failing(plane: ControlPlane, r: Recorder, namespace: str) -> None:
 
 
 async def retried(plane: ControlPlane, r: Recorder, namespace: str) -> None:
-    """One retry, which comes ten seconds later; the second failure ends it."""
+    """Retry once, ten seconds later; the second failure ends the Job."""
     await _create(r, job("retried", backoffLimit=1))
     await _bind(r)
     await _fail_and_retry(plane, r, namespace, "")
@@ -149,7 +149,7 @@ async def _fail_and_retry(plane: ControlPlane, r: Recorder, namespace: str, sele
 
 
 async def index_given_up(plane: ControlPlane, r: Recorder, namespace: str) -> None:
-    """An index that may not fail is not tried again; once the others are done, the Job fails."""
+    """Fail an index without retries: once the others are done, the Job fails."""
     spec = {"parallelism": 2, "completions": 3, "completionMode": "Indexed"}
     await _create(r, job("given-up", **spec, backoffLimitPerIndex=0))
     await _bind(r)
@@ -159,7 +159,7 @@ async def index_given_up(plane: ControlPlane, r: Recorder, namespace: str) -> No
 
 
 async def index_retried(plane: ControlPlane, r: Recorder, namespace: str) -> None:
-    """One more try for each index; the second failure of one is one too many for the Job."""
+    """Retry each index once; the second failure of one exceeds the Job's limit."""
     spec = {"parallelism": 3, "completions": 3, "completionMode": "Indexed"}
     await _create(r, job("tried", **spec, backoffLimitPerIndex=1, maxFailedIndexes=0))
     await _bind(r)
@@ -169,7 +169,7 @@ async def index_retried(plane: ControlPlane, r: Recorder, namespace: str) -> Non
 
 
 async def index_failed_by_policy(plane: ControlPlane, r: Recorder, namespace: str) -> None:
-    """FailIndex gives an index up that had tries left."""
+    """Fail an index by FailIndex although it has retries left."""
     spec = {"parallelism": 2, "completions": 2, "completionMode": "Indexed"}
     policy = _policy("FailIndex")
     await _create(r, job("hopeless", **spec, backoffLimitPerIndex=3, podFailurePolicy=policy))
@@ -179,7 +179,7 @@ async def index_failed_by_policy(plane: ControlPlane, r: Recorder, namespace: st
 
 
 async def failed_by_policy(plane: ControlPlane, r: Recorder, namespace: str) -> None:
-    """FailJob ends a Job at its first failure, whatever its limit."""
+    """Fail a Job by FailJob at its first failure, whatever its limit."""
     spec = {"parallelism": 1, "completions": 2, "backoffLimit": 6}
     await _create(r, job("policy", **spec, podFailurePolicy=_policy("FailJob")))
     await _bind(r)
@@ -187,7 +187,7 @@ async def failed_by_policy(plane: ControlPlane, r: Recorder, namespace: str) -> 
 
 
 async def failure_ignored(plane: ControlPlane, r: Recorder, namespace: str) -> None:
-    """Ignored failures do not count: a limit of none is not exceeded, and the pod is replaced."""
+    """Ignore failures: they do not exceed a limit of zero, and the pod is replaced."""
     await _create(r, job("ignored", backoffLimit=0, podFailurePolicy=_policy("Ignore")))
     await _bind(r)
     await _fail_and_retry(plane, r, namespace, "")
@@ -201,7 +201,7 @@ def _policy(action: str) -> Object:
 
 
 async def success_policy(plane: ControlPlane, r: Recorder, namespace: str) -> None:
-    """The first rule wants a set of indexes, the second any of another."""
+    """Require a set of indexes in the first rule, and any two of another set in the second."""
     spec = {"parallelism": 4, "completions": 4, "completionMode": "Indexed"}
     rules = [{"succeededIndexes": "0,1"}, {"succeededIndexes": "1-3", "succeededCount": 2}]
     await _create(r, job("enough", **spec, successPolicy={"rules": rules}))
@@ -211,14 +211,14 @@ async def success_policy(plane: ControlPlane, r: Recorder, namespace: str) -> No
 
 
 async def too_slow(plane: ControlPlane, r: Recorder, namespace: str) -> None:
-    """activeDeadlineSeconds passes while the pod runs."""
+    """Let activeDeadlineSeconds pass while the pod runs."""
     await _create(r, job("slow", activeDeadlineSeconds=5))
     await _bind(r)
     await r.step("wait for the deadline", lambda: asyncio.sleep(5))
 
 
 async def pod_deleted(plane: ControlPlane, r: Recorder, namespace: str) -> None:
-    """A running pod is deleted by somebody: it counts as failed and is replaced."""
+    """Delete a running pod: it counts as failed and is replaced."""
     await _create(r, job("robbed", parallelism=1, backoffLimit=3))
     await _bind(r)
 

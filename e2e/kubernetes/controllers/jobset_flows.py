@@ -1,4 +1,4 @@
-"""The JobSet flows that are recorded."""
+"""The recorded JobSet flows."""
 
 from functools import partial
 from typing import Any
@@ -57,7 +57,7 @@ async def _suspend(r: Recorder, name: str, *, suspend: bool) -> None:
 
 
 async def complete(plane: ControlPlane, r: Recorder, namespace: str) -> None:
-    """Two roles of two Jobs of four pods."""
+    """Complete two roles of two Jobs of four pods."""
     roles = (replicated("left", replicas=2, pods=4), replicated("right", replicas=2, pods=4))
     await _create(r, jobset("train", *roles))
     await _bind(r)
@@ -86,7 +86,7 @@ async def in_order(plane: ControlPlane, r: Recorder, namespace: str) -> None:
 
 
 async def depends_on(plane: ControlPlane, r: Recorder, namespace: str) -> None:
-    """The second role waits for the first to be ready, the third for it to complete."""
+    """Let the second role wait for the first to be ready, the third for it to complete."""
     roles = (
         replicated("first", pods=2),
         replicated("second", dependsOn=[{"name": "first", "status": "Ready"}]),
@@ -101,7 +101,7 @@ async def depends_on(plane: ControlPlane, r: Recorder, namespace: str) -> None:
 
 
 async def restarted(plane: ControlPlane, r: Recorder, namespace: str) -> None:
-    """One restart is allowed: a failed pod makes all Jobs anew, the next one ends it."""
+    """Allow one restart: a failed pod recreates all Jobs, the next failure ends the JobSet."""
     roles = (replicated("a", replicas=2, pods=2), replicated("b", pods=1))
     await _create(r, jobset("again", *roles, failurePolicy={"maxRestarts": 1}))
     await _bind(r)
@@ -112,14 +112,14 @@ async def restarted(plane: ControlPlane, r: Recorder, namespace: str) -> None:
 
 
 async def failed(plane: ControlPlane, r: Recorder, namespace: str) -> None:
-    """No failure policy: the first failed Job fails the JobSet."""
+    """Fail a Job without failure policy, which fails the JobSet."""
     await _create(r, jobset("broken", replicated("a", replicas=2, pods=1)))
     await _bind(r)
     await _finish(plane, r, namespace, f"{INDEX}=0", "Failed")
 
 
 async def success_policy(plane: ControlPlane, r: Recorder, namespace: str) -> None:
-    """The leader's success is the JobSet's; the workers are ended."""
+    """Complete the JobSet with its leader; the workers are terminated."""
     policy = {"operator": "Any", "targetReplicatedJobs": ["leader"]}
     roles = (replicated("leader"), replicated("worker", pods=2))
     await _create(r, jobset("led", *roles, successPolicy=policy))
@@ -138,7 +138,7 @@ async def deleted(plane: ControlPlane, r: Recorder, namespace: str) -> None:
 
 
 async def refused(plane: ControlPlane, r: Recorder, namespace: str) -> None:
-    """What the JobSet webhooks and schema do not let through."""
+    """Create JobSets that the JobSet webhooks and schema reject."""
     bad: dict[str, Object] = {
         "two roles of one name": jobset("bad", replicated("a"), replicated("a")),
         "a role name that is no DNS label": jobset("bad", replicated("A_b")),

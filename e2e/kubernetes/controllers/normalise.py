@@ -1,4 +1,4 @@
-"""Takes out of recorded objects what differs from run to run: random names, uids, times."""
+"""Normalizes recorded objects: random names, UIDs and times, which differ between runs."""
 
 import re
 from typing import Any
@@ -11,9 +11,9 @@ _DROPPED = ("managedFields", "resourceVersion", "selfLink")
 
 
 class Normaliser:
-    """Remembers the names and uids it has seen, in their order.
+    """Normalizer that records names and UIDs in their order.
 
-    A generated name `work-x8k2p` becomes `work-~1`, the first made from `work-`; a uid becomes
+    A generated name `work-x8k2p` becomes `work-~1`, the first generated from `work-`; a UID becomes
     `<uid of Job/work>`; times and pod addresses become `<time>` and `<ip>`.
     """
 
@@ -22,7 +22,7 @@ class Normaliser:
         self._counts: dict[str, int] = {}
 
     def learn(self, obj: Object) -> None:
-        """Takes note of a new object's name and uid."""
+        """Record a new object's name and UID."""
         meta = obj["metadata"]
         name, base = meta["name"], meta.get("generateName")
         if base and name not in self._words:
@@ -36,7 +36,7 @@ class Normaliser:
         return _ADDRESS.sub("<ip>", _TIME.sub("<time>", value))
 
     def value(self, value: Any) -> Any:
-        """The same value with everything accidental replaced or dropped."""
+        """Return the value with everything random replaced or dropped."""
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, list):
@@ -51,7 +51,7 @@ class Normaliser:
 
 
 class Interner:
-    """Gives equal values one identity, so that YAML writes them once and refers to them."""
+    """Interner that gives equal values one identity, so that YAML writes each once."""
 
     def __init__(self) -> None:
         self._known: dict[str, Any] = {}

@@ -1,6 +1,6 @@
 """Record the flows on a real control plane, one YAML file for each flow.
 
-`python -m e2e.kubernetes.controllers.record [FLOW ...]` writes into `data`, beside this module.
+`python -m e2e.kubernetes.controllers.record [FLOW ...]` writes into `data`, next to this module.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ FLOWS: dict[str, Flow] = {**job_flows.FLOWS, **jobset_flows.FLOWS}
 
 
 async def record(names: list[str]) -> None:
-    """Records the named flows, side by side in namespaces of their own."""
+    """Record the named flows concurrently, each in its own namespace."""
     async with ControlPlane() as plane:
         await plane.add_node(NODE, capacity={"cpu": "64", "pods": "1000"})
         await asyncio.gather(*(_record(plane, name) for name in names))

@@ -1,4 +1,4 @@
-"""Records one flow: what is done to a namespace, and all that happens in it afterwards."""
+"""Recorder of one flow: the actions on a namespace, and all subsequent changes in it."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -10,7 +10,7 @@ from e2e.kubernetes.controllers.normalise import Normaliser
 
 Object = dict[str, Any]
 
-# The Job controller gathers a second's worth of pod changes before it looks at a Job again.
+# The Job controller batches pod changes for one second before it syncs a Job again.
 QUIET_SECONDS = 2.0
 
 PATHS = {
@@ -23,12 +23,12 @@ PATHS = {
 
 
 class Recorder:
-    """Watches a namespace. Each `step` acts, waits until all is quiet, and notes what happened.
+    """Recorder of a namespace: each `step` acts, waits until nothing changes, and records.
 
-    A step holds: `action` and its `input`; `created` and `deleted` in the order of their
-    revisions; `transitions`, the distinct statuses each Job and JobSet passed through (how many
-    counters are seen on the way is a matter of timing, conditions are not); `events`, and
-    `final`, the status (and the metadata that changes) of every object that is left.
+    A step has: `action` and its `input`; `created` and `deleted` in the order of their revisions;
+    `transitions`, the distinct statuses of each Job and JobSet (the number of observed counters
+    depends on timing, the conditions do not); `events`, and `final`, the status (and the changing
+    metadata) of every remaining object.
     """
 
     def __init__(self, rest: Rest, namespace: str) -> None:
@@ -88,7 +88,7 @@ class Recorder:
         return pods
 
     async def bind(self, node: str, selector: str = "") -> None:
-        """Binds every pod that has no node, as a scheduler would."""
+        """Bind every pod that has no node, as a scheduler would."""
         for pod in await self.pods(selector):
             meta = pod["metadata"]
             if pod["spec"].get("nodeName") or "deletionTimestamp" in meta:
@@ -111,7 +111,7 @@ class Recorder:
         given: Object | None = None,
         until: Callable[[], Awaitable[bool]] | None = None,
     ) -> None:
-        """Acts, waits until nothing happens any more (and `until` holds), and notes the outcome."""
+        """Act, wait until nothing changes any more (and `until` is true), and record the result."""
         answer = await done()
         step: Object = {"action": action}
         if given is not None:

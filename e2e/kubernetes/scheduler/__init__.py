@@ -1,1 +1,1 @@
-"""Muster's filters beside kube-scheduler's: random pods on random nodes, the same feasible sets."""
+"""Muster's filters compared to kube-scheduler's: random pods on random nodes, equal results."""

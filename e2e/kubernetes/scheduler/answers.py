@@ -1,4 +1,4 @@
-"""Both answers for each pod: kube-scheduler's by its extender, Muster's from the same objects."""
+"""Both results for each pod: kube-scheduler's by its extender, Muster's from the same objects."""
 
 import asyncio
 import json
@@ -29,7 +29,7 @@ _STORAGE = "/apis/storage.k8s.io/v1"
 
 
 async def create(rest: Rest, made: Scenario) -> None:
-    """All objects but the candidates."""
+    """Create all objects except the candidates."""
     for path, objects in (
         (f"{_CORE}/namespaces", made.namespaces),
         (f"{_CORE}/nodes", made.nodes),
@@ -38,7 +38,7 @@ async def create(rest: Rest, made: Scenario) -> None:
         (f"{_CORE}/persistentvolumes", made.volumes),
     ):
         await _post(rest, path, objects)
-    # No controller says so here.
+    # No controller sets the phase here.
     for volume in made.volumes:
         if "status" in volume:
             name = f"{_CORE}/persistentvolumes/{volume['metadata']['name']}"
@@ -51,13 +51,13 @@ async def create(rest: Rest, made: Scenario) -> None:
         ("pods", made.leaving),
     ):
         await asyncio.gather(*(_post(rest, _of(plural, obj), [obj]) for obj in objects))
-    # No kubelet runs them, so they stay terminating.
+    # No kubelet runs them, so they remain terminating.
     for pod in made.leaving:
         (await rest.delete(f"{_of('pods', pod)}/{pod['metadata']['name']}")).ok()
 
 
 async def clear(rest: Rest, made: Scenario) -> None:
-    """Everything but the namespaces, which are never used again."""
+    """Delete everything except the namespaces, which are never reused."""
     for space in made.namespaces:
         root = f"{_CORE}/namespaces/{space['metadata']['name']}"
         at_once = {"gracePeriodSeconds": 0}
@@ -73,7 +73,7 @@ async def clear(rest: Rest, made: Scenario) -> None:
 
 
 async def kube(rest: Rest, extender: Extender, pods: Iterable[Json]) -> Sets:
-    """Lets kube-scheduler decide the pods, none of which it may bind; removes them again."""
+    """Let kube-scheduler decide on the pods, none of which it may bind, and delete them again."""
     made = await asyncio.gather(*(rest.post(_of("pods", pod), pod) for pod in pods))
     answers = await asyncio.gather(*(_decided(rest, extender, one.ok()) for one in made))
     at_once = {"gracePeriodSeconds": 0}
@@ -84,7 +84,7 @@ async def kube(rest: Rest, extender: Extender, pods: Iterable[Json]) -> Sets:
 
 
 async def muster(rest: Rest, made: Scenario) -> tuple[Sets, Mapping[Key, set[str]]]:
-    """Muster's answer for the candidates from what the server holds, and its reasons."""
+    """Return Muster's result for the candidates from the server's objects, and its reasons."""
     state = State()
     spaces = {space["metadata"]["name"] for space in made.namespaces}
     for obj in await _list(rest, f"{_CORE}/namespaces"):
@@ -127,7 +127,7 @@ async def _read_storage(rest: Rest, state: State) -> None:
 
 
 async def _decided(rest: Rest, extender: Extender, pod: Json) -> tuple[Key, frozenset[str]]:
-    """Waits until kube-scheduler has said that the pod cannot be placed."""
+    """Wait until kube-scheduler has reported the pod as unschedulable."""
     meta = pod["metadata"]
     path = f"{_CORE}/namespaces/{meta['namespace']}/pods/{meta['name']}"
     for _ in range(600):

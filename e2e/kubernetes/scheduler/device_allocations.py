@@ -1,4 +1,4 @@
-"""Allocations of both in one form, to be compared field by field.
+"""Allocations of both schedulers in one format, to compare them field by field.
 
 Share IDs are random, and the time of an allocation is kube-scheduler's own: neither is compared.
 """
@@ -13,7 +13,7 @@ Json = dict[str, Any]
 
 
 def theirs(allocation: Json) -> Json:
-    """From `status.allocation` of a claim."""
+    """Convert `status.allocation` of a claim."""
     devices = allocation["devices"]
     return {
         "results": [_result(each) for each in devices["results"]],
@@ -36,5 +36,5 @@ def _result(written: Json) -> Json:
 
 
 def ours(allocation: Allocation) -> Json:
-    """From what the decision core answers, as it would be written."""
+    """Convert the decision core's allocation as it would be written."""
     return theirs(allocation_json(allocation, ""))

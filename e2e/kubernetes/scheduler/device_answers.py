@@ -1,7 +1,7 @@
-"""Both answers for pods with claims: kube-scheduler's, and Muster's from the same objects.
+"""Both results for pods with claims: kube-scheduler's, and Muster's from the same objects.
 
-kube-scheduler gives up on a pod if an error comes up on any node (DRA.md calls it fatal); Muster
-leaves that node out. So where an error is expected, the pod is asked about on one node at a time.
+kube-scheduler gives up on a pod after an error on any node (DRA.md calls it fatal); Muster omits
+that node. So if an error is expected, the pod is tried on one node at a time.
 """
 
 import asyncio
@@ -60,7 +60,7 @@ _ERRORS: Final = (
 
 
 def error_in(text: str) -> str:
-    """The error that ends kube-scheduler's attempt, in the words that both have; else empty."""
+    """Return the error that ends kube-scheduler's attempt, in the text common to both; else ""."""
     for pattern in _ERRORS:
         if found := pattern.search(text):
             return found[0] if "pool" in found[0] else pattern.pattern
@@ -69,10 +69,12 @@ def error_in(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The nodes that take the pod. `counts` are nodes by reason of DynamicResources.
+    """The nodes that the pod fits.
 
-    `error` is what ended the attempt; `message` all that was said. `cut` means that Muster searched
-    no further.
+    `counts` are nodes by reason of DynamicResources.
+
+    `error` is the error that ended the attempt; `message` the complete text. `cut` means that
+    Muster stopped its search early.
     """
 
     nodes: frozenset[str]
@@ -89,7 +91,7 @@ class Answer:
 
 
 async def create(rest: Rest, made: DeviceScenario) -> None:
-    """All objects but the pods."""
+    """Create all objects except the pods."""
     labels = {"resource.kubernetes.io/admin-access": "true"}
     space = {"metadata": {"name": made.namespace, "labels": labels}}
     (await rest.post(f"{_CORE}/namespaces", space)).ok()
@@ -111,7 +113,7 @@ async def _create_claim(rest: Rest, namespace: str, claim: Json) -> None:
 
 
 async def clear(rest: Rest, made: DeviceScenario) -> None:
-    """Everything but the namespace, which is never used again."""
+    """Delete everything except the namespace, which is never reused."""
     space = f"{_CORE}/namespaces/{made.namespace}"
     (await rest.delete(f"{space}/pods", _AT_ONCE)).ok()
     for claim in await _list(rest, _claims(made.namespace)):
@@ -127,7 +129,7 @@ async def clear(rest: Rest, made: DeviceScenario) -> None:
 
 
 class Decisions:
-    """What is said of pods and of claims: awaited as events, not asked for again and again."""
+    """The results for pods and claims, awaited as events and not polled."""
 
     def __init__(self, rest: Rest) -> None:
         self._rest = rest
@@ -135,13 +137,13 @@ class Decisions:
         self._changed = asyncio.Event()
 
     async def message(self, uid: str) -> str:
-        """Wait for what kube-scheduler says of a pod that it cannot place."""
+        """Wait for kube-scheduler's message about an unschedulable pod."""
         return str((await self._until(lambda: self._refusal(uid), f"pod {uid}")).get("message", ""))
 
     async def placed(self, uid: str, claims: Sequence[str]) -> str:
-        """Wait until these claims (by UID) have an allocation, or the pod a node if there are none.
+        """Wait until these claims (by UID) are allocated; without claims, until the pod has a node.
 
-        The message if the pod is refused.
+        Returns the message if the pod is unschedulable.
         """
 
         def said() -> Json | None:
@@ -176,7 +178,7 @@ class Decisions:
         return None
 
     async def follow(self, path: str) -> None:
-        """Until cancelled; the server closes the stream of a watcher that lags behind."""
+        """Follow until cancelled; the server closes the stream of a slow watcher."""
         version = (await self._rest.get(path)).ok()["metadata"]["resourceVersion"]
         while True:
             async with self._rest.watch(path, {"resourceVersion": version}) as watch:
@@ -187,7 +189,7 @@ class Decisions:
                     continue
 
     def _take(self, event: Json) -> str:
-        """Note an event; the version it brings."""
+        """Record an event and return its version."""
         obj = event["object"]
         if event["type"] == "ERROR":
             raise RuntimeError(f"watch: {obj}")
@@ -199,7 +201,7 @@ class Decisions:
 
 @asynccontextmanager
 async def decisions(rest: Rest) -> AsyncIterator[Decisions]:
-    """Follows pods and claims inside the block."""
+    """Follow pods and claims inside the block."""
     seen = Decisions(rest)
     async with asyncio.TaskGroup() as group:
         tasks = [
@@ -214,7 +216,7 @@ async def decisions(rest: Rest) -> AsyncIterator[Decisions]:
 async def theirs(
     rest: Rest, extender: Extender, seen: Decisions, pod: Json, node: str = ""
 ) -> Answer:
-    """kube-scheduler's answer about the pod, on one node alone if one is named."""
+    """Return kube-scheduler's result for the pod, on one node alone if given."""
     path = f"{_CORE}/namespaces/{pod['metadata']['namespace']}/pods"
     made = (await rest.post(path, pinned(pod, node) if node else pod)).ok()["metadata"]
     message = await seen.message(made["uid"])
@@ -225,7 +227,7 @@ async def theirs(
 
 
 def pinned(pod: Json, node: str) -> Json:
-    """The pod, with a name of its own, for one node."""
+    """Return the pod under another name, pinned to one node."""
     meta, spec = pod["metadata"], pod["spec"]
     field_ = {"key": "metadata.name", "operator": "In", "values": [node]}
     required = {"nodeSelectorTerms": [{"matchFields": [field_]}]}
@@ -240,7 +242,7 @@ def pinned(pod: Json, node: str) -> Json:
 
 
 class Ours:
-    """Muster's state from what the API server holds; claims of a namespace are read again."""
+    """Muster's state from the API server's objects; claims of a namespace are read again."""
 
     def __init__(self, rest: Rest, namespace: str) -> None:
         self.rest = rest
@@ -263,7 +265,7 @@ class Ours:
             self.set_claim(obj)
 
     async def read_rules(self) -> None:
-        """DeviceTaintRules, where they are served."""
+        """Read DeviceTaintRules if they are served."""
         for obj in await _list(self.rest, RULES):
             rule = device_taint_rule(decode_taint_rule(as_bytes(obj)))
             self.state.devices.set_taint_rule(rule)
@@ -275,13 +277,16 @@ class Ours:
         self.state.devices.set_claim(info)
 
     async def answer(self, pod: Json, *, own: bool = False) -> Answer:
-        """`own`: as if its claims that have no allocation had been made for it alone."""
+        """Return the result for a pod.
+
+        `own` treats its unallocated claims as created for it alone.
+        """
         stored = await self._stored(pod)
         shape = self._shape(pod, stored, own=own)
         framework = self.state.framework
         slots = framework.slots(shape)
         nodes = frozenset(self.state.nodes.name_of(row) for row in slots.nonzero()[0].tolist())
-        # Of nodes that take a pod, `reasons` says why they do not take more.
+        # For nodes that fit the pod, `reasons` explains why they fit no more pods.
         out = framework.permitted(shape) & (slots == 0)
         lacking = framework.plugins.dynamic_resources.lacking(shape, framework.room(shape))
         counts = {text: n for text, mask in lacking if (n := int((mask & out).sum()))}
@@ -292,7 +297,7 @@ class Ours:
     async def place(
         self, pod: Json, node: str, *, own: bool = False
     ) -> dict[str, Allocation] | None:
-        """What each claim would be given there that has nothing yet; None if that is impossible."""
+        """Return the allocation of each unallocated claim on the node; None if impossible."""
         stored = await self._stored(pod)
         shape, keys = self._shape(pod, stored, own=own), _keys(pod)
         state = self.state
@@ -307,7 +312,7 @@ class Ours:
         return found
 
     async def _stored(self, pod: Json) -> Json:
-        """The pod as the API server completes it; its claims are told otherwise."""
+        """Return the pod with the API server's defaults; its claims are passed separately."""
         plain = {key: pod["spec"][key] for key in pod["spec"] if key != "resourceClaims"}
         path = f"{_CORE}/namespaces/{self.namespace}/pods"
         body = {"metadata": pod["metadata"], "spec": plain}
@@ -334,7 +339,7 @@ def _keys(pod: Json) -> tuple[ClaimKey, ...]:
 async def place_theirs(
     rest: Rest, seen: Decisions, pod: Json, node: str
 ) -> tuple[dict[str, Json], str]:
-    """The pod's claims after kube-scheduler has placed it there; or what it says if it cannot."""
+    """Return the pod's claims after kube-scheduler has placed it, or its message if it cannot."""
     space = pod["metadata"]["namespace"]
     path = f"{_CORE}/namespaces/{space}/pods"
     before = [await claim(rest, *key) for key in _keys(pod)]
@@ -347,8 +352,8 @@ async def place_theirs(
 
 
 def same(ours: Answer, theirs: Answer) -> bool:
-    """Whether both accept the same nodes, for the same reasons."""
-    # What holds for all nodes at once is not counted by kube-scheduler.
+    """Return True if both accept the same nodes, for the same reasons."""
+    # kube-scheduler does not count a reason that applies to all nodes at once.
     everywhere = (text for text in ours.counts if "does not exist" in text)
     return (
         ours.nodes == theirs.nodes
@@ -371,8 +376,8 @@ def _claims(namespace: str) -> str:
 
 
 async def _post(rest: Rest, path: str, obj: Json) -> None:
-    # Spaces in the parameters of a claim's config are kept, and then nobody who speaks JSON can
-    # change its metadata: the API server takes it for a change of the spec.
+    # Blanks in the parameters of a claim's config are kept, and then JSON clients cannot change its
+    # metadata: the API server considers that a change of the spec.
     (await rest.post(path, json.dumps(obj, separators=(",", ":")).encode())).ok()
 
 
@@ -382,5 +387,5 @@ async def _list(rest: Rest, path: str) -> list[Json]:
 
 
 def as_bytes(obj: Json) -> bytes:
-    """The JSON of an object."""
+    """Return the JSON of an object."""
     return json.dumps(obj).encode()

@@ -1,8 +1,8 @@
 """Random small clusters with devices, and pods with claims, the same for the same seed.
 
-What Muster does otherwise on purpose is left out, and shown by `test_device_faults`: pools with
-counters are complete and have names that no other driver's pool has, shared devices without a
-capacity take no counters, and constraints on distinct attributes are for requests of one device.
+Muster's intended differences are excluded, and covered by `test_device_faults`: pools with counters
+are complete and have names that no other driver's pool has, shared devices without a capacity use
+no counters, and constraints on distinct attributes are for requests of one device.
 """
 
 import random
@@ -17,7 +17,7 @@ PLACED: Final = 50
 DRIVERS: Final = ("fpga.example.com", "gpu.example.com", "nic.example.com")
 SHARED_DOMAIN: Final = "numa.example.com"
 STALE_ELSEWHERE: Final = "wandering"
-"""Pools of this name have a newer generation on another node."""
+"""The name of pools with a newer generation on another node."""
 
 _ZONE: Final = "topology.kubernetes.io/zone"
 _MODELS: Final = ("a", "b", "c")
@@ -26,7 +26,9 @@ _TAINTS: Final = (("worn", "yes", "NoSchedule"), ("hot", "", "NoExecute"), ("old
 
 @dataclass(slots=True)
 class DeviceScenario:
-    """All objects of one cluster. `claims` may have a status, which is written besides.
+    """All objects of one cluster.
+
+    `claims` may have a status, which is written separately.
 
     `candidates` are decided and not placed; `placed` are placed one after the other. Each has the
     claims that its pod names and that are its own; others are among `claims`.
@@ -42,7 +44,7 @@ class DeviceScenario:
 
 
 def device_scenario(seed: int, number: int) -> DeviceScenario:
-    """The cluster of that number."""
+    """Return the cluster of that number."""
     return _Maker(random.Random(f"{seed}/{number}"), f"d{number}").make()  # no secret
 
 
@@ -90,7 +92,7 @@ class _Maker:
 
     def _slice(self, driver: str, pool: Json, scope: Json, **content: Any) -> None:
         number = len(self._made.slices)
-        # Slices are looked at in the order of their names, whenever they were made.
+        # Slices are read in the order of their names, whenever they were created.
         name = f"{self._name}-{self._dice.randint(10, 99)}-{number}"
         spec = {"driver": driver, "pool": pool, **scope, **content}
         self._made.slices.append({"metadata": {"name": name}, "spec": spec})
@@ -102,7 +104,7 @@ class _Maker:
         self._pool(driver, pool, {"nodeName": node}, partitioned=partitioned)
 
     def _wide_pool(self, number: int) -> None:
-        """One that several nodes see."""
+        """Create a pool that several nodes can access."""
         driver, pool = self._dice.choice(self._drivers), f"{self._name}-net-{number}"
         term = {"matchExpressions": [{"key": _ZONE, "operator": "In", "values": ["x"]}]}
         zone = {"nodeSelector": {"nodeSelectorTerms": [term]}}
@@ -110,12 +112,12 @@ class _Maker:
         self._pool(driver, pool, scope, partitioned=self._chance(0.3))
 
     def _pool(self, driver: str, pool: str, scope: Json, *, partitioned: bool) -> None:
-        """In one to three slices; sometimes one is missing, or stale ones are left behind."""
+        """Create a pool in one to three slices; some lack one, or have stale ones."""
         dice, generation = self._dice, self._dice.randint(1, 3)
         devices = [self._device(driver, at, scope) for at in range(dice.randint(1, 6))]
         sets: list[Json] = self._counters(devices) if partitioned else []
         if sets and "allNodes" in scope and self._chance(0.1):
-            sets[0]["name"] = "other"  # than devices say
+            sets[0]["name"] = "other"  # different from the devices'
         parts = dice.randint(1, min(3, len(devices)))
         chunks = [devices[part::parts] for part in range(parts)]
         if len(devices) > 1 and self._chance(0.05):
@@ -132,7 +134,7 @@ class _Maker:
             self._slice(driver, stale, scope, devices=[self._device(driver, 9, scope)])
 
     def _pool_stale_elsewhere(self) -> None:
-        """One whose newest generation is on another node only."""
+        """Create a pool whose newest generation is only on another node."""
         driver = self._dice.choice(self._drivers)
         for index, generation in ((0, 1), (1, 2)):
             pool = {"name": f"{self._name}-{STALE_ELSEWHERE}", "generation": generation}
@@ -141,7 +143,7 @@ class _Maker:
             self._slice(driver, pool, scope, devices=[self._device(driver, index, scope)])
 
     def _counters(self, devices: list[Json]) -> list[Json]:
-        """Let the devices take from counters, which they may ask for more of than there is."""
+        """Let the devices consume counters, possibly more than there are."""
         dice = self._dice
         names = ("memory", "slots")[: dice.randint(1, 2)]
         sets = [
@@ -205,7 +207,7 @@ class _Maker:
         return self._dice.choice(scopes)
 
     def _policed(self) -> Json:
-        """A capacity of 40Gi that is handed out in some way."""
+        """Return a capacity of 40Gi with a random request policy."""
         policies: tuple[Json, ...] = (
             {},
             {"requestPolicy": {"default": "8Gi"}},
@@ -224,7 +226,7 @@ class _Maker:
         made = {of: [f'device.driver == "{of}"'] for of in self._drivers}
         made["any"] = []
         made["good"] = [_attribute(self._drivers, "healthy", "== true")]
-        # Where an attribute is missing this one is an error.
+        # If an attribute is missing, this one results in an error.
         made["rail"] = [
             f'device.driver == "{self._drivers[0]}"',
             f'device.attributes["{self._drivers[0]}"].rail >= 0',
@@ -314,7 +316,7 @@ class _Maker:
         return {"matchAttribute": name, **named}
 
     def _allocated_claims(self) -> None:
-        """Claims that others have; some of their devices are gone, some are there for all."""
+        """Create claims that others use; some of their devices are deleted, some are shared."""
         dice = self._dice
         places = [
             (each["spec"], device)
@@ -354,7 +356,7 @@ class _Maker:
                 "allocationTimestamp": "2026-01-01T00:00:00Z",
                 **nodes,
             },
-            # An idle claim would be deallocated for a pod that cannot be placed.
+            # An idle claim would be deallocated for an unschedulable pod.
             "reservedFor": [{"resource": "pods", "name": "somebody", "uid": uid}],
         }
         requests = [{"name": "req-0", "exactly": exactly}]
@@ -365,7 +367,7 @@ class _Maker:
 
     def _pod(self, name: str, *, place: bool = False) -> Json:
         names: list[str] = []
-        # More requests are more than kube-scheduler may try in its 10 s for a node.
+        # kube-scheduler cannot try more requests in its 10 s for a node.
         claims = self._dice.choice((1, 1, 1, 2, 3))
         most = {1: 3, 2: 2, 3: 1}[claims]
         for at in range(claims):
@@ -388,7 +390,7 @@ class _Maker:
 
 
 def _attribute(drivers: list[str], name: str, test: str) -> str:
-    """True for devices of these drivers that have the attribute, and for which the test holds."""
+    """Return an expression for devices of these drivers with the attribute that pass the test."""
     tests = (
         f'(device.driver == "{of}" && "{name}" in device.attributes["{of}"]'
         f' && device.attributes["{of}"].{name}{"" if test[0] == "." else " "}{test})'
@@ -398,7 +400,7 @@ def _attribute(drivers: list[str], name: str, test: str) -> str:
 
 
 def _single(request: Json) -> bool:
-    """Whether it is for one device."""
+    """Return True if the request is for one device."""
     options = request.get("firstAvailable") or [request["exactly"]]
     return all(one.get("count") == 1 for one in options)
 

@@ -1,7 +1,7 @@
-"""Random small clusters in which nodes offer extended resources, have devices for them, or both.
+"""Random small clusters whose nodes offer extended resources, have devices for them, or both.
 
-Pods that have a claim of their own besides are left out: kube-scheduler never binds such a pod to a
-node that offers the resource. So are two classes for one resource, of which it may lose one.
+Pods with an additional own claim are excluded: kube-scheduler never binds such a pod to a node that
+offers the resource. So are two classes for one resource, of which it may lose one.
 """
 
 import random
@@ -20,7 +20,7 @@ _ALWAYS: Final = {"restartPolicy": "Always"}
 
 
 def extended_scenario(seed: int, number: int) -> DeviceScenario:
-    """The cluster of that number."""
+    """Return the cluster of that number."""
     return _Maker(random.Random(f"extended/{seed}/{number}"), f"x{number}").make()  # no secret
 
 

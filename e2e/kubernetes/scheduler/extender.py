@@ -1,7 +1,7 @@
 """A scheduler extender that records the nodes that passed the filters, and rejects all of them.
 
-kube-scheduler asks it after its own filters, so what it hears is their answer; no pod is bound,
-unless it is told to accept pods.
+kube-scheduler calls it after its own filters, so the recorded nodes are their result. No pod is
+bound, unless the extender is configured to accept pods.
 """
 
 import json
@@ -12,9 +12,9 @@ from typing import Self
 
 
 class Extender:
-    """A server on loopback, as a context manager; `recorded` has the last answer by pod UID.
+    """A server on loopback, as a context manager; `recorded` has the last result by pod UID.
 
-    It rejects nothing for pods whose names begin with `accepts`, if that is set.
+    It rejects no node for pods whose names begin with `accepts`, if that is set.
     """
 
     def __init__(self) -> None:
@@ -23,7 +23,7 @@ class Extender:
         recorded, extender = self.recorded, self
 
         class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:  # the name that http.server looks for
+            def do_POST(self) -> None:  # the method name that http.server requires
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 names = body["NodeNames"] or []
                 recorded[body["Pod"]["metadata"]["uid"]] = frozenset(names)
@@ -39,7 +39,7 @@ class Extender:
                 self.wfile.write(answer)
 
             def log_message(self, *_: object) -> None:
-                """Requests are recorded, not logged."""
+                """Do nothing: requests are recorded, not logged."""
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._thread = threading.Thread(target=self._server.serve_forever)

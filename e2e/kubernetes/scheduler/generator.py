@@ -27,7 +27,8 @@ _TAKEN_OVER: Final = ("pd.csi.storage.gke.io", "ebs.csi.aws.com", "disk.csi.azur
 class Scenario:
     """All objects of one cluster; `running` are bound, `candidates` are to be decided alone.
 
-    Pods that are `leaving` and volumes (by name) that are `withdrawn` are deleted and stay.
+    Pods that are `leaving` and volumes (by name) that are `withdrawn` are deleted and remain
+    terminating.
     """
 
     namespaces: list[Json] = field(default_factory=list)
@@ -43,7 +44,7 @@ class Scenario:
 
 
 def scenario(seed: int, number: int) -> Scenario:
-    """The cluster of that number."""
+    """Return the cluster of that number."""
     return _Maker(random.Random(f"{seed}/{number}"), f"s{number}").make()  # no secret
 
 
@@ -141,7 +142,7 @@ class _Maker:
         return made
 
     def _volume(self, made: Scenario, index: int) -> None:
-        """A claim, and most times the volume that it is bound to."""
+        """Create a claim, and mostly the volume that it is bound to."""
         dice, space = self._dice, self._dice.choice(self._spaces)
         name = f"data-{index}"
         self._claims.append((space, name))
@@ -189,7 +190,7 @@ class _Maker:
         return term
 
     def _waiting_claim(self, index: int) -> Json:
-        """One that a volume may suit that is there already."""
+        """Return a claim that an existing volume may match."""
         dice, space, name = self._dice, self._dice.choice(self._spaces), f"waits-{index}"
         self._claims.append((space, name))
         spec: Json = {
@@ -205,7 +206,7 @@ class _Maker:
         return {"metadata": {"name": name, "namespace": space}, "spec": spec}
 
     def _ready_volume(self, made: Scenario, index: int) -> None:
-        """A volume without a claim, or meant for one of those that wait."""
+        """Create a volume without a claim, or for one of the pending claims."""
         dice, name = self._dice, f"{self._name}-ready-{index}"
         spec: Json = {
             "capacity": {"storage": f"{dice.randint(1, 4)}Gi"},
@@ -380,7 +381,7 @@ class _Maker:
         spec["volumes"] = [{"name": f"v{at}", **volume} for at, volume in enumerate(volumes)]
 
     def _inline_volume(self) -> Json:
-        """One without a claim; some are the same disk in another form."""
+        """Return a volume without a claim; some are the same disk in another form."""
         dice = self._dice
         read_only = {"readOnly": self._chance(0.5)}
         name = dice.choice(("a", "b", "c"))

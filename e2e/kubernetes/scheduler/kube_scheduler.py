@@ -1,4 +1,4 @@
-"""kube-scheduler on a control plane of its own, which is asked and binds nothing."""
+"""kube-scheduler on a separate control plane, which decides but binds nothing."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -11,7 +11,7 @@ from e2e.kubernetes.scheduler.extender import Extender
 
 
 class KubeScheduler(NamedTuple):
-    """Its control plane, a client of that, and what hears which nodes pass its filters."""
+    """The control plane, its client, and the extender that records feasible nodes."""
 
     plane: ControlPlane
     rest: Rest
@@ -20,7 +20,7 @@ class KubeScheduler(NamedTuple):
 
 @asynccontextmanager
 async def kube_scheduler(**more: Any) -> AsyncIterator[KubeScheduler]:
-    """Without controllers and nodes that run pods; `more` are further `Options`."""
+    """Start it without controllers and nodes that run pods; `more` are further `Options`."""
     with Extender() as extender:
         options = Options(
             controllers=False,

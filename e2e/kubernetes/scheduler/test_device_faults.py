@@ -1,6 +1,6 @@
-"""Where Muster allocates devices otherwise than kube-scheduler, for reasons in docs/filters.md.
+"""Muster's device allocations that differ from kube-scheduler's, for reasons in docs/filters.md.
 
-If one of these fails, kube-scheduler may have changed: then `device_scenarios` can have it, too.
+If one of these fails, kube-scheduler may have changed: then `device_scenarios` can include it, too.
 """
 
 from typing import Any
@@ -34,7 +34,7 @@ def _request(name: str = "req", driver: str = GPU, **exactly: Any) -> Json:
 
 
 def _counters_of_two_drivers() -> tuple[list[Json], Json]:
-    """Both pools have the same name; kube-scheduler counts both against the first."""
+    """Return pools with the same name; kube-scheduler counts both against the first."""
     slices = [
         node_slice(f"{driver}-{part}", "n0", driver, 2, **content)
         for driver in (GPU, NIC)
@@ -47,7 +47,7 @@ def _counters_of_two_drivers() -> tuple[list[Json], Json]:
 
 
 def _distinct_values_of_three() -> tuple[list[Json], Json]:
-    """kube-scheduler compares a device with the last one of the request only."""
+    """Return a case in which kube-scheduler compares a device only with the request's last one."""
     devices = [_device("a", 0), _device("b", 1), _device("c", 0)]
     constraint = {"distinctAttribute": f"{GPU}/rail"}
     claim = {"requests": [_request(count=3)], "constraints": [constraint]}
@@ -55,7 +55,7 @@ def _distinct_values_of_three() -> tuple[list[Json], Json]:
 
 
 def _share_of_a_device_with_counters() -> tuple[list[Json], Json]:
-    """Somebody has a share of the one device, which has no capacity: its counters are taken."""
+    """Return a used share of the one device, which has no capacity: its counters are used."""
     devices = [_device("shared", allowMultipleAllocations=True, **TAKES_TWO)]
     slices = [
         node_slice("devices", "n0", count=2, devices=devices),
@@ -65,7 +65,7 @@ def _share_of_a_device_with_counters() -> tuple[list[Json], Json]:
 
 
 def _incomplete_counters_elsewhere() -> tuple[list[Json], Json]:
-    """The pool of n1 lacks a slice, and no device of it can be used on n0."""
+    """Return a pool of n1 without one slice; none of its devices can be used on n0."""
     slices = [
         node_slice("gpu", "n0", devices=[_device("a")]),
         node_slice("sets", "n1", count=2, sharedCounters=HAS_TWO),
@@ -74,7 +74,7 @@ def _incomplete_counters_elsewhere() -> tuple[list[Json], Json]:
 
 
 def _error_on_one_node() -> tuple[list[Json], Json]:
-    """The device of n1 lacks the attribute that the selector looks at."""
+    """Return a device of n1 without the attribute that the selector reads."""
     slices = [
         node_slice("good", "n0", devices=[_device("a", 0)]),
         node_slice("bad", "n1", devices=[_device("a")]),
@@ -90,7 +90,7 @@ FAULTS = {
     _incomplete_counters_elsewhere: ({"n0"}, set(), "n1 is currently being updated"),
     _error_on_one_node: ({"n0"}, set(), "CEL runtime error: no such key: rail"),
 }
-"""What Muster and kube-scheduler accept, and what kube-scheduler says."""
+"""The nodes of Muster and of kube-scheduler, and kube-scheduler's message."""
 
 
 async def test_known_differences_are_still_there(server_kind: str) -> None:

@@ -1,4 +1,4 @@
-"""DeviceTaintRules keep pods from the devices from which kube-scheduler keeps them, too.
+"""DeviceTaintRules exclude the same devices for Muster as for kube-scheduler.
 
 Neither the kind nor its gate is on by default.
 """
@@ -51,7 +51,7 @@ CASES: dict[str, tuple[list[Json], Json, set[str]]] = {
         {"n0"},
     ),
 }
-"""Rules, what the request says besides its class, and the nodes that both must find."""
+"""Rules, the request's fields besides its class, and the nodes that both must find."""
 
 
 async def test_rules_taint_the_devices_that_kube_scheduler_takes_for_tainted(
@@ -75,7 +75,7 @@ async def test_rules_taint_the_devices_that_kube_scheduler_takes_for_tainted(
 
 
 async def _are_watched(plane: ControlPlane, rest: Rest) -> None:
-    """What is created, changed and deleted reaches the state of a scheduler that runs."""
+    """Check that changes of rules reach the state of a running scheduler."""
     async with await Client.connect(plane.kubeconfig) as client:
         state = State()
         informers = Informers(client, state)
@@ -107,7 +107,7 @@ async def _compare(
     namespace: str,
     case: tuple[list[Json], Json, set[str]],
 ) -> tuple[set[str], set[str]]:
-    """The nodes that Muster and kube-scheduler find."""
+    """Return the nodes that Muster and kube-scheduler find."""
     rules, wanted, _ = case
     devices = [{"name": "a"}, {"name": "b"}]
     slices = [node_slice(f"slice-{node}", node, devices=devices) for node in ("n0", "n1")]
@@ -131,7 +131,7 @@ async def _compare(
 async def _theirs(
     rest: Rest, extender: Extender, seen: Decisions, pod: Json, here: Answer
 ) -> Answer:
-    """kube-scheduler's answer; its caches may be some moments behind."""
+    """Return kube-scheduler's result, after retries because its caches may lag."""
     for _ in range(10):
         there = await answers.theirs(rest, extender, seen, pod)
         if there.nodes == here.nodes:

@@ -1,4 +1,4 @@
-"""Claims for devices: the nodes, the reasons and the allocations are those of kube-scheduler."""
+"""Claims for devices: the nodes, the reasons and the allocations equal kube-scheduler's."""
 
 import asyncio
 import random
@@ -25,10 +25,10 @@ SEED = 20261122
 
 @dataclass
 class Compared:
-    """What was compared, and where both differ.
+    """Statistics of the comparison, and the differences.
 
     `pairs` are of a pod and a node, of which `feasible` ones were accepted; `cut` are pods for
-    which Muster did not search to the end. `placed` pods were placed, or `refused` on their node.
+    which Muster did not complete its search. `placed` pods were placed, or `refused` on their node.
     """
 
     pairs: int = 0
@@ -67,7 +67,7 @@ async def test_devices_are_allocated_as_by_kube_scheduler(server_kind: str, long
     assert not done.differences, "\n".join(done.differences)
     assert done.pairs >= (3000 if long else 150)
     assert 0.1 < done.feasible / done.pairs < 0.9
-    # A search that is cut short is no answer that could be compared.
+    # A search that was cut short gives no result to compare.
     assert done.cut <= 0.02 * done.pairs / 10
     assert done.placed >= (200 if long else 8)
     assert done.refused > 0
@@ -84,7 +84,7 @@ async def _decide(
     made: DeviceScenario,
     done: Compared,
 ) -> None:
-    """The nodes that both find for each candidate; where one has an error, node by node."""
+    """Compare the nodes for each candidate; if one has an error, node by node."""
     names = [node["metadata"]["name"] for node in made.nodes]
 
     async def compare(pod: Json, answer: Answer, node: str = "") -> None:
@@ -117,9 +117,9 @@ async def _decide(
 async def _place(
     rest: Rest, seen: Decisions, ours: Ours, made: DeviceScenario, done: Compared
 ) -> dict[str, list[str]]:
-    """One pod after the other, each on one node: what its claims are given.
+    """Place one pod after the other, each on one node, and compare the allocations of its claims.
 
-    The nodes of the pods that use each claim, by its UID.
+    Returns the nodes of the pods that use each claim, by its UID.
     """
     nodes: dict[str, list[str]] = {}
     dice = random.Random(made.namespace)  # no secret
@@ -151,9 +151,9 @@ async def _place(
 
 
 def _checked(ours: Ours, nodes: dict[str, list[str]]) -> list[str]:
-    """What the independent checker says of all that was allocated by kube-scheduler.
+    """Return the independent checker's findings in all of kube-scheduler's allocations.
 
-    What was in use from the beginning is random: not all of it could be allocated.
+    The allocations from the beginning are random: not all of them would be possible.
     """
     table = ours.state.devices
     labels = {info.name: info.labels for info in ours.state.nodes.infos if info is not None}

@@ -1,4 +1,4 @@
-"""Extended resources that devices stand for: nodes and claims are those of kube-scheduler."""
+"""Extended resources that devices provide: nodes and claims equal kube-scheduler's."""
 
 import random
 from dataclasses import dataclass, field, replace
@@ -32,7 +32,10 @@ _CLAIMS = "/apis/resource.k8s.io/v1/namespaces/{}/resourceclaims"
 
 @dataclass
 class Compared:
-    """`pairs` are of a pod and a node; `placed` pods had claims or, if `native`, none."""
+    """Statistics; `pairs` are of a pod and a node.
+
+    `placed` pods had claims or, if `native`, none.
+    """
 
     pairs: int = 0
     feasible: int = 0
@@ -43,7 +46,7 @@ class Compared:
 
 
 class Extended(Ours):
-    """Muster's state, with what pods request of extended resources."""
+    """Muster's state, with the pods' requests of extended resources."""
 
     async def read(self) -> None:
         await super().read()
@@ -53,7 +56,7 @@ class Extended(Ours):
             self.state.devices.set_class(device_class_info(raw, implicit=True))
 
     def shape_of(self, stored: Json) -> tuple[Any, Any]:
-        """The pod's shape and what is known of it, as long as it is not removed."""
+        """Yield the pod's shape and info, which are removed afterwards."""
         pod = decode_pod(answers.as_bytes(stored))
         info = decode.pod_info(pod)
         containers = containers_of(pod, info.requirements.requests)
@@ -65,7 +68,7 @@ class Extended(Ours):
         return made.shape, info
 
     async def nodes(self, pod: Json) -> tuple[frozenset[str], int]:
-        """The nodes that take the pod, and how many lack only devices."""
+        """Return the nodes that the pod fits, and the number of nodes that lack only devices."""
         stored = await self._stored(pod)
         shape, info = self.shape_of(stored)
         framework, table = self.state.framework, self.state.nodes
@@ -79,7 +82,7 @@ class Extended(Ours):
         return names, int((short & fits & (slots == 0)).sum())
 
     async def given(self, pod: Json, node: str) -> Allocation | str:
-        """What the pod's claim would be given there; why not, if nothing."""
+        """Return the allocation for the pod's claim on the node, or the reason why it has none."""
         stored = await self._stored(pod)
         shape, info = self.shape_of(stored)
         state, row = self.state, self.state.nodes.row_of[node]
@@ -150,7 +153,7 @@ async def _place(
     pod: Json,
     done: Compared,
 ) -> None:
-    """On one node: whether it is placed, and the claim that is made for it."""
+    """Place the pod on one node, and compare its placement and its claim."""
     nodes, _ = await ours.nodes(pod)
     dice = random.Random(pod["metadata"]["name"] + made.namespace)  # no secret
     every = [each["metadata"]["name"] for each in made.nodes]
@@ -178,7 +181,7 @@ async def _place(
 
 
 def _compare(name: str, found: Allocation | str, placed: Json, claim: Json, done: Compared) -> None:
-    """The claim's spec and allocation, and what the pod's status says of it."""
+    """Compare the claim's spec and allocation, and the pod's status."""
     given = allocations.theirs(claim["status"]["allocation"])
     if isinstance(found, str) or found.ask is None:
         done.differences.append(f"{name}: ours {found}, theirs {given}")

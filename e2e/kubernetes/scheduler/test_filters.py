@@ -1,4 +1,4 @@
-"""Over all filters at once: the nodes that would take a pod are those of kube-scheduler."""
+"""All filters at once: the nodes that a pod fits equal those of kube-scheduler."""
 
 from collections.abc import Iterable
 
@@ -79,7 +79,7 @@ async def test_the_feasible_nodes_are_those_of_kube_scheduler(server_kind: str, 
 
     assert not differences, "\n".join(differences)
     assert pairs >= (6000 if long else 150)
-    # What is compared is worth comparing: nodes on both sides, and refusals for every reason.
+    # The comparison must be meaningful: nodes on both sides, and rejections for every reason.
     assert 0.05 < feasible / pairs < 0.9
     assert not long or _without_names(reasons) >= EVERY_REASON
     assert not long or disks >= {"gcePersistentDisk", "awsElasticBlockStore", "iscsi", "rbd"}

@@ -1,8 +1,9 @@
-"""CEL selectors on devices: Muster's verdicts beside those of a kube-scheduler that runs.
+"""CEL selectors on devices: Muster's results compared to those of a running kube-scheduler.
 
-Each device of the corpus is the only one of a node. A pod with a claim for one device shows by the
-nodes that pass the filters which devices its selector takes. A selector that fails on a device ends
-the whole attempt, so where one is expected, each device gets a pod of its own, pinned to its node.
+Each device of the corpus is the only one of a node. For a pod with a claim for one device, the
+nodes that pass the filters show the devices that its selector matches. A selector that fails on a
+device ends the whole attempt, so if that is expected, each device gets its own pod, pinned to its
+node.
 """
 
 import asyncio
@@ -30,14 +31,14 @@ _CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
 _PODS = "/api/v1/namespaces/default/pods"
 _AT_ONCE = {"gracePeriodSeconds": 0}
 _TOGETHER = 50
-"""How many pods wait for kube-scheduler at a time."""
+"""Maximum number of pods that wait for kube-scheduler at a time."""
 
 _PINNED_FAILS = "CEL runtime error"
 
 
 @dataclass
 class Played:
-    """What both said: (expression, node, theirs, ours) where they differ."""
+    """Both results: (expression, node, theirs, ours) if they differ."""
 
     verdicts: int = 0
     letters: set[str] = field(default_factory=set)
@@ -73,7 +74,10 @@ async def test_devices_are_selected_as_by_kube_scheduler(server_kind: str, long:
 
 
 def _chosen(long: bool) -> list[tuple[int, str]]:
-    """Of all expressions some, with their numbers: selectors that fail somewhere cost more pods."""
+    """Return a sample of all expressions, with their numbers.
+
+    Selectors that fail on some device need more pods, so fewer of them are chosen.
+    """
     steps = {True: 4 if long else 40, False: 1 if long else 8}
     counts = {True: 0, False: 0}
     chosen: list[tuple[int, str]] = []
@@ -92,7 +96,7 @@ def _batches(chosen: list[tuple[int, str]]) -> Iterable[list[tuple[int, str]]]:
 
 
 class _Judge:
-    """Muster's verdicts on the devices as the API server holds them."""
+    """Muster's results for the devices as stored in the API server."""
 
     def __init__(self, slices: list[SliceInfo]) -> None:
         self._slices = slices
@@ -135,7 +139,7 @@ async def _create_devices(rest: Rest) -> list[SliceInfo]:
 
 
 async def _until_seen(rest: Rest, extender: Extender, nodes: set[str]) -> None:
-    """Waits until kube-scheduler knows all nodes and devices."""
+    """Wait until kube-scheduler knows all nodes and devices."""
     for attempt in range(60):
         assert (await _claim(rest, f"seen-{attempt}", "true")) is not None
         seen, _ = await _answer(rest, extender, f"seen-{attempt}", f"seen-{attempt}", "")
@@ -173,7 +177,7 @@ async def _play(
 
 
 async def _claim(rest: Rest, name: str, text: str) -> Json | None:
-    """The claim as it is stored; None if the API server refuses its selector."""
+    """Return the stored claim; None if the API server rejects its selector."""
     selectors = [{"cel": {"expression": text}}]
     request = {"name": "one", "exactly": {"deviceClassName": "any", "selectors": selectors}}
     claim = {"metadata": {"name": name}, "spec": {"devices": {"requests": [request]}}}
@@ -184,7 +188,10 @@ async def _claim(rest: Rest, name: str, text: str) -> Json | None:
 async def _answer(
     rest: Rest, extender: Extender, name: str, claim: str, node: str
 ) -> tuple[frozenset[str], str]:
-    """The nodes that pass, and the message of the pod's condition; pinned if a node is named."""
+    """Return the nodes that pass, and the message of the pod's condition.
+
+    The pod is pinned to `node` if given.
+    """
     field_ = {"key": "metadata.name", "operator": "In", "values": [node]}
     pinned = {"nodeSelectorTerms": [{"matchFields": [field_]}]}
     required = {"requiredDuringSchedulingIgnoredDuringExecution": pinned}

@@ -1,6 +1,6 @@
-"""Pods in a simulation ask for what the same pods ask for that a kube-apiserver stores.
+"""Pods in a simulation have the same requests as when a kube-apiserver stores them.
 
-Both are given random pods, LimitRanges and RuntimeClasses; what one rejects the other rejects.
+Both process random pods, LimitRanges and RuntimeClasses, and both reject the same.
 """
 
 import copy
@@ -36,7 +36,7 @@ RUNTIMES: Final[list[Json]] = [
     },
 ]
 OF_NODES: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
-"""Tolerations that every pod gets, for less than for ever."""
+"""Tolerations that every pod gets, with a limited time."""
 
 
 class Draw:
@@ -65,7 +65,7 @@ class Draw:
         return {"metadata": {"name": "r"}, "spec": {"limits": limits}}
 
     def pod(self, name: str, *, adds: bool) -> Json:
-        """`adds`: a LimitRange adds requests, for which those of a whole pod are too small."""
+        """Return a pod; with `adds` a LimitRange adds requests that exceed a pod-level request."""
         spec: Json = {"containers": [self._container(at) for at in range(self._dice.randint(1, 3))]}
         if self._chance(0.3):
             spec["initContainers"] = [self._container(7), self._container(8) | self._sidecar()]
@@ -95,20 +95,20 @@ class Draw:
 
 
 def admitted(spec: Json) -> Json:
-    """A stored spec without what every pod gets."""
+    """Return a stored spec without the parts that every pod gets."""
     tolerations = [it for it in spec.get("tolerations") or () if it.get("key") not in OF_NODES]
     return spec | {"tolerations": tolerations, "schedulerName": "muster-scheduler"}
 
 
 def asked(spec: Json) -> tuple[object, ...]:
-    """What the scheduler reads of it."""
+    """Return the scheduler's view of it."""
     pod = {"metadata": {"name": "p", "namespace": "n", "uid": "u"}, "spec": admitted(spec)}
     info = decode.pod_info(pod_of(pod))
     return info.requirements, info.priority
 
 
 async def theirs(rest: Rest, namespace: str, pod: Json) -> tuple[object, ...] | str:
-    """What is stored, or why not."""
+    """Return the stored requirements, or the error message."""
     path = f"/api/v1/namespaces/{namespace}/pods"
     answer = await rest.post(path, pod, params={"dryRun": "All"})
     body = answer.body

@@ -1,4 +1,4 @@
-"""The capacity of a device, and which parts of it may be asked for."""
+"""The capacity of a device, and the validation of its request policy."""
 
 import itertools
 from decimal import Decimal
@@ -16,7 +16,7 @@ LARGEST = Decimal(2**63 - 1)
 
 
 def capacity_causes(capacity: Object, at: str, *, shared: bool) -> list[Cause]:
-    """What is wrong with one capacity of a device, which may be `shared` by several claims."""
+    """Return the errors of one capacity of a device, which several claims may share (`shared`)."""
     policy, at = capacity.get("requestPolicy"), f"{at}.requestPolicy"
     if policy is None:
         return []
@@ -80,7 +80,7 @@ def _range(bounds: Object, default: str, most: str, at: str) -> list[Cause]:
 
 def _step(bounds: Object, default: str, most: str, at: str) -> list[Cause]:
     low, step, where = bounds["min"], bounds["step"], f"{at}.step"
-    if not _whole(step):  # the server itself divides by it
+    if not _whole(step):  # the API server divides by it
         return [invalid(where, step, "must be greater than zero")]
     causes = []
     if parse(low) + parse(step) > parse(most):
@@ -94,11 +94,11 @@ def _step(bounds: Object, default: str, most: str, at: str) -> list[Cause]:
 
 
 def _whole(value: str) -> int:
-    """The number, rounded up if it has a fraction, and no larger than the server counts."""
+    """Return the number, rounded up if it has a fraction, and capped at the server's maximum."""
     return int(-(-max(-LARGEST, min(parse(value), LARGEST)) // 1))
 
 
 def _sum(one: str, other: str) -> str:
-    """The sum, in the form of the first."""
+    """Return the sum, in the format of the first operand."""
     total = min(parse(one) + parse(other), LARGEST)
     return canonical(f"{total / 1024}Ki" if one.endswith("i") else f"{total:f}")

@@ -1,4 +1,4 @@
-"""The spec of a claim, which templates hold too: its defaults, and what may stand in it."""
+"""The spec of a claim, also embedded in templates: its defaults and validation."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -22,10 +22,10 @@ from localcluster.builtin.pods.pods import canonicalise
 
 Object = dict[str, Any]
 Names = Mapping[str, frozenset[str]]
-"""The names of requests, each with those of its alternatives."""
+"""The names of requests, each with the names of its subrequests."""
 
 MOST = 32
-"""How many requests, constraints, configurations, selectors and names of requests there may be."""
+"""Maximum number of requests, constraints, configurations, selectors and request names."""
 MOST_ALTERNATIVES = 8
 EFFECTS = ("NoExecute", "NoSchedule", "None")
 _ONE_FORM = "exactly one of `exactly` or `firstAvailable` is required"
@@ -40,9 +40,9 @@ _NO_REQUEST = (
 
 
 def default_spec(spec: Object) -> None:
-    """Fill in modes, counts and operators, and write quantities as the server does."""
+    """Set default modes, counts and operators, and canonicalize quantities."""
     devices = spec.setdefault("devices", {})
-    devices["requests"] = devices.get("requests") or None  # the server writes it in any case
+    devices["requests"] = devices.get("requests") or None  # null if empty, as upstream
     for request in devices["requests"] or ():
         for one in (request.get("exactly"), *(request.get("firstAvailable") or ())):
             if one is not None:
@@ -61,7 +61,7 @@ def _default_request(request: Object) -> None:
 
 
 def request_names(spec: Object) -> Names:
-    """The names that constraints, configurations and results may use."""
+    """Return the names that constraints, configurations and results may reference."""
     return {
         name_of(request): frozenset(name_of(one) for one in request.get("firstAvailable") or ())
         for request in (spec.get("devices") or {}).get("requests") or ()
@@ -69,7 +69,7 @@ def request_names(spec: Object) -> Names:
 
 
 def spec_causes(spec: Object, at: str) -> list[Cause]:
-    """What is wrong with the spec of a claim."""
+    """Return the validation errors of the spec of a claim."""
     devices, at = spec.get("devices") or {}, f"{at}.devices"
     names = request_names(spec)
 
@@ -85,13 +85,13 @@ def spec_causes(spec: Object, at: str) -> list[Cause]:
 
 
 def config_causes(config: Object, at: str, names: Names) -> list[Cause]:
-    """What is wrong with a configuration."""
+    """Return the validation errors of a configuration."""
     causes = named_requests(config.get("requests") or (), f"{at}.requests", names)
     return causes + opaque(config.get("opaque"), f"{at}.opaque")
 
 
 def named_requests(references: Any, at: str, names: Names) -> list[Cause]:
-    """What is wrong with a list of requests' names."""
+    """Return the validation errors of a list of request names."""
 
     def check(one: str, where: str) -> list[Cause]:
         return request_reference(one, where, names)
@@ -100,7 +100,7 @@ def named_requests(references: Any, at: str, names: Names) -> list[Cause]:
 
 
 def request_reference(value: str, at: str, names: Names) -> list[Cause]:
-    """What is wrong with a name that must be that of a request, or of its alternative."""
+    """Return the validation errors of a name that must be that of a request or subrequest."""
     first, *rest = value.split("/")
     if len(rest) > 1:
         return [invalid(at, value, _NO_REQUEST)]

@@ -1,4 +1,4 @@
-"""The status of a claim: its allocation, its consumers, and what drivers say of its devices."""
+"""The status of a claim: its allocation, its consumers and the drivers' device status."""
 
 import ipaddress
 import re
@@ -58,20 +58,20 @@ _STATUSES = ("False", "True", "Unknown")
 
 
 def results_of(status: Object) -> list[Object]:
-    """The allocated devices."""
+    """Return the allocated devices."""
     allocation = status.get("allocation") or {}
     return (allocation.get("devices") or {}).get("results") or []
 
 
 def device_id(device: Object) -> tuple[str, str, str, str]:
-    """What tells an allocated device, or a share of one, from all others."""
+    """Return the identity of an allocated device, or of a share of one."""
     names = ("driver", "pool", "device", "shareID")
     one, two, three, share = (str(device.get(name) or "") for name in names)
     return one, two, three, share
 
 
 def default_status(status: Object) -> None:
-    """Write quantities, and conditions that are none, as the server does."""
+    """Canonicalize quantities and empty conditions as the server does."""
     for result in results_of(status):
         canonicalise(result.get("consumedCapacity"))
     for device in status.get("devices") or ():
@@ -79,7 +79,7 @@ def default_status(status: Object) -> None:
 
 
 def forget_deallocated(new: Object, old: Object) -> None:
-    """Drop what drivers said of devices that the claim no longer has, and lists of nothing."""
+    """Drop the status of deallocated devices, and empty lists."""
     gone = set(map(device_id, results_of(old))) - set(map(device_id, results_of(new)))
     kept = [one for one in new.get("devices") or () if device_id(one) not in gone]
     if kept:
@@ -91,7 +91,7 @@ def forget_deallocated(new: Object, old: Object) -> None:
 
 
 def status_causes(claim: Object, old: Object, at: str = "status") -> list[Cause]:
-    """What is wrong with the change of a claim's status."""
+    """Return the validation errors of a change of a claim's status."""
     status, before = claim.get("status") or {}, old.get("status") or {}
     where = f"{at}.reservedFor"
     consumers = status.get("reservedFor") or []

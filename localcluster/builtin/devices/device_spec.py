@@ -28,7 +28,7 @@ from localcluster.builtin.devices.fields import (
 Object = dict[str, Any]
 
 MOST_ATTRIBUTES = 32
-"""How many attributes and capacities a device may have together."""
+"""Maximum number of attributes and capacities of a device together."""
 MOST_TAINTS = 16
 MOST_CONDITIONS = 4
 MOST_COUNTERS = 32
@@ -54,7 +54,7 @@ _NO_PLACE = (
 
 
 def device_causes(device: Object, at: str, *, own_places: bool) -> list[Cause]:
-    """What is wrong with a device; `own_places` if each device of its slice says where it is."""
+    """Return the errors of a device; `own_places` if each device of the slice names its nodes."""
     causes = label_name(device.get("name", ""), f"{at}.name")
     attributes, capacity = device.get("attributes") or {}, device.get("capacity") or {}
     together = len(attributes) + len(capacity)
@@ -76,7 +76,7 @@ def device_causes(device: Object, at: str, *, own_places: bool) -> list[Cause]:
 
 
 def counter_causes(value: Object, at: str, name: str) -> list[Cause]:
-    """What is wrong with a set of counters, whose own name is in the field `name`."""
+    """Return the validation errors of a counter set, whose own name is in the field `name`."""
     own, counters = value.get(name, ""), value.get("counters") or {}
     causes = label_name(own, f"{at}.{name}") if own else [required(f"{at}.{name}")]
     where = f"{at}.counters"
@@ -88,7 +88,7 @@ def counter_causes(value: Object, at: str, name: str) -> list[Cause]:
 
 
 def binding_causes(value: Object, at: str) -> list[Cause]:
-    """What is wrong with the conditions that binding waits for."""
+    """Return the validation errors of binding conditions."""
     good, bad = value.get("bindingConditions") or [], value.get("bindingFailureConditions") or []
     where, failed = f"{at}.bindingConditions", f"{at}.bindingFailureConditions"
     causes = each(good, where, MOST_CONDITIONS, label_key)

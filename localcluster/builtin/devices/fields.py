@@ -1,4 +1,4 @@
-"""What the fields of the device kinds have in common: names, lists, node selectors, opaque data."""
+"""Validation that the device kinds share: names, lists, node selectors, opaque data."""
 
 import re
 from collections.abc import Callable, Hashable, Iterable
@@ -39,40 +39,40 @@ _NO_IDENTIFIER = (
 
 
 def problem_causes(value: str, at: str, problem: str | None) -> list[Cause]:
-    """The problem as a cause, if there is one."""
+    """Return the problem as a list of one cause, or an empty list."""
     return [invalid(at, value, problem)] if problem else []
 
 
 def label_name(value: str, at: str) -> list[Cause]:
-    """What keeps a text from being a DNS label."""
+    """Return the errors of a value that must be a DNS label."""
     return problem_causes(value, at, label_problem(value))
 
 
 def subdomain(value: str, at: str) -> list[Cause]:
-    """What keeps a text from being a DNS subdomain."""
+    """Return the errors of a value that must be a DNS subdomain."""
     return problem_causes(value, at, subdomain_problem(value))
 
 
 def required_subdomain(value: str, at: str) -> list[Cause]:
-    """What keeps a text that must be there from being a DNS subdomain."""
+    """Return the errors of a required value that must be a DNS subdomain."""
     return subdomain(value, at) if value else [required(at)]
 
 
 def label_key(value: str, at: str) -> list[Cause]:
-    """What keeps a text from being a label's key."""
+    """Return the errors of a value that must be a label key."""
     causes = problem_causes(value, at, qualified_name_problem(value))
-    if not value:  # the pattern is asked as well
+    if not value:  # the API server reports the pattern's error too
         causes += problem_causes(value, at, qualified_name_problem("-"))
     return causes
 
 
 def label_value(value: str, at: str) -> list[Cause]:
-    """What keeps a text from being a label's value."""
+    """Return the errors of a value that must be a label value."""
     return problem_causes(value, at, label_value_problem(value))
 
 
 def driver(value: str, at: str) -> list[Cause]:
-    """What keeps a text from being a driver's name."""
+    """Return the errors of a driver's name."""
     if not value:
         return [required(at)]
     causes = [too_long(at, DRIVER_BYTES)] if len(value) > DRIVER_BYTES else []
@@ -80,7 +80,7 @@ def driver(value: str, at: str) -> list[Cause]:
 
 
 def pool(value: str, at: str) -> list[Cause]:
-    """What keeps a text from being a pool's name: subdomains with slashes between."""
+    """Return the errors of a pool's name: subdomains separated by slashes."""
     if not value:
         return [required(at)]
     causes = [too_long(at, POOL_BYTES)] if len(value) > POOL_BYTES else []
@@ -88,13 +88,13 @@ def pool(value: str, at: str) -> list[Cause]:
 
 
 def identifier(value: str, at: str) -> list[Cause]:
-    """What keeps a text from being the name of an attribute or a capacity within its domain."""
+    """Return the errors of the name of an attribute or a capacity within its domain."""
     causes = [too_long(at, ID_BYTES)] if len(value) > ID_BYTES else []
     return causes + ([] if _IDENTIFIER.match(value) else [invalid(at, value, _NO_IDENTIFIER)])
 
 
 def qualified(value: str, at: str) -> list[Cause]:
-    """What keeps a text from being the name of an attribute or a capacity."""
+    """Return the errors of the name of an attribute or a capacity."""
     parts = value.split("/")
     if len(parts) == 1:
         return identifier(value, at)
@@ -108,7 +108,7 @@ def qualified(value: str, at: str) -> list[Cause]:
 
 
 def fully_qualified(value: str, at: str) -> list[Cause]:
-    """What keeps a text from being the name of an attribute with its domain."""
+    """Return the errors of an attribute's name, which must include its domain."""
     causes = qualified(value, at)
     if "/" not in value:
         text = "a fully qualified name must be a domain and a name separated by a slash"
@@ -117,7 +117,7 @@ def fully_qualified(value: str, at: str) -> list[Cause]:
 
 
 def each(items: Iterable[Any], at: str, most: int, check: Check) -> list[Cause]:
-    """What is wrong with the items of a list; of one that is too long only that."""
+    """Return the errors of the items of a list, or a single error if the list is too long."""
     found = list(items)
     if len(found) > most:
         return [too_many(at, len(found), most)]
@@ -127,7 +127,7 @@ def each(items: Iterable[Any], at: str, most: int, check: Check) -> list[Cause]:
 def distinct(
     items: Iterable[Any], at: str, most: int, check: Check, key: Callable[[Any], Hashable]
 ) -> list[Cause]:
-    """The same of a list whose items have different keys."""
+    """Return the errors of a list like `each`, and one for each duplicate key."""
     found = list(items)
     causes = each(found, at, most, check)
     if len(found) > most:
@@ -141,22 +141,22 @@ def distinct(
 
 
 def same(value: Any) -> Any:
-    """The key of items that are their own."""
+    """Return the item itself as its key."""
     return value
 
 
 def name_of(value: Object) -> str:
-    """The key of items that have names."""
+    """Return the name as the key of an item."""
     return str(value.get("name", ""))
 
 
 def immutable(new: Any, old: Any, at: str) -> list[Cause]:
-    """The refusal of a changed value."""
+    """Return the error for a changed value, if it changed."""
     return [] if new == old else [invalid(at, new, IMMUTABLE)]
 
 
 def opaque(value: Object | None, at: str) -> list[Cause]:
-    """What is wrong with the driver's parameters."""
+    """Return the validation errors of a driver's opaque parameters."""
     if value is None:
         return [required(at)]
     causes = driver(value.get("driver", ""), f"{at}.driver")
@@ -164,14 +164,14 @@ def opaque(value: Object | None, at: str) -> list[Cause]:
 
 
 def raw(value: Any, at: str) -> list[Cause]:
-    """What is wrong with data that a driver alone understands."""
+    """Return the validation errors of data that only a driver interprets."""
     if value is None:
         return [required(at)]
     return [too_long(at, OPAQUE_BYTES)] if len(msgspec.json.encode(value)) > OPAQUE_BYTES else []
 
 
 def node_name(value: str, at: str) -> list[Cause]:
-    """What keeps a text from being a node's name."""
+    """Return the errors of a node's name."""
     return subdomain(value, at)
 
 
@@ -181,7 +181,7 @@ _BAD_OPERATOR = "not a valid selector operator"
 
 
 def node_selector(value: Object, at: str) -> list[Cause]:
-    """What is wrong with a node selector."""
+    """Return the validation errors of a node selector."""
     terms, where = value.get("nodeSelectorTerms") or [], f"{at}.nodeSelectorTerms"
     if not terms:
         return [required(where, "must have at least one node selector term")]

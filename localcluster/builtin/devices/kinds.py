@@ -21,46 +21,46 @@ def _requests(spec: Object) -> Any:
 
 
 class ResourceClaims(Strategy):
-    """The rules of claims; who may write their status is asked of `rights`."""
+    """The rules of claims; `rights` decides who may write their status."""
 
     status_keeps_metadata = True
 
     def __init__(self, rights: Rights) -> None:
-        """Take who knows roles and namespaces."""
+        """Create the strategy with the access checks."""
         self._rights = rights
 
     def default(self, obj: Object) -> None:
-        """The defaults of requests."""
+        """Set the defaults of requests."""
         claim_spec.default_spec(obj.setdefault("spec", {}))
         claim_status.default_status(obj.get("status") or {})
 
     def prepare_create(self, obj: Object) -> None:
-        """No status yet."""
+        """Reset the status."""
         obj["status"] = {}
 
     def prepare_status(self, new: Object, old: Object) -> None:
-        """What drivers said of devices goes with the devices."""
+        """Drop the status of devices that are no longer allocated."""
         claim_status.forget_deallocated(new.setdefault("status", {}), old.get("status") or {})
 
     def validate_create(self, obj: Object) -> list[Cause]:
-        """Administrative access, and the spec."""
+        """Return the errors of admin access and of the spec."""
         requests, namespace = _requests(obj["spec"]), obj["metadata"]["namespace"]
         causes = self._rights.admin_request(requests, namespace)
         return causes + claim_spec.spec_causes(obj["spec"], "spec")
 
     def validate_update(self, new: Object, old: Object) -> list[Cause]:
-        """The spec stays."""
+        """Return an error if the spec changed."""
         return immutable(new["spec"], old["spec"], "spec")
 
     def authorize_status(self, user: User, verb: str, new: Object, old: Object) -> list[Cause]:
-        """Administrative access, and the rights to allocate and to report."""
+        """Return the errors of admin access and of the rights to allocate and to report devices."""
         after, before = new.get("status") or {}, old.get("status") or {}
         namespace = new["metadata"]["namespace"]
         causes = self._rights.admin_result(after, before, namespace)
         return causes + self._rights.status(user, verb, namespace, after, before)
 
     def validate_status(self, new: Object, old: Object) -> list[Cause]:
-        """Allocation, consumers and devices."""
+        """Return the errors of allocation, consumers and devices."""
         return claim_status.status_causes(new, old)
 
 
@@ -68,42 +68,42 @@ class ResourceClaimTemplates(Strategy):
     """The rules of templates."""
 
     def __init__(self, rights: Rights) -> None:
-        """Take who knows namespaces."""
+        """Create the strategy with the access checks."""
         self._rights = rights
 
     def default(self, obj: Object) -> None:
-        """The defaults of requests."""
+        """Set the defaults of requests."""
         claim_spec.default_spec(obj.setdefault("spec", {}).setdefault("spec", {}))
         obj["spec"].setdefault("metadata", {})
 
     def validate_create(self, obj: Object) -> list[Cause]:
-        """Administrative access."""
+        """Return the errors of admin access."""
         requests, namespace = _requests(obj["spec"]["spec"]), obj["metadata"]["namespace"]
         return self._rights.admin_request(requests, namespace)
 
     def validate(self, obj: Object) -> list[Cause]:
-        """The spec, and the metadata that claims get."""
+        """Return the errors of the spec and of the metadata for claims."""
         spec = obj["spec"]
         causes = annotation_causes(spec["metadata"].get("annotations"), "spec.metadata.annotations")
         causes += label_causes(spec["metadata"].get("labels"), "spec.metadata.labels")
         return causes + claim_spec.spec_causes(spec["spec"], "spec.spec")
 
     def validate_update(self, new: Object, old: Object) -> list[Cause]:
-        """The spec stays."""
+        """Return an error if the spec changed."""
         return immutable(new["spec"], old["spec"], "spec")
 
 
 class DeviceClasses(Strategy):
-    """The rules of classes."""
+    """The rules of device classes."""
 
     generation = True
 
     def default(self, obj: Object) -> None:
-        """The spec is there, if empty."""
+        """Ensure that the spec exists, even if empty."""
         obj.setdefault("spec", {})
 
     def validate(self, obj: Object) -> list[Cause]:
-        """Selectors, configuration and the extended resource."""
+        """Return the errors of selectors, configuration and the extended resource."""
         spec = obj["spec"]
         causes = each(spec.get("selectors") or (), "spec.selectors", MOST, selector_causes)
         causes += each(spec.get("config") or (), "spec.config", MOST, _class_config)
@@ -124,11 +124,11 @@ class ResourceSlices(Strategy):
     generation = True
 
     def __init__(self, clock: Clock) -> None:
-        """Take the clock for taints."""
+        """Create the strategy; the clock sets the time of taints."""
         self._clock = clock
 
     def default(self, obj: Object) -> None:
-        """Taints get the time at which they came; quantities are written as the server does."""
+        """Set the time of new taints, and canonicalize quantities."""
         spec = obj.setdefault("spec", {})
         for counters in spec.get("sharedCounters") or ():
             _default_counters(counters)
@@ -136,23 +136,23 @@ class ResourceSlices(Strategy):
             self._default_device(device)
 
     def prepare_create(self, obj: Object) -> None:
-        """Fields whose gate is off are dropped."""
+        """Drop fields whose feature gate is off."""
         _drop_disabled(obj["spec"])
 
     def prepare_update(self, new: Object, old: Object) -> None:  # noqa: ARG002
-        """Fields whose gate is off are dropped."""
+        """Drop fields whose feature gate is off."""
         _drop_disabled(new["spec"])
 
     def validate(self, obj: Object) -> list[Cause]:
-        """The pool, the nodes and the devices."""
+        """Return the errors of the pool, the nodes and the devices."""
         return slice_spec.spec_causes(obj["spec"], "spec")
 
     def validate_update(self, new: Object, old: Object) -> list[Cause]:
-        """Pool, driver and node stay."""
+        """Return an error if pool, driver or node changed."""
         return slice_spec.change_causes(new["spec"], old["spec"], "spec")
 
     def warnings(self, obj: Object) -> list[str]:
-        """Drivers are written in lower case."""
+        """Return a warning if the driver's name has uppercase characters."""
         driver = obj["spec"].get("driver", "")
         if driver == driver.lower():
             return []

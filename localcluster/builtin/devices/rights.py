@@ -1,4 +1,4 @@
-"""Who may ask for administrative access, allocate claims, and report on devices."""
+"""Access checks for admin access, allocation of claims and reports on devices."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -18,15 +18,15 @@ ADMIN_LABEL = "resource.kubernetes.io/admin-access"
 
 
 class Rights:
-    """Looks at namespaces and roles in the store."""
+    """Access checks against the namespaces and roles in the store."""
 
     def __init__(self, store: Store, authorizer: Authorizer) -> None:
-        """Take both."""
+        """Create the checks over a store and an authorizer."""
         self._store = store
         self._authorizer = authorizer
 
     def admin_request(self, requests: Iterable[Object], namespace: str) -> list[Cause]:
-        """The refusal of requests for administrative access where the label is missing."""
+        """Return an error for admin access if the namespace lacks the label."""
         for index, request in enumerate(requests):
             if (request.get("exactly") or {}).get("adminAccess"):
                 where = f"spec.devices.requests[{index}].adminAccess"
@@ -34,7 +34,7 @@ class Rights:
         return []
 
     def admin_result(self, new: Object, old: Object, namespace: str) -> list[Cause]:
-        """The same for the results of an allocation."""
+        """Return the same error for the results of an allocation."""
         if any(one.get("adminAccess") for one in results_of(old)):
             return []
         for index, result in enumerate(results_of(new)):
@@ -46,7 +46,7 @@ class Rights:
     def status(
         self, user: User, verb: str, namespace: str, new: Object, old: Object
     ) -> list[Cause]:
-        """The refusal of a change of the status that the user has no right to."""
+        """Return the errors of a status change that the user may not make."""
         causes = []
         if any(new.get(name) != old.get(name) for name in ("allocation", "reservedFor")):
             causes += self._binding(user, verb)

@@ -1,4 +1,4 @@
-"""Selectors of devices: which expressions are accepted when their object is stored."""
+"""Validation of device selectors when their object is stored."""
 
 import functools
 from typing import Any
@@ -14,7 +14,7 @@ _KINDS = {"STRING": "string", "INT": "int", "UINT": "uint", "DOUBLE": "double", 
 
 
 def selector_causes(selector: dict[str, Any], at: str) -> list[Cause]:
-    """What is wrong with one selector."""
+    """Return the validation errors of one selector."""
     if selector.get("cel") is None:
         return [required(f"{at}.cel")]
     text, where = selector["cel"].get("expression", ""), f"{at}.cel.expression"
@@ -32,5 +32,10 @@ def selector_causes(selector: dict[str, Any], at: str) -> list[Cause]:
 
 @functools.lru_cache(maxsize=4096)
 def _result(text: str) -> str:
-    """The type of an expression: claims of one template say the same. Raises CompileError."""
+    """Return the type of an expression.
+
+    Raises CompileError.
+
+    The result is cached, because all claims of one template have the same expressions.
+    """
     return _CHECKER.compile(text).result

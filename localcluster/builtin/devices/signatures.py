@@ -1,7 +1,7 @@
-"""What selectors of devices may read and call: the types of names and functions.
+"""The types of the names and functions that device selectors may use.
 
-From the environment that Kubernetes 1.36 compiles them in. Nothing here is evaluated: that is a
-scheduler's work.
+They match the CEL environment of Kubernetes 1.36. Nothing here evaluates expressions: the scheduler
+does.
 """
 
 VARIABLES = {

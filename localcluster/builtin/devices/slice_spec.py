@@ -1,4 +1,4 @@
-"""The spec of a slice: where its devices are, and how much of what there may be in one."""
+"""The spec of a slice: the nodes of its devices, and the limits of its lists."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ Object = dict[str, Any]
 
 MOST_DEVICES = 128
 MOST_ADVANCED_DEVICES = 64
-"""How many devices there may be where one has taints or uses counters."""
+"""Maximum number of devices if any of them has taints or uses counters."""
 MOST_COUNTER_SETS = 8
 _PLACES = ("nodeName", "nodeSelector", "allNodes", "perDeviceNodeSelection")
 _ONE_PLACE = (
@@ -28,7 +28,7 @@ _ONE_PLACE = (
 
 
 def spec_causes(spec: Object, at: str) -> list[Cause]:
-    """What is wrong with the spec of a slice."""
+    """Return the validation errors of the spec of a slice."""
     causes = driver(spec.get("driver", ""), f"{at}.driver")
     causes += _pool_causes(spec.get("pool") or {}, f"{at}.pool")
     causes += _place_causes(spec, at)
@@ -48,7 +48,7 @@ def spec_causes(spec: Object, at: str) -> list[Cause]:
 
 
 def change_causes(new: Object, old: Object, at: str) -> list[Cause]:
-    """What may not change: pool, driver and node."""
+    """Return an error for each immutable field that changed: pool, driver and node."""
     pools = (new.get("pool") or {}).get("name"), (old.get("pool") or {}).get("name")
     causes = immutable(*pools, f"{at}.pool.name")
     for name in ("driver", "nodeName"):

@@ -1,4 +1,4 @@
-"""The rules of pods and of the claims that they use.
+"""The rules of pods and of their resource claims.
 
 `pods.Pods` is the entry point.
 """

@@ -1,4 +1,4 @@
-"""What pods and their containers say about resource claims."""
+"""Validation of the resource claims of pods and their containers."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -15,12 +15,12 @@ _SOURCES = ("resourceClaimName", "resourceClaimTemplateName")
 
 
 def entry_names(spec: Object) -> list[str]:
-    """The names under which a pod's containers may use claims."""
+    """Return the names by which a pod's containers may use claims."""
     return [one["name"] for one in spec.get("resourceClaims") or () if one.get("name")]
 
 
 def entry_causes(entries: Iterable[Object], at: str) -> list[Cause]:
-    """What is wrong with the claims that a pod names."""
+    """Return the validation errors of a pod's resource claims."""
     causes: list[Cause] = []
     seen: set[str] = set()
     for index, entry in enumerate(entries):
@@ -47,7 +47,7 @@ def _source_causes(entry: Object, at: str) -> list[Cause]:
 
 
 def use_causes(uses: Iterable[Object], at: str, entries: list[str]) -> list[Cause]:
-    """What is wrong with the claims that a container uses, of those that its pod names."""
+    """Return the validation errors of the claims that a container uses."""
     causes: list[Cause] = []
     seen: set[str] = set()
     for index, use in enumerate(uses):
@@ -64,7 +64,7 @@ def use_causes(uses: Iterable[Object], at: str, entries: list[str]) -> list[Caus
 
 
 def _overlap_causes(at: str, name: str, request: str, seen: set[str]) -> list[Cause]:
-    """A claim is used whole or by requests, and none of them twice."""
+    """Return errors if a claim is used twice, or both as one and by request."""
     if name in seen:
         return [duplicate(at, name)]
     causes: list[Cause] = []
@@ -80,7 +80,7 @@ def _overlap_causes(at: str, name: str, request: str, seen: set[str]) -> list[Ca
 
 
 def status_causes(statuses: Iterable[Object], entries: list[str], at: str) -> list[Cause]:
-    """What is wrong with the claims that were made for a pod."""
+    """Return the validation errors of the statuses of claims created for a pod."""
     causes: list[Cause] = []
     seen: set[str] = set()
     for index, status in enumerate(statuses):
@@ -98,7 +98,7 @@ def status_causes(statuses: Iterable[Object], entries: list[str], at: str) -> li
 
 
 def extended_causes(status: Object, spec: Object, at: str) -> list[Cause]:
-    """What is wrong with the claim whose devices stand for extended resources of a pod."""
+    """Return the errors of the claim that backs a pod's extended resources."""
     uses, causes = status.get("requestMappings") or [], list[Cause]()
     if not uses:
         text = "at least one request mapping is required"

@@ -1,4 +1,4 @@
-"""Pods: defaults, validation, what may change, and how long they take to go."""
+"""Pods: defaults, validation, mutable fields and grace periods."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ NATIVE = ("cpu", "memory", "ephemeral-storage")
 
 
 def default_pod_spec(spec: Object) -> None:
-    """The defaults of a pod's or a template's spec."""
+    """Set the defaults of a pod's or a template's spec."""
     spec.setdefault("restartPolicy", "Always")
     spec.setdefault("terminationGracePeriodSeconds", 30)
     spec.setdefault("dnsPolicy", "ClusterFirst")
@@ -53,7 +53,7 @@ def _default_container(container: Object) -> None:
 
 
 def canonicalise(amounts: Any) -> None:
-    """Write quantities as the server does; what is none stays for validation to refuse."""
+    """Canonicalize quantities; leave invalid ones for validation to reject."""
     if not isinstance(amounts, dict):
         return
     for name, amount in amounts.items():
@@ -64,7 +64,7 @@ def canonicalise(amounts: Any) -> None:
 
 
 def pod_spec_causes(spec: Object, at: str) -> list[Cause]:
-    """What is wrong with the spec of a pod or a template."""
+    """Return the validation errors of the spec of a pod or a template."""
     causes: list[Cause] = []
     entries = pod_claims.entry_names(spec)
     causes += pod_claims.entry_causes(spec.get("resourceClaims") or (), f"{at}.resourceClaims")
@@ -152,7 +152,7 @@ def _resource_causes(resources: Object, at: str) -> list[Cause]:
 
 
 def extended_resource(name: str) -> bool:
-    """Whether a resource is one that somebody other than Kubernetes has defined."""
+    """Return True if the name is that of an extended resource, outside Kubernetes' own domains."""
     domain, slash, _ = name.partition("/")
     own = domain == "kubernetes.io" or domain.endswith(".kubernetes.io")
     if not slash or own or name.startswith("requests."):
@@ -161,7 +161,7 @@ def extended_resource(name: str) -> bool:
 
 
 def qos_class(spec: Object) -> str:
-    """Guaranteed, Burstable or BestEffort, from the containers' cpu and memory."""
+    """Return Guaranteed, Burstable or BestEffort, from the containers' cpu and memory."""
     kinds = set()
     for container in (*(spec.get("initContainers") or ()), *(spec.get("containers") or ())):
         resources = container.get("resources") or {}
@@ -185,14 +185,14 @@ class Pods(Strategy):
     returns_deleted = True
 
     def default(self, obj: Object) -> None:
-        """The defaults of the spec, and of fields that only whole pods have."""
+        """Set the defaults of the spec, and of fields that templates do not have."""
         spec = obj.get("spec")
         if isinstance(spec, dict):
             default_pod_spec(spec)
             spec.setdefault("enableServiceLinks", True)
 
     def prepare_create(self, obj: Object) -> None:
-        """A new pod is pending."""
+        """Set the phase of a new pod to Pending, and its condition if it has scheduling gates."""
         obj["status"] = {"phase": "Pending", "qosClass": qos_class(obj.get("spec") or {})}
         if (obj.get("spec") or {}).get("schedulingGates"):
             condition = {
@@ -206,11 +206,15 @@ class Pods(Strategy):
             obj["status"]["conditions"] = [condition]
 
     def validate(self, obj: Object) -> list[Cause]:
-        """The spec by itself."""
+        """Return the validation errors of the spec."""
         return pod_spec_causes(obj.get("spec") or {}, "spec")
 
     def validate_update(self, new: Object, old: Object) -> list[Cause]:
-        """Images, deadline, more tolerations and fewer gates; for a gated pod placement too."""
+        """Return an error for a change of an immutable field.
+
+        Images, the deadline, more tolerations and fewer gates may change; for a gated pod its
+        placement too.
+        """
         before, after = dict(old.get("spec") or {}), dict(new.get("spec") or {})
         causes = _gates_only_removed(after, before)
         gated = bool(before.get("schedulingGates"))
@@ -231,13 +235,13 @@ class Pods(Strategy):
         return causes
 
     def prepare_status(self, new: Object, old: Object) -> None:  # noqa: ARG002
-        """A list of no claims is none."""
+        """Drop an empty list of claim statuses."""
         status = new.get("status") or {}
         if not status.get("resourceClaimStatuses"):
             status.pop("resourceClaimStatuses", None)
 
     def validate_status(self, new: Object, old: Object) -> list[Cause]:  # noqa: ARG002
-        """Claims that were made for entries of the pod, and for its extended resources."""
+        """Return the errors of claims created for the pod's entries and extended resources."""
         status = new.get("status") or {}
         statuses = status.get("resourceClaimStatuses") or ()
         entries = pod_claims.entry_names(new["spec"])
@@ -249,7 +253,7 @@ class Pods(Strategy):
         return causes
 
     def grace(self, obj: Object, wanted: int | None) -> int | None:
-        """What is asked for or the spec's own; none for pods that run nowhere."""
+        """Return the requested grace period or the spec's own; 0 for pods that are not running."""
         if not obj["spec"].get("nodeName") or obj["status"].get("phase") in {"Succeeded", "Failed"}:
             return 0
         if wanted is None:

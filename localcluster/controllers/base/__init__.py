@@ -1,4 +1,4 @@
-"""What the controllers share: a client, a cache, a queue, events and readers of objects.
+"""The controllers' common parts: a client, a cache, a queue, events and object accessors.
 
 `client.CachedClient` is the entry point.
 """

@@ -1,4 +1,4 @@
-"""What controllers need of the API server, and the kinds they work with."""
+"""The API server as the controllers use it, and the kinds they use."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from localcluster.controllers.base.objects import Obj
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A resource as it is named in a path and in an object."""
+    """A resource, with its names in paths and in objects."""
 
     group: str
     version: str
@@ -38,7 +38,7 @@ Propagation = Literal["Background", "Foreground", "Orphan"]
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """A consistent list and everything that happens after it."""
+    """A consistent list and the events that follow it."""
 
     items: list[Obj]
     events: AsyncIterator[tuple[WatchType, Obj]]
@@ -47,16 +47,16 @@ class Watch:
 class Server(Protocol):
     """The API server as its controllers use it.
 
-    Every call goes through the whole pipeline, admission webhooks included. Failures are
+    Every call passes through the complete pipeline, including admission webhooks. Failures are
     localcluster.base.errors.StatusError.
     """
 
     async def watch(self, kind: Kind) -> Watch:
-        """List the kind in all namespaces and watch it from there."""
+        """List the kind in all namespaces and watch it from that revision."""
         ...
 
     async def get(self, kind: Kind, namespace: str, name: str) -> Obj | None:
-        """The object as it is now, None when there is none."""
+        """Return the current object, or None if it does not exist."""
         ...
 
     async def create(self, kind: Kind, namespace: str, obj: Obj) -> Obj:
@@ -64,7 +64,7 @@ class Server(Protocol):
         ...
 
     async def update(self, kind: Kind, obj: Obj, *, subresource: str = "") -> Obj:
-        """Replace the object or its sub-resource; a stale resourceVersion is a conflict."""
+        """Replace the object or its subresource; a stale resourceVersion is a conflict."""
         ...
 
     async def delete(
@@ -75,5 +75,8 @@ class Server(Protocol):
         grace_seconds: int | None = None,
         propagation: Propagation | None = None,
     ) -> Obj | None:
-        """Delete the object of that UID: None when it is gone, else what is left of it for now."""
+        """Delete the object with that UID.
+
+        Return None if it is removed, else its remaining state.
+        """
         ...

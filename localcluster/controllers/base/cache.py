@@ -1,7 +1,7 @@
-"""A copy of one kind, kept current by its watch and by our own writes.
+"""A copy of one kind, kept current by its watch and by the controllers' own writes.
 
-Controllers read their own writes: what a write answers is put into the cache at once, so no
-controller ever acts on a state older than what it has done itself.
+Controllers read their own writes: the result of a write enters the cache at once. So a controller
+never acts on a state older than its own last write.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Iterator
@@ -13,7 +13,7 @@ from localcluster.controllers.base.objects import Key, Obj, key_of, uid_of
 
 log = structlog.get_logger(__name__)
 
-Handler = Callable[[Obj | None, Obj | None], None]  # old, new; None where there is none
+Handler = Callable[[Obj | None, Obj | None], None]  # old, new; None if absent
 Indexer = Callable[[Obj], Iterable[Hashable]]
 
 
@@ -25,11 +25,11 @@ class Cache:
         self._indexers: dict[str, Indexer] = {}
         self._indexes: dict[str, dict[Hashable, dict[Key, None]]] = {}
         self._handlers: list[Handler] = []
-        # Gone by our own delete, while older events of them may still be under way.
+        # UIDs removed by our own deletes, for which older watch events may still arrive.
         self._gone: set[str] = set()
 
     def add_index(self, name: str, indexer: Indexer) -> None:
-        """Index all objects by the values that `indexer` gives for each."""
+        """Index all objects by the values that `indexer` returns for each."""
         if name in self._indexers:
             return
         self._indexers[name] = indexer
@@ -43,19 +43,19 @@ class Cache:
         self._handlers.append(handler)
 
     def get(self, key: Key) -> Obj | None:
-        """The object of that key."""
+        """Return the object of that key, or None."""
         return self._objects.get(key)
 
     def values(self) -> Iterator[Obj]:
-        """All objects."""
+        """Return all objects."""
         return iter(list(self._objects.values()))
 
     def by_index(self, name: str, value: Hashable) -> list[Obj]:
-        """The objects that the index files under that value, in order of arrival."""
+        """Return the objects with that value in the index, in order of arrival."""
         return [self._objects[key] for key in self._indexes[name].get(value, ())]
 
     def observe(self, change: WatchType, obj: Obj) -> None:
-        """Take in a watch event, or the answer to a write as MODIFIED."""
+        """Apply a watch event, or the result of a write as MODIFIED."""
         if change == "DELETED":
             if uid_of(obj) in self._gone:
                 self._gone.discard(uid_of(obj))
@@ -68,14 +68,14 @@ class Cache:
         self._store(present, obj)
 
     def forget(self, obj: Obj) -> None:
-        """Take in that our own delete removed the object for good."""
+        """Remove an object that our own delete removed permanently."""
         present = self._objects.get(key_of(obj))
         if present is not None and uid_of(present) == uid_of(obj):
             self._gone.add(uid_of(obj))
             self._remove(obj)
 
     def replace(self, objects: Iterable[Obj]) -> None:
-        """Take in a whole list: what is not in it is gone."""
+        """Replace the content with a list: remove objects that are not in it."""
         fresh = {key_of(obj): obj for obj in objects}
         self._gone.clear()
         for key, present in list(self._objects.items()):
@@ -115,7 +115,8 @@ class Cache:
             try:
                 handler(old, new)
             except Exception:
-                # Clients may write what no controller expects: that must not end the watch.
+                # Clients may write objects that no controller expects; a handler's error must not
+                # end the watch.
                 changed = key_of(new or old or {})
                 log.exception("a controller could not take in a change", object=changed)
 

@@ -1,4 +1,4 @@
-"""What controllers read and write the cluster with: caches, kept current, and the API server."""
+"""The controllers' access to the cluster: caches, kept current, and the API server."""
 
 import asyncio
 from collections.abc import Callable, Iterable
@@ -13,11 +13,11 @@ from localcluster.controllers.base.objects import Key, Obj
 
 log = structlog.get_logger(__name__)
 
-RELIST_SECONDS = 0.05  # between a watch that ended and the next list
+RELIST_SECONDS = 0.05  # pause between a watch that ended and the next list
 
 
 class CachedClient:
-    """Caches of the watched kinds, and writes whose answers go into them at once."""
+    """Caches of the watched kinds, and writes whose results enter them at once."""
 
     def __init__(self, server: Server, kinds: Iterable[Kind], clock: Clock) -> None:
         self._server = server
@@ -26,11 +26,11 @@ class CachedClient:
         self._synced = {kind: asyncio.Event() for kind in self._caches}
 
     def __getitem__(self, kind: Kind) -> Cache:
-        """The cache of a watched kind."""
+        """Return the cache of a watched kind."""
         return self._caches[kind]
 
     async def synced(self) -> None:
-        """Return once every cache holds its first list."""
+        """Wait until every cache has its first list."""
         for event in self._synced.values():
             await event.wait()
 
@@ -41,15 +41,15 @@ class CachedClient:
                 tasks.create_task(self._follow(kind))
 
     async def get(self, kind: Kind, key: Key) -> Obj | None:
-        """The object as the server has it now, past the cache."""
+        """Return the server's current object, bypassing the cache."""
         return await self._server.get(kind, *key)
 
     async def create(self, kind: Kind, namespace: str, obj: Obj) -> Obj:
-        """Create and return the object; StatusError when refused."""
+        """Create and return the object. Raises StatusError if rejected."""
         return self._learn(kind, await self._server.create(kind, namespace, obj))
 
     async def update(self, kind: Kind, obj: Obj, *, subresource: str = "") -> Obj:
-        """Replace the object or its sub-resource; StatusError when refused or stale."""
+        """Replace the object or its subresource. Raises StatusError if rejected or stale."""
         return self._learn(kind, await self._server.update(kind, obj, subresource=subresource))
 
     async def change(
@@ -61,9 +61,10 @@ class CachedClient:
         *,
         subresource: str = "",
     ) -> Obj | None:
-        """Read, edit and write the object of that UID until nobody came between.
+        """Read, edit and write the object with that UID, retrying on conflicts.
 
-        `edit` answers the new object, or None to leave it. None when the object is gone or left.
+        `edit` returns the new object, or None to leave it unchanged. Returns None if the object no
+        longer exists or `edit` left it unchanged.
         """
         while True:
             present = await self._server.get(kind, *key)
@@ -86,13 +87,13 @@ class CachedClient:
         grace_seconds: int | None = None,
         propagation: Propagation | None = None,
     ) -> None:
-        """Delete the object; that it is gone already is no error."""
+        """Delete the object; it is not an error if it no longer exists."""
         try:
             left = await self._server.delete(
                 kind, obj, grace_seconds=grace_seconds, propagation=propagation
             )
         except StatusError as error:
-            # 409: another object of that name, so the one meant is gone.
+            # 409: another object has that name now, so ours is deleted already.
             if error.code not in (404, 409):
                 raise
             left = None

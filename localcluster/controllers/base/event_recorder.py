@@ -1,4 +1,4 @@
-"""Events as Kubernetes controllers record them: in the background, repeats counted."""
+"""Kubernetes events as controllers record them: in the background, with counted repeats."""
 
 import asyncio
 from collections import OrderedDict
@@ -17,12 +17,12 @@ from localcluster.controllers.base.objects import Obj
 log = structlog.get_logger(__name__)
 
 EventType = Literal["Normal", "Warning"]
-REMEMBERED = 4096  # as many different events are counted up instead of being written anew
+REMEMBERED = 4096  # recent events whose count increases when they repeat
 
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """What happened to an object."""
+    """The type, reason and message of an event."""
 
     type: EventType
     reason: str
@@ -30,7 +30,7 @@ class Note:
 
 
 class EventRecorder:
-    """Writes events in order of recording; `record` never waits and never fails."""
+    """Writes events in the order of recording; `record` never waits and never fails."""
 
     def __init__(self, client: CachedClient, clock: Clock) -> None:
         self._client = client
@@ -40,12 +40,12 @@ class EventRecorder:
         self._written: OrderedDict[tuple[str, str, Note], Obj] = OrderedDict()
 
     def record(self, component: str, kind: Kind, regarding: Obj, note: Note) -> None:
-        """Have an event about the object written by `run`."""
+        """Queue an event about the object for `run` to write."""
         self._unwritten += 1
         self._pending.put_nowait((component, kind, regarding, note))
 
     async def run(self) -> None:
-        """Write what is recorded, until cancelled."""
+        """Write the recorded events until cancelled."""
         while True:
             component, kind, regarding, note = await self._pending.get()
             try:
@@ -58,7 +58,7 @@ class EventRecorder:
 
     @property
     def idle(self) -> bool:
-        """Whether everything that was recorded is written."""
+        """True if every recorded event is written."""
         return self._unwritten == 0
 
     async def _write(self, component: str, kind: Kind, regarding: Obj, note: Note) -> None:

@@ -1,6 +1,6 @@
-"""Reading Kubernetes objects as plain JSON values.
+"""Accessors for Kubernetes objects as plain JSON values.
 
-Objects come from shared caches: nothing here changes its argument, and no caller may either.
+Objects come from shared caches: neither these functions nor their callers may change them.
 """
 
 from collections.abc import Iterable
@@ -11,48 +11,48 @@ Key = tuple[str, str]  # namespace ("" for cluster-scoped kinds), name
 
 
 def key_of(obj: Obj) -> Key:
-    """The namespace and name of an object."""
+    """Return the namespace and name of an object."""
     meta = obj["metadata"]
     return meta.get("namespace", ""), meta["name"]
 
 
 def uid_of(obj: Obj) -> str:
-    """The object's UID; objects in a cache always have one."""
+    """Return the object's UID; objects in a cache always have one."""
     return str(obj["metadata"]["uid"])
 
 
 def labels_of(obj: Obj) -> dict[str, str]:
-    """The labels, empty when there are none."""
+    """Return the labels, empty if there are none."""
     return obj["metadata"].get("labels") or {}
 
 
 def annotations_of(obj: Obj) -> dict[str, str]:
-    """The annotations, empty when there are none."""
+    """Return the annotations, empty if there are none."""
     return obj["metadata"].get("annotations") or {}
 
 
 def finalizers_of(obj: Obj) -> list[str]:
-    """The finalizers, empty when there are none."""
+    """Return the finalizers, empty if there are none."""
     return obj["metadata"].get("finalizers") or []
 
 
 def is_deleting(obj: Obj) -> bool:
-    """Whether deletion was asked for."""
+    """Return True if the object has a deletion timestamp."""
     return obj["metadata"].get("deletionTimestamp") is not None
 
 
 def phase_of(pod: Obj) -> str:
-    """The pod's phase, Pending when nobody wrote one."""
+    """Return the pod's phase, Pending if none is set."""
     return str((pod.get("status") or {}).get("phase") or "Pending")
 
 
 def is_terminal(pod: Obj) -> bool:
-    """Whether the pod has come to its end, well or badly."""
+    """Return True if the pod is Succeeded or Failed."""
     return phase_of(pod) in ("Succeeded", "Failed")
 
 
 def condition(obj: Obj, kind: str) -> Obj | None:
-    """The status condition of that type."""
+    """Return the status condition of that type, or None."""
     for one in (obj.get("status") or {}).get("conditions") or []:
         if one.get("type") == kind:
             return dict(one)
@@ -60,15 +60,16 @@ def condition(obj: Obj, kind: str) -> Obj | None:
 
 
 def is_true(obj: Obj, kind: str) -> bool:
-    """Whether the condition of that type is True."""
+    """Return True if the condition of that type is True."""
     found = condition(obj, kind)
     return found is not None and found.get("status") == "True"
 
 
 def with_conditions(present: Iterable[Obj], changed: Iterable[Obj]) -> list[Obj]:
-    """The present conditions with the changed ones in their places, new ones at the end.
+    """Return the present conditions with the changed ones replaced and new ones appended.
 
-    A condition whose status stays keeps its lastTransitionTime, as the API conventions ask.
+    A condition whose status is unchanged keeps its lastTransitionTime, as the API conventions
+    require.
     """
     merged = {one["type"]: one for one in present}
     for one in changed:
@@ -80,7 +81,7 @@ def with_conditions(present: Iterable[Obj], changed: Iterable[Obj]) -> list[Obj]
 
 
 def controller_of(obj: Obj) -> Obj | None:
-    """The owner reference of the managing controller."""
+    """Return the owner reference of the managing controller, or None."""
     for owner in obj["metadata"].get("ownerReferences") or []:
         if owner.get("controller"):
             return dict(owner)
@@ -88,7 +89,7 @@ def controller_of(obj: Obj) -> Obj | None:
 
 
 def controller_reference(owner: Obj, *, api_version: str, kind: str) -> Obj:
-    """A reference that makes `owner` the managing controller of what carries it."""
+    """Return an owner reference that names `owner` as the managing controller."""
     return {
         "apiVersion": api_version,
         "kind": kind,
@@ -100,17 +101,17 @@ def controller_reference(owner: Obj, *, api_version: str, kind: str) -> Obj:
 
 
 def with_status(obj: Obj, status: Obj) -> Obj:
-    """The same object with another status."""
+    """Return the object with another status."""
     return {**obj, "status": status}
 
 
 def with_metadata(obj: Obj, **fields: Any) -> Obj:
-    """The same object with some metadata fields replaced; a None removes the field."""
+    """Return the object with some metadata fields replaced; None removes a field."""
     meta = {**obj["metadata"], **fields}
     return {**obj, "metadata": {name: value for name, value in meta.items() if value is not None}}
 
 
 def without_finalizer(obj: Obj, finalizer: str) -> Obj:
-    """The same object less one finalizer."""
+    """Return the object without one finalizer."""
     left = [one for one in finalizers_of(obj) if one != finalizer]
     return with_metadata(obj, finalizers=left or None)

@@ -1,4 +1,4 @@
-"""Quantities as integers, for the one thing a kubelet computes: whether a pod fits."""
+"""Quantities as integers, for the fit check of a kubelet."""
 
 from collections.abc import Iterable, Mapping
 from decimal import ROUND_CEILING
@@ -11,7 +11,7 @@ Amounts = dict[str, int]  # resource name -> millicores for cpu, whole units for
 
 
 def amounts(quantities: Mapping[str, str | int]) -> Amounts:
-    """Quantities as integers, rounded up: cpu in millicores, everything else in whole units."""
+    """Convert quantities to integers, rounded up: cpu in millicores, the rest in whole units."""
     return {name: _whole(one, 1000 if name == "cpu" else 1) for name, one in quantities.items()}
 
 
@@ -21,7 +21,7 @@ def _whole(quantity: str | int, factor: int) -> int:
 
 
 def total(parts: Iterable[Amounts]) -> Amounts:
-    """The sum, resource by resource."""
+    """Return the sum, resource by resource."""
     added: Amounts = {}
     for part in parts:
         for name, amount in part.items():
@@ -30,7 +30,7 @@ def total(parts: Iterable[Amounts]) -> Amounts:
 
 
 def highest(parts: Iterable[Amounts]) -> Amounts:
-    """The maximum, resource by resource."""
+    """Return the maximum, resource by resource."""
     top: Amounts = {}
     for part in parts:
         for name, amount in part.items():
@@ -39,10 +39,10 @@ def highest(parts: Iterable[Amounts]) -> Amounts:
 
 
 def pod_requests(pod: Obj) -> Amounts:
-    """What a pod takes of a node, the pod itself included (resource "pods").
+    """Return the resources that a pod uses on a node, including the pod itself (resource "pods").
 
-    Containers and sidecars add up; an init container needs its own request beside the sidecars
-    that were started before it; the larger of both counts, plus the overhead.
+    Containers and sidecars add up. An init container needs its own request in addition to the
+    sidecars started before it. The larger of both counts, plus the overhead.
     """
     spec = pod["spec"]
     sidecars: list[Amounts] = []

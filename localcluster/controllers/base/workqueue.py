@@ -1,4 +1,4 @@
-"""What every controller shares: a queue of keys, and workers that reconcile them."""
+"""The work queue of the controllers, and the workers that reconcile its keys."""
 
 import asyncio
 from collections import deque
@@ -22,22 +22,22 @@ LAST_RETRY_SECONDS = 10.0
 
 
 class WorkQueue(Generic[K]):
-    """Keys to be reconciled: each waits once and is never worked on twice at a time.
+    """Keys to reconcile: each is queued once, and only one worker processes it at a time.
 
-    A key added while it is worked on comes again afterwards.
+    A key that is added during its processing is queued again afterwards.
     """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._ready: deque[K] = deque()
-        self._waiting: set[K] = set()  # in _ready, or to be put there when done
+        self._waiting: set[K] = set()  # in _ready, or to be queued again by `done`
         self._working: set[K] = set()
         self._timers: dict[K, tuple[float, asyncio.Task[None]]] = {}
         self._failures: dict[K, int] = {}
         self._wake = asyncio.Event()
 
     def add(self, key: K) -> None:
-        """Have the key worked on soon."""
+        """Queue the key."""
         if key in self._waiting:
             return
         self._waiting.add(key)
@@ -46,7 +46,7 @@ class WorkQueue(Generic[K]):
             self._wake.set()
 
     def add_after(self, key: K, seconds: float) -> None:
-        """Have the key worked on after a while, or earlier if an earlier time was asked for."""
+        """Queue the key after a delay, or earlier if an earlier time was requested."""
         if seconds <= 0:
             self.add(key)
             return
@@ -59,17 +59,17 @@ class WorkQueue(Generic[K]):
         self._timers[key] = due, asyncio.create_task(self._fire(key, seconds))
 
     def retry(self, key: K) -> None:
-        """Have a key that failed worked on again, later each time."""
+        """Queue a failed key again, with increasing backoff."""
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
         self.add_after(key, min(FIRST_RETRY_SECONDS * 2 ** min(failures, 20), LAST_RETRY_SECONDS))
 
     def succeeded(self, key: K) -> None:
-        """Forget the failures of a key."""
+        """Reset the failures of a key."""
         self._failures.pop(key, None)
 
     async def get(self) -> K:
-        """The next key, which is this caller's until `done`."""
+        """Return the next key, reserved for this caller until `done`."""
         while not self._ready:
             self._wake.clear()
             await self._wake.wait()
@@ -79,7 +79,7 @@ class WorkQueue(Generic[K]):
         return key
 
     def done(self, key: K) -> None:
-        """Give the key back."""
+        """Release the key."""
         self._working.discard(key)
         if key in self._waiting:
             self._ready.append(key)
@@ -87,7 +87,7 @@ class WorkQueue(Generic[K]):
 
     @property
     def idle(self) -> bool:
-        """Whether nothing is to be done before a timer fires."""
+        """True if there is no work before a timer fires."""
         return not self._waiting and not self._working
 
     def close(self) -> None:
@@ -103,9 +103,10 @@ class WorkQueue(Generic[K]):
 
 
 class Loop(Generic[K]):
-    """Runs `reconcile(key)` for every key added; it answers in how many seconds to come again.
+    """A loop that runs `reconcile(key)` for each queued key.
 
-    What fails is tried again, later each time.
+    `reconcile` returns the seconds until the next run. Failures are retried with increasing
+    backoff.
     """
 
     def __init__(
@@ -118,17 +119,17 @@ class Loop(Generic[K]):
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Begin."""
+        """Start the loop."""
         self._task = asyncio.create_task(self.run(), name=self.name)
 
     async def stop(self) -> None:
-        """End."""
+        """Stop the loop."""
         if self._task is not None:
             await cancel(self._task)
             self._task = None
 
     async def run(self) -> None:
-        """Work until cancelled."""
+        """Process keys until cancelled."""
         try:
             async with asyncio.TaskGroup() as tasks:
                 for _ in range(self._workers):
@@ -142,7 +143,7 @@ class Loop(Generic[K]):
             try:
                 again = await self._reconcile(key)
             except StatusError as error:
-                # Mostly a conflict or an object that has just gone: a fresh look settles it.
+                # Mostly a conflict or a deleted object, which a retry with fresh state resolves.
                 log.debug("retrying", controller=self.name, key=key, error=str(error))
                 self.queue.retry(key)
             except Exception:
@@ -157,7 +158,7 @@ class Loop(Generic[K]):
 
 
 async def cancel(task: asyncio.Task[None]) -> None:
-    """End a task; raises what it failed with."""
+    """Cancel a task; raises the error it failed with."""
     task.cancel()
     await asyncio.wait((task,))
     if not task.cancelled():

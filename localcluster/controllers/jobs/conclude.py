@@ -1,7 +1,7 @@
-"""What a sync writes: the status before and after the tracking finalizers are taken off.
+"""The writes of a sync: the status before and after the tracking finalizers are removed.
 
-A pod that ended is first named in `status.uncountedTerminatedPods`, then loses its finalizer, and
-only then is counted. So a crash between any two writes counts no pod twice and forgets none.
+A terminated pod is first listed in `status.uncountedTerminatedPods`, then loses its finalizer, and
+only then is counted. So a crash between any two writes neither counts a pod twice nor loses one.
 """
 
 from collections.abc import Iterable
@@ -16,12 +16,12 @@ from localcluster.controllers.jobs.indexes import compress, index_of
 from localcluster.controllers.jobs.policies import verdict
 from localcluster.controllers.jobs.view import View, is_failed, is_tracked
 
-MAX_UNCOUNTED = 500  # keeps status small; the rest follows in the next sync
+MAX_UNCOUNTED = 500  # limits the size of the status; the next sync takes the rest
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of a decision: pods made, pods deleted, and how many of those were ready."""
+    """The result of a decision: pods created, pods deleted, and ready pods deleted."""
 
     created: int = 0
     deleted: int = 0
@@ -30,20 +30,20 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Conclusion:
-    """The writes in their order: `interim` status, finalizers off `release`, `final` status.
+    """The writes in order: `interim` status, removal of finalizers (`release`), `final` status.
 
-    A status is None when there is nothing to write.
+    A status is None if there is nothing to write.
     """
 
     interim: Obj | None
     release: tuple[Obj, ...]
     final: Obj | None
-    notes: tuple[Note, ...]  # once the interim status is written
-    end_notes: tuple[Note, ...]  # once the final one is
+    notes: tuple[Note, ...]  # recorded after the interim status is written
+    end_notes: tuple[Note, ...]  # recorded after the final status is written
 
 
 def conclude(view: View, decision: Decision, outcome: Outcome, now: datetime) -> Conclusion:
-    """The status of a Job after its sync."""
+    """Return the writes of a Job after its sync."""
     status = _counted(view, outcome, now)
     notes: list[Note] = []
     ending = decision.ending
@@ -62,7 +62,7 @@ def conclude(view: View, decision: Decision, outcome: Outcome, now: datetime) ->
     _count(final, keep=_tracked_uids(view) - {uid_of(pod) for pod in release})
     _drop_zeroes(final)
     end_notes: tuple[Note, ...] = ()
-    # The end waits until all pods are named, and the last one is gone that was on its way out.
+    # The Job finishes only when all pods are listed and the last terminating one is gone.
     if ending is not None and not reached_limit and not final.get("terminating"):
         end_notes = _end(view, final, ending, now)
     return Conclusion(
@@ -75,7 +75,7 @@ def conclude(view: View, decision: Decision, outcome: Outcome, now: datetime) ->
 
 
 def _counted(view: View, outcome: Outcome, now: datetime) -> Obj:
-    """The old status with today's counts, and pods released earlier counted."""
+    """Return the old status with current counts, including pods released earlier."""
     status = _copy(view.status)
     if not status.get("startTime") and not view.suspended:
         status["startTime"] = timestamp(now)
@@ -99,14 +99,17 @@ def _suspension(view: View, status: Obj, now: datetime) -> list[Note]:
         return []
     known = any(one["type"] == "Suspended" for one in status.get("conditions") or [])
     if known and _set_condition(status, "Suspended", "JobResumed", "Job resumed", now, value=False):
-        # The deadline counts from here: time in suspension is no time of the Job's.
+        # The deadline counts from here: time spent suspended does not count.
         status["startTime"] = timestamp(now)
         return [Note("Normal", "Resumed", "Job resumed")]
     return []
 
 
 def _take_up(view: View, status: Obj, ending: Ending | None) -> tuple[list[Obj], bool]:
-    """Name the ended pods in the status; which may be released, and whether some must wait."""
+    """List the terminated pods in the status.
+
+    Returns the pods to release, and True if the limit left some for the next sync.
+    """
     uncounted = status["uncountedTerminatedPods"]
     taken = {*uncounted.get("succeeded", ()), *uncounted.get("failed", ())}
     indexes = set(view.counted_indexes)
@@ -119,7 +122,7 @@ def _take_up(view: View, status: Obj, ending: Ending | None) -> tuple[list[Obj],
         release.append(pod)
         counter, index = _counts_as(view, pod, ending), _index(view, pod)
         if counter == "succeeded" and view.indexed:
-            # The index itself keeps a success from being counted twice.
+            # The set of indexes already prevents a success from being counted twice.
             fresh += index not in indexes
             indexes.add(index or 0)
         elif counter and uid_of(pod) not in taken:
@@ -153,7 +156,7 @@ def _may_release(view: View, pod: Obj, ending: Ending | None) -> bool:
 
 
 def _counts_as(view: View, pod: Obj, ending: Ending | None) -> str:
-    """The counter a pod belongs to; in a failed Job whatever did not succeed has failed."""
+    """Return the counter of a pod; in a failed Job every pod that did not succeed is failed."""
     if view.indexed and _index(view, pod) is None:
         return ""
     failed_before = (view.status.get("uncountedTerminatedPods") or {}).get("failed") or ()
@@ -196,7 +199,7 @@ def _end(view: View, status: Obj, ending: Ending, now: datetime) -> tuple[Note, 
 def _set_condition(
     status: Obj, kind: str, reason: str, message: str, now: datetime, *, value: bool = True
 ) -> bool:
-    """Set a condition unless it says so already; whether anything changed."""
+    """Set a condition; return True if anything changed."""
     stamp = timestamp(now)
     wanted = {
         "type": kind,
@@ -231,11 +234,11 @@ def _put(status: Obj, name: str, value: str | int) -> None:
 
 
 def _drop_zeroes(status: Obj) -> None:
-    """Counters that Kubernetes leaves out at zero; ready and terminating it always writes."""
+    """Drop the counters that Kubernetes omits at zero; it always writes ready and terminating."""
     for name in ("active", "succeeded", "failed"):
         _put(status, name, status.get(name, 0))
 
 
 def _differs(new: Obj, old: Obj) -> bool:
-    """Whether a write is due; that an old status lacks an empty list is no difference."""
+    """Return True if a write is due; a missing empty list in the old status does not count."""
     return new != {"uncountedTerminatedPods": {}, **old}

@@ -1,4 +1,4 @@
-"""The Job controller: watches Jobs and their pods and carries out what `decide` says."""
+"""The Job controller: it watches Jobs and their pods and carries out the decisions of `decide`."""
 
 import asyncio
 from collections.abc import Iterable, Sequence
@@ -32,8 +32,8 @@ COMPONENT = "job-controller"
 BY_CONTROLLER = "controller"
 OWN_MANAGER = "kubernetes.io/job-controller"
 
-# Changes of pods are gathered for so long, so that a Job of a thousand pods is not counted up a
-# thousand times. Kubernetes waits a second.
+# Pod changes are batched, so that a Job of a thousand pods does not sync a thousand times.
+# Kubernetes batches for one second.
 BATCH_SECONDS = 0.05
 
 JobKey = tuple[Literal["job", "orphan"], Key]
@@ -46,7 +46,7 @@ def controller_uid(obj: Obj) -> Iterable[str]:
 
 
 class JobController:
-    """Keeps every Job's pods and status as its spec asks."""
+    """Controller that keeps every Job's pods and status as its spec requires."""
 
     def __init__(self, client: CachedClient, clock: Clock, recorder: EventRecorder) -> None:
         self._client = client
@@ -62,7 +62,7 @@ class JobController:
         job = new or old
         if job is None:
             return
-        # A change of the status alone is mostly our own, and as patient as one of a pod.
+        # A status-only change is mostly our own write and can wait as long as a pod's change.
         delay = BATCH_SECONDS if old and new and _generation(old) == _generation(new) else 0
         self.loop.queue.add_after(("job", key_of(job)), delay)
         if new is None or is_finished(new):
@@ -110,7 +110,7 @@ class JobController:
         return _seconds(decision.again)
 
     async def _act(self, job: Obj, decision: Decision) -> tuple[Outcome, StatusError | None]:
-        """Make and delete pods; what came of it, and the first refusal."""
+        """Create and delete pods; return the outcome and the first error."""
         if decision.create:
             made, failure = await self._create(job, decision.create)
             return Outcome(created=made), failure
@@ -122,7 +122,7 @@ class JobController:
         return Outcome(deleted=len(ending), deleted_ready=ready), None
 
     async def _create(self, job: Obj, pods: Sequence[Obj]) -> tuple[int, StatusError | None]:
-        """Create pods in batches of 1, 2, 4...; after a refusal the rest waits for a retry."""
+        """Create pods in batches of 1, 2, 4...; after an error the rest waits for a retry."""
         made, start, size = 0, 0, 1
         while start < len(pods):
             batch = pods[start : start + size]
@@ -154,7 +154,7 @@ class JobController:
         self._record(job, (Note("Normal", "SuccessfulDelete", message),))
 
     async def _release(self, pod: Obj) -> None:
-        """Take the tracking finalizer off."""
+        """Remove the tracking finalizer."""
 
         def edit(present: Obj) -> Obj | None:
             if TRACKING_FINALIZER not in finalizers_of(present):
@@ -164,13 +164,14 @@ class JobController:
         await self._client.change(PODS, key_of(pod), uid_of(pod), edit)
 
     async def _release_orphan(self, key: Key) -> None:
-        """A pod that nobody will count any more must not be held by its finalizer."""
+        """Remove the finalizer of an orphaned pod, which no Job will count."""
         pod = self._client[PODS].get(key)
         if pod is None or not self._is_orphan(pod):
             return
         owner = controller_of(pod)
         if owner is not None:
-            # The cache of Jobs may be behind that of pods: ask before letting go uncounted.
+            # The Job cache may lag behind the pod cache: ask the server before releasing a pod
+            # uncounted.
             job = await self._client.get(JOBS, (key[0], owner["name"]))
             if job is not None and uid_of(job) == owner["uid"] and not is_finished(job):
                 return

@@ -1,4 +1,4 @@
-"""What a Job is to do next: end, delete pods or make pods."""
+"""The next step of a Job: finish, delete pods or create pods."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -25,7 +25,7 @@ MAX_PODS_PER_SYNC = 500
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """The interim condition (SuccessCriteriaMet or FailureTarget) and why."""
+    """The interim condition (SuccessCriteriaMet or FailureTarget), its reason and message."""
 
     type: str
     reason: str
@@ -33,7 +33,7 @@ class Ending:
 
     @property
     def successful(self) -> bool:
-        """Whether the Job completes rather than fails."""
+        """True if the Job completes rather than fails."""
         return self.type == "SuccessCriteriaMet"
 
 
@@ -47,15 +47,15 @@ class Decision:
     """The pods to act on. At most one of `stop`, `remove` and `create` is not empty."""
 
     ending: Ending | None = None
-    stop: tuple[Obj, ...] = ()  # delete; the tracking finalizer stays until they are counted
-    remove: tuple[Obj, ...] = ()  # delete uncounted: the finalizer goes first
+    stop: tuple[Obj, ...] = ()  # delete; the tracking finalizer remains until they are counted
+    remove: tuple[Obj, ...] = ()  # delete uncounted: the finalizer is removed first
     create: tuple[Obj, ...] = ()
-    managed: bool = False  # whether the number of pods was looked at
+    managed: bool = False  # True if this sync compared the number of pods
     again: timedelta | None = None
 
 
 def decide(view: View, now: datetime) -> Decision:
-    """The next step of a Job that has not finished."""
+    """Return the next step of an unfinished Job."""
     ending = _standing(view) or _failing(view, now) or _succeeding(view)
     if ending is not None:
         return Decision(ending=ending, stop=tuple(view.active))
@@ -65,7 +65,7 @@ def decide(view: View, now: datetime) -> Decision:
 
 
 def _standing(view: View) -> Ending | None:
-    """The ending that an earlier sync settled on."""
+    """Return the ending that an earlier sync decided, or None."""
     for kind in ("SuccessCriteriaMet", "FailureTarget"):
         if is_true(view.job, kind):
             found = condition(view.job, kind) or {}
@@ -87,7 +87,7 @@ def _failing(view: View, now: datetime) -> Ending | None:
 
 
 def _failed_by_policy(view: View) -> str:
-    """Why a rule of podFailurePolicy ends the Job; empty if none does."""
+    """Return the message of the podFailurePolicy rule that fails the Job; empty if none does."""
     said = (verdict(view.job, pod).message for pod in view.pods if is_failed(pod, view.job))
     return next(filter(None, said), "")
 
@@ -110,7 +110,7 @@ def _succeeding(view: View) -> Ending | None:
 
 
 def _restarts_exhausted(view: View) -> bool:
-    """Containers restarted in place count against the limit too."""
+    """Return True if in-place container restarts exceed the limit; they count as failures too."""
     if view.spec["template"]["spec"].get("restartPolicy") != "OnFailure":
         return False
     restarts: int = sum(
@@ -123,7 +123,7 @@ def _restarts_exhausted(view: View) -> bool:
 
 
 def _deadline(view: View, now: datetime) -> timedelta | None:
-    """How long the Job may go on; None without a deadline or before it started."""
+    """Return the time left until the deadline; None without one or before the start."""
     seconds = view.spec.get("activeDeadlineSeconds")
     start = view.status.get("startTime")
     if seconds is None or view.suspended:
@@ -162,7 +162,7 @@ def _manage(view: View, now: datetime) -> Decision:
 def _due(
     view: View, indexes: list[int | None], now: datetime
 ) -> tuple[list[int | None], timedelta]:
-    """The indexes that need not wait for a new try; if all must, how long the first one."""
+    """Return the indexes that need no backoff; if all do, the shortest remaining backoff."""
     waits = {index: _index_wait(view, index, now) for index in indexes}
     due = [index for index in indexes if not waits[index]]
     return due, timedelta() if due or not waits else min(waits.values())
@@ -178,7 +178,7 @@ def _index_wait(view: View, index: int | None, now: datetime) -> timedelta:
 def _wanted(view: View) -> int:
     parallelism: int = view.spec["parallelism"]
     if view.completions is None:
-        # A work queue: the first success says that no new workers are needed.
+        # A work queue: after the first success, the Job needs no new workers.
         return len(view.active) if view.succeeded else parallelism
     return max(0, min(parallelism, view.completions - view.succeeded))
 
@@ -206,12 +206,12 @@ def _replaces_only_failed(view: View) -> bool:
 
 
 def is_finished(job: Obj) -> bool:
-    """Whether the Job has come to its end and is left alone."""
+    """Return True if the Job is finished, so that the controller leaves it alone."""
     return is_true(job, "Complete") or is_true(job, "Failed")
 
 
 def expires_in(job: Obj, now: datetime) -> timedelta | None:
-    """How long a finished Job is kept; None when for ever."""
+    """Return the time until a finished Job expires; None if never."""
     seconds = job["spec"].get("ttlSecondsAfterFinished")
     if seconds is None or not is_finished(job):
         return None

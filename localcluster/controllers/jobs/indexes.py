@@ -9,7 +9,7 @@ COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
 
 
 def index_of(pod: Obj, completions: int) -> int | None:
-    """The pod's completion index; None when it has none or one beyond the Job's completions."""
+    """Return the pod's completion index; None if it has none or one beyond the completions."""
     text = annotations_of(pod).get(COMPLETION_INDEX, "")
     if not text.isdecimal():
         return None
@@ -18,7 +18,7 @@ def index_of(pod: Obj, completions: int) -> int | None:
 
 
 def parse(text: str, completions: int) -> frozenset[int]:
-    """Read `status.completedIndexes`, such as "0,2-4"; what is beyond completions is dropped."""
+    """Parse `status.completedIndexes`, such as "0,2-4"; drop indexes beyond the completions."""
     indexes: set[int] = set()
     for part in filter(None, text.split(",")):
         first, _, last = part.partition("-")
@@ -27,7 +27,7 @@ def parse(text: str, completions: int) -> frozenset[int]:
 
 
 def compress(indexes: Iterable[int]) -> str:
-    """Write indexes as Kubernetes does: runs of three and more as "first-last"."""
+    """Format indexes as Kubernetes does: runs of three or more as "first-last"."""
     runs: list[list[int]] = []
     for index in sorted(indexes):
         if runs and index == runs[-1][-1] + 1:
@@ -40,7 +40,7 @@ def compress(indexes: Iterable[int]) -> str:
 
 
 def first_free(taken: Iterable[int], completions: int, wanted: int) -> list[int]:
-    """The lowest `wanted` indexes below completions that are not taken."""
+    """Return the lowest `wanted` free indexes below `completions`."""
     used = frozenset(taken)
     free = (index for index in count() if index not in used)
     below = (index for index in free if index < completions)

@@ -1,4 +1,4 @@
-"""The pods a Job makes: what they look like, and which go first when there are too many."""
+"""The pods of a Job: their content, and the order in which surplus pods are deleted."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -17,13 +17,13 @@ from localcluster.controllers.jobs.indexes import COMPLETION_INDEX, index_of
 
 TRACKING_FINALIZER = "batch.kubernetes.io/job-tracking"
 INDEX_ENVIRONMENT = "JOB_COMPLETION_INDEX"
-MAX_GENERATE_NAME = 58  # the API server cuts here to keep room for the random suffix
+MAX_GENERATE_NAME = 58  # the API server truncates here to leave space for the random suffix
 
 _PHASES = {"Pending": 0, "Unknown": 1, "Running": 2}
 
 
 def new_pod(job: Obj, index: int | None) -> Obj:
-    """A pod of the Job's template, for a completion index if the Job is Indexed."""
+    """Return a pod of the Job's template, with a completion index if the Job is Indexed."""
     name, template = job["metadata"]["name"], deepcopy(job["spec"]["template"])
     meta = template.get("metadata") or {}
     finalizers = [*(meta.get("finalizers") or [])]
@@ -62,9 +62,9 @@ def _give_index(pod: Obj, job: str, index: int) -> None:
 
 
 def surplus(active: Sequence[Obj], at_least: int, completions: int | None) -> list[Obj]:
-    """The pods to remove: at least so many, and for an Indexed Job all that repeat an index.
+    """Return the pods to delete: at least that many, and all duplicates of an index.
 
-    `completions` is None for a Job that is not Indexed. The least advanced go first.
+    `completions` is None for a Job that is not Indexed. The least advanced pods come first.
     """
     out: list[Obj] = []
     left = list(active)
@@ -88,7 +88,10 @@ def _repeated(active: Sequence[Obj], completions: int) -> tuple[list[Obj], list[
 
 
 def _progress(pod: Obj) -> tuple[bool, int, bool, float, int, float]:
-    """Sorts the pods that have got less far first: unbound, pending, not ready, young."""
+    """Return a sort key with the least advanced pods first.
+
+    The order is: unbound, pending, not ready, young.
+    """
     ready = condition(pod, "Ready") or {}
     since = ready.get("lastTransitionTime") if ready.get("status") == "True" else None
     restarts = max(
@@ -106,13 +109,13 @@ def _progress(pod: Obj) -> tuple[bool, int, bool, float, int, float]:
 
 
 def container_statuses(pod: Obj) -> list[Obj]:
-    """The statuses of all containers, init containers included."""
+    """Return the statuses of all containers, including init containers."""
     status = pod.get("status") or {}
     return [*(status.get("initContainerStatuses") or []), *(status.get("containerStatuses") or [])]
 
 
 def finished_at(pod: Obj) -> datetime:
-    """When a pod that is done came to its end, from the best evidence there is."""
+    """Return the time at which a pod terminated, from the best available evidence."""
     ends = [
         parse_time(one["state"]["terminated"]["finishedAt"])
         for one in (pod.get("status") or {}).get("containerStatuses") or []

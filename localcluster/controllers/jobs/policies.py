@@ -1,4 +1,4 @@
-"""What a Job's policies say: of a pod that failed, of an index that did, of the indexes done."""
+"""A Job's policies: podFailurePolicy, backoffLimitPerIndex and successPolicy."""
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
@@ -12,19 +12,19 @@ INDEX_IGNORED_FAILURES = "batch.kubernetes.io/job-index-ignored-failure-count"
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The action of the rule that matches a failed pod, "Count" where none does."""
+    """The action of the rule that matches a failed pod, "Count" if none does."""
 
     action: str = "Count"
-    message: str = ""  # why the Job fails, if it does by this
+    message: str = ""  # the message of the Job's failure, if this rule fails it
 
     @property
     def counted(self) -> bool:
-        """Whether the failure counts against the Job's limits."""
+        """True if the failure counts against the Job's limits."""
         return self.action != "Ignore"
 
 
 def verdict(job: Obj, pod: Obj) -> Verdict:
-    """What the Job's podFailurePolicy says of a pod that failed."""
+    """Evaluate the Job's podFailurePolicy for a failed pod."""
     policy = job["spec"].get("podFailurePolicy") or {}
     for place, rule in enumerate(policy.get("rules") or ()):
         action, meta = rule["action"], pod["metadata"]
@@ -46,7 +46,7 @@ def _matched(action: str, what: str, place: int) -> Verdict:
 
 
 def _exits(pod: Obj, wanted: Obj) -> Iterator[Obj]:
-    """The statuses of the containers whose exit codes match."""
+    """Return the statuses of the containers whose exit codes match."""
     status = pod.get("status") or {}
     for kind in ("containerStatuses", "initContainerStatuses"):
         for each in status.get(kind) or ():
@@ -69,25 +69,25 @@ def _condition(pod: Obj, patterns: Collection[Mapping[str, str]]) -> str:
 
 
 def index_limit(job: Obj) -> int | None:
-    """`backoffLimitPerIndex`; None where all indexes share one limit."""
+    """Return `backoffLimitPerIndex`; None if all indexes share one limit."""
     limit: int | None = job["spec"].get("backoffLimitPerIndex")
     return limit
 
 
 def gives_up_index(job: Obj, pod: Obj) -> bool:
-    """Whether the index of this failed pod is not tried again."""
+    """Return True if the index of this failed pod is not retried."""
     said = verdict(job, pod)
     limit = index_limit(job) or 0
     return said.action == "FailIndex" or (said.counted and index_failures(pod) >= limit)
 
 
 def index_failures(pod: Obj) -> int:
-    """How many pods of its index failed before it, and counted."""
+    """Return the number of earlier failures of the pod's index that counted."""
     return _count(pod, INDEX_FAILURES)
 
 
 def all_index_failures(pod: Obj) -> int:
-    """How many pods of its index failed before it, those that did not count too."""
+    """Return the number of earlier failures of the pod's index, ignored ones included."""
     return _count(pod, INDEX_FAILURES) + _count(pod, INDEX_IGNORED_FAILURES)
 
 
@@ -97,7 +97,7 @@ def _count(pod: Obj, annotation: str) -> int:
 
 
 def failure_notes(job: Obj, replaced: Obj | None) -> dict[str, str]:
-    """The annotations of the next pod of an index, which replaces this one."""
+    """Return the annotations of the next pod of an index, which replaces this one."""
     if replaced is None:
         return {INDEX_FAILURES: "0"}
     counted = verdict(job, replaced).counted
@@ -110,7 +110,7 @@ def failure_notes(job: Obj, replaced: Obj | None) -> dict[str, str]:
 
 
 def success(job: Obj, done: Collection[int]) -> str:
-    """Why the Job's successPolicy is content with these indexes; empty if it is not."""
+    """Return the message of the successPolicy rule that these indexes meet; empty if none."""
     policy = job["spec"].get("successPolicy") or {}
     for place, rule in enumerate(policy.get("rules") or ()):
         if done and _is_met(rule, frozenset(done), job["spec"]["completions"]):

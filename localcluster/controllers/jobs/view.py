@@ -1,4 +1,4 @@
-"""What the Job controller sees of one Job at one moment, counted up from the Job and its pods."""
+"""The state of one Job in one sync, computed from the Job and its pods."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -28,19 +28,22 @@ LAST_BACKOFF = timedelta(minutes=10)
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """How often pods failed since the last success, and when last."""
+    """The number of pod failures since the last success, and the time of the last one."""
 
     failures: int = 0
     last_failure: datetime | None = None
 
     def remaining(self, now: datetime) -> timedelta:
-        """How long new pods have to wait: 10 s after the first failure, doubling to 10 min."""
+        """Return the remaining backoff: 10 s after the first failure, doubling to 10 min."""
         if self.last_failure is None:
             return timedelta()
         return backoff_left(self.failures, self.last_failure, now)
 
     def after(self, succeeded: Sequence[Obj], failed: Sequence[Obj]) -> "Backoff":
-        """The record once these pods have ended; only failures after the last success count."""
+        """Return the backoff after these pods terminated.
+
+        Only failures after the last success count.
+        """
         ends = sorted(finished_at(pod) for pod in failed)
         if succeeded:
             last_success = max(finished_at(pod) for pod in succeeded)
@@ -52,7 +55,7 @@ class Backoff:
 
 
 def backoff_left(failures: int, last_failure: datetime, now: datetime) -> timedelta:
-    """How long it is until the next try, after so many failures in a row."""
+    """Return the time until the next attempt, after that many consecutive failures."""
     if failures == 0:
         return timedelta()
     wait = min(FIRST_BACKOFF * (1 << min(failures - 1, 10)), LAST_BACKOFF)
@@ -70,12 +73,12 @@ class View:
     terminating: int
     succeeded: int
     failed: int
-    # Completion indexes that have succeeded: as the status has them, and as the pods show.
+    # Completion indexes that succeeded: those in the status, and those that the pods show.
     counted_indexes: frozenset[int]
     indexes: frozenset[int]
-    # Indexes that are not tried again; None where all indexes share one limit.
+    # Indexes that are not retried; None if all indexes share one limit.
     failed_indexes: frozenset[int] | None
-    # By index, the failed pod that is kept until the next one counts its failures on.
+    # By index, the failed pod that is kept until its replacement carries the failure count.
     kept: Mapping[int, Obj]
     backoff: Backoff
 
@@ -87,28 +90,28 @@ class View:
 
     @property
     def status(self) -> Obj:
-        """The Job's status as it was last written."""
+        """The Job's last written status."""
         return self.job.get("status") or {}
 
     @property
     def indexed(self) -> bool:
-        """Whether every completion has an index."""
+        """True if every completion has an index."""
         return is_indexed(self.job)
 
     @property
     def suspended(self) -> bool:
-        """Whether the Job is to have no pods for now."""
+        """True if the Job is suspended and must have no pods."""
         return bool(self.spec.get("suspend"))
 
     @property
     def completions(self) -> int | None:
-        """How many successes complete the Job; None when any success does."""
+        """Number of successes that complete the Job; None if any success does."""
         wanted: int | None = self.spec.get("completions")
         return wanted
 
 
 def observe(job: Obj, pods: Sequence[Obj], backoff: Backoff) -> View:
-    """Count up what the pods say, beyond what the status has counted already."""
+    """Count the pods that the status does not count yet."""
     status = job.get("status") or {}
     uncounted = status.get("uncountedTerminatedPods") or {}
     fresh = [pod for pod in pods if is_tracked(pod) and _is_counted_by_index(pod, job)]
@@ -151,19 +154,19 @@ def observe(job: Obj, pods: Sequence[Obj], backoff: Backoff) -> View:
 
 
 def is_indexed(job: Obj) -> bool:
-    """Whether the Job's completions have indexes."""
+    """Return True if the Job is Indexed."""
     return bool(job["spec"].get("completionMode") == "Indexed")
 
 
 def is_tracked(pod: Obj) -> bool:
-    """Whether the pod's end is not finally in the status yet."""
+    """Return True if the status does not yet count the pod's termination."""
     return TRACKING_FINALIZER in finalizers_of(pod)
 
 
 def is_failed(pod: Obj, job: Obj) -> bool:
-    """Whether the pod counts as failed.
+    """Return True if the pod counts as failed.
 
-    A pod that is being deleted does, unless the Job replaces pods only once they have Failed.
+    A terminating pod does, unless the Job's podReplacementPolicy is Failed.
     """
     if phase_of(pod) == "Failed":
         return True

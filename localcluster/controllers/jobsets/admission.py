@@ -46,23 +46,27 @@ _FAILURE_REASONS = (
     "MaxFailedIndexesExceeded",
     "PodFailurePolicy",
 )
-# What of a pod template may change while the JobSet is suspended (for queueing controllers).
+# Mutable parts of a pod template while the JobSet is suspended (for queueing controllers).
 _MUTABLE_METADATA = ("annotations", "labels")
 _MUTABLE_SPEC = ("nodeSelector", "tolerations", "schedulingGates")
 
 
 class JobSetAdmission:
-    """Defaults, checks and guards JobSets, and marks their pods, as JobSet's webhooks do.
+    """Admission step that defaults and validates JobSets and labels their pods.
 
-    Exclusive placement per topology domain is left out: it is Muster's own business here.
+    It follows JobSet's webhooks, but omits exclusive placement per topology domain, which is
+    Muster's task here.
     """
 
     def __init__(self, *, scaling: bool = False) -> None:
-        """`scaling` lets replicas, parallelism and completions change, which v0.11.0 refuses."""
+        """Create the step; `scaling` allows changes of sizes, which v0.11.0 rejects.
+
+        Sizes are replicas, parallelism and completions.
+        """
         self._scaling = scaling
 
     async def mutate(self, request: AdmissionRequest) -> None:
-        """Fill in the defaults of a new JobSet, and mark a new pod of a JobSet."""
+        """Set the defaults of a new JobSet, and label a new pod of a JobSet."""
         if request.operation != "CREATE" or request.obj is None:
             return
         if _concerns_us(request):
@@ -71,7 +75,7 @@ class JobSetAdmission:
             request.obj = with_priority_label(request.obj)
 
     async def validate(self, request: AdmissionRequest) -> None:
-        """Refuse a bad JobSet, or a change to what may not change. Raises StatusError 403."""
+        """Reject an invalid JobSet, or a change of an immutable field. Raises StatusError 403."""
         if not _concerns_us(request) or request.obj is None:
             return
         if request.operation == "CREATE":
@@ -97,7 +101,7 @@ def _is_pod(request: AdmissionRequest) -> bool:
 
 
 def with_priority_label(pod: Obj) -> Obj:
-    """The pod with its priority, if it has one, as a label too."""
+    """Return the pod with its priority, if it has one, as a label too."""
     priority = pod["spec"].get("priority")
     if priority is None:
         return pod
@@ -105,7 +109,10 @@ def with_priority_label(pod: Obj) -> Obj:
 
 
 def _defaulted_or_refused(jobset: Obj) -> Obj:
-    """Defaulting comes before the schema: what has no JobSet's shape is refused as undecodable."""
+    """Return the defaulted JobSet, or raise an error if it cannot be decoded.
+
+    Defaulting runs before schema validation, so the object may have any shape.
+    """
     try:
         return defaulted(jobset)
     except (AttributeError, TypeError, ValueError) as error:
@@ -114,7 +121,7 @@ def _defaulted_or_refused(jobset: Obj) -> Obj:
 
 
 def defaulted(jobset: Obj) -> Obj:
-    """The JobSet with the defaults of its webhook."""
+    """Return the JobSet with the defaults of its webhook."""
     spec = deepcopy(jobset.get("spec") or {})
     spec.setdefault("successPolicy", {"operator": "All"})
     spec.setdefault("startupPolicy", {"startupPolicyOrder": "AnyOrder"})
@@ -133,7 +140,7 @@ def defaulted(jobset: Obj) -> Obj:
 
 
 def creation_problems(jobset: Obj) -> list[str]:
-    """All that is wrong with a new JobSet, after defaulting."""
+    """Return the validation errors of a new JobSet after defaulting."""
     spec = jobset["spec"]
     roles: list[Obj] = roles_of(jobset)
     names = [role["name"] for role in roles]
@@ -161,7 +168,7 @@ def creation_problems(jobset: Obj) -> list[str]:
 
 
 def update_problems(new: Obj, old: Obj, *, scaling: bool = False) -> list[str]:
-    """What was changed that may not change."""
+    """Return the changes of immutable fields."""
     roles, before = new["spec"].get("replicatedJobs"), old["spec"].get("replicatedJobs")
     if is_suspended(new) or is_suspended(old):
         roles, before = _without_mutable(roles), _without_mutable(before)

@@ -1,4 +1,4 @@
-"""The objects a JobSet makes: its Jobs and its headless Service."""
+"""The objects that a JobSet creates: its Jobs and its headless Service."""
 
 import hashlib
 from collections.abc import Iterable
@@ -13,33 +13,33 @@ NODE_SELECTOR_STRATEGY = "alpha.jobset.sigs.k8s.io/node-selector"
 
 
 def job_name(jobset: Obj, replicated_job: str, index: int) -> str:
-    """The name of one Job of a replicatedJob."""
+    """Return the name of one Job of a replicatedJob."""
     return f"{jobset['metadata']['name']}-{replicated_job}-{index}"
 
 
 def subdomain(jobset: Obj) -> str:
-    """The name of the headless Service, which the pods have as their subdomain."""
+    """Return the name of the headless Service, which is also the subdomain of the pods."""
     network = jobset["spec"].get("network") or {}
     return str(network.get("subdomain") or jobset["metadata"]["name"])
 
 
 def has_hostnames(jobset: Obj) -> bool:
-    """Whether pods find each other by name."""
+    """Return True if pods have DNS host names."""
     return bool((jobset["spec"].get("network") or {}).get("enableDNSHostnames"))
 
 
 def restarts(jobset: Obj) -> int:
-    """How often the JobSet has been restarted."""
+    """Return the number of restarts of the JobSet."""
     return int((jobset.get("status") or {}).get("restarts", 0))
 
 
 def owner_reference(jobset: Obj) -> Obj:
-    """The controller reference that everything a JobSet makes carries."""
+    """Return the controller reference of all objects that a JobSet creates."""
     return controller_reference(jobset, api_version=JOBSETS.api_version, kind=JOBSETS.kind)
 
 
 def new_job(jobset: Obj, replicated: Obj, index: int) -> Obj:
-    """The Job of that index, suspended if the JobSet is."""
+    """Return the Job of that index, suspended if the JobSet is."""
     template = deepcopy(replicated["template"])
     marks = _marks(jobset, replicated, index)
     job: Obj = {
@@ -68,7 +68,7 @@ def new_job(jobset: Obj, replicated: Obj, index: int) -> Obj:
 
 
 def new_service(jobset: Obj) -> Obj:
-    """The headless Service that gives the pods their names."""
+    """Return the headless Service that gives the pods their DNS names."""
     network = jobset["spec"].get("network") or {}
     return {
         "apiVersion": "v1",
@@ -87,10 +87,10 @@ def new_service(jobset: Obj) -> Obj:
 
 
 def resumed(job: Obj, replicated: Obj) -> Obj:
-    """The Job with suspension lifted and what changed in the template meanwhile taken over.
+    """Return the Job unsuspended, with the changes of the template applied.
 
     Labels, annotations, node selector, tolerations and scheduling gates may change while a JobSet
-    is suspended; they are merged, since others may have added to the Job's own.
+    is suspended. They are merged, because others may have added to the Job's own.
     """
     source = (replicated["template"].get("spec") or {}).get("template") or {}
     spec = deepcopy(job["spec"])
@@ -120,7 +120,7 @@ def _merge_list(target: Obj, source: Obj, name: str) -> None:
 
 
 def _marks(jobset: Obj, replicated: Obj, index: int) -> dict[str, str]:
-    """The labels, which are the annotations too, of a Job and of its pods."""
+    """Return the labels of a Job and of its pods, which are also their annotations."""
     meta, name = jobset["metadata"], replicated["name"]
     everyone = roles_of(jobset)
     group = replicated.get("groupName", "")
@@ -134,7 +134,7 @@ def _marks(jobset: Obj, replicated: Obj, index: int) -> dict[str, str]:
         words.REPLICATED_JOB_REPLICAS: str(replicas(replicated)),
         words.GLOBAL_REPLICAS: str(sum(map(replicas, everyone))),
         words.JOB_INDEX: str(index),
-        # A name for labels, not a secret: the digest is part of JobSet's API.
+        # A label value, not a secret: the digest is part of JobSet's API.
         words.JOB_KEY: hashlib.sha1(full_name.encode(), usedforsecurity=False).hexdigest(),
         words.JOB_GLOBAL_INDEX: str(_before(everyone, name) + index),
         words.GROUP_NAME: group,
@@ -148,7 +148,7 @@ def _marks(jobset: Obj, replicated: Obj, index: int) -> dict[str, str]:
 
 
 def coordinator_endpoint(jobset: Obj) -> str:
-    """The stable host name of the pod that `spec.coordinator` names."""
+    """Return the stable host name of the pod in `spec.coordinator`."""
     chosen = jobset["spec"]["coordinator"]
     name = job_name(jobset, chosen["replicatedJob"], chosen.get("jobIndex", 0))
     return f"{name}-{chosen.get('podIndex', 0)}.{subdomain(jobset)}"
@@ -165,17 +165,17 @@ def _exclusive_placement(jobset: Obj, replicated: Obj) -> dict[str, str]:
 
 
 def roles_of(jobset: Obj) -> list[Obj]:
-    """The replicatedJobs of a JobSet, which may have none."""
+    """Return the replicatedJobs of a JobSet, which may have none."""
     return jobset["spec"].get("replicatedJobs") or []
 
 
 def replicas(replicated: Obj) -> int:
-    """How many Jobs a replicatedJob has."""
+    """Return the number of Jobs of a replicatedJob."""
     return int(replicated.get("replicas", 1))
 
 
 def _before(everyone: Iterable[Obj], name: str) -> int:
-    """How many Jobs the replicatedJobs in front of the named one have."""
+    """Return the number of Jobs in the replicatedJobs before the named one."""
     count = 0
     for one in everyone:
         if one["name"] == name:

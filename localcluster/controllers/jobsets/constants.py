@@ -1,4 +1,4 @@
-"""The words of JobSet v0.11.0: labels, condition types, reasons and messages."""
+"""The constants of JobSet v0.11.0: labels, condition types, reasons and messages."""
 
 PREFIX = "jobset.sigs.k8s.io/"
 JOBSET_NAME = PREFIX + "jobset-name"

@@ -1,4 +1,4 @@
-"""The JobSet controller: watches JobSets and their Jobs and carries out what `reconcile` plans."""
+"""The JobSet controller: it watches JobSets and Jobs and carries out the plans of `reconcile`."""
 
 import asyncio
 from collections.abc import Iterable
@@ -26,12 +26,15 @@ BY_JOBSET = "jobset"
 
 
 class JobSetController:
-    """Keeps every JobSet's Jobs, Service and status as its spec asks."""
+    """Controller that keeps every JobSet's Jobs, Service and status as its spec requires."""
 
     def __init__(
         self, client: CachedClient, clock: Clock, recorder: EventRecorder, *, scaling: bool = False
     ) -> None:
-        """`scaling` makes Jobs follow replicas and sizes that change, which v0.11.0 refuses."""
+        """Create the controller.
+
+        With `scaling` Jobs follow changes of replicas and sizes, which v0.11.0 rejects.
+        """
         self._scaling = scaling
         self._client = client
         self._clock = clock
@@ -80,7 +83,10 @@ class JobSetController:
             self._record(jobset, plan.notes)
 
     async def _create(self, jobset: Obj, jobs: Iterable[Obj]) -> None:
-        """Create all Jobs; the refusals of any are one event, and end this reconcile."""
+        """Create all Jobs.
+
+        Report all errors in one event, and end this reconcile if there are any.
+        """
         namespace = jobset["metadata"]["namespace"]
         results = await asyncio.gather(
             *(self._client.create(JOBS, namespace, job) for job in jobs), return_exceptions=True
@@ -96,7 +102,7 @@ class JobSetController:
             raise refusals[0]
 
     async def _resume(self, job: Obj) -> None:
-        """Lift a Job's suspension; its template may only change while it has no start time."""
+        """Unsuspend a Job, after clearing its start time so that its template may change."""
         present = await self._client.get(JOBS, key_of(job))
         status = (present or {}).get("status") or {}
         if present is not None and status.get("startTime") is not None:

@@ -1,4 +1,4 @@
-"""A JobSet's failure policy: what one failed Job means for the whole."""
+"""A JobSet's failure policy: the action that follows a failed Job."""
 
 import re
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from localcluster.controllers.jobsets import constants as words
 
 @dataclass(frozen=True, slots=True)
 class FailureAction:
-    """What is to be done: restart, counted against maxRestarts or not, or fail."""
+    """The action to take: restart, counted against maxRestarts or not, or fail."""
 
     restart: bool
     reason: str
@@ -19,7 +19,7 @@ class FailureAction:
 
 
 def choose(jobset: Obj, failed: Sequence[Obj]) -> FailureAction:
-    """The action of the first rule that matches a failed Job; restart when none does."""
+    """Return the action of the first rule that matches a failed Job; restart if none does."""
     policy = jobset["spec"].get("failurePolicy")
     if policy is None:
         return _action(
@@ -52,7 +52,7 @@ def _action(
 
 
 def _first(failed: Sequence[Obj]) -> Obj:
-    """The Job that failed first."""
+    """Return the Job that failed first."""
     return min(failed, key=lambda job: str(_failure(job).get("lastTransitionTime", "")))
 
 

@@ -1,7 +1,7 @@
-"""Scaling, as KEP-463 of JobSet plans it: replicas, and the pods of each Job. v0.11.0 refuses it.
+"""Scaling by JobSet's KEP-463: replicas, and the pods of each Job. v0.11.0 rejects it.
 
-Jobs of the highest indexes go, and those that stay are told their new number of pods. Marks that
-count the other Jobs stay as they were on pods that exist: they are part of the pod template.
+The controller deletes Jobs with the highest indexes and resizes the others. On existing pods,
+labels that count the other Jobs are unchanged: they are part of the pod template.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -15,7 +15,7 @@ _PER_JOB = ("parallelism", "completions")
 
 
 def without_sizes(roles: Iterable[Obj]) -> list[Obj]:
-    """The replicatedJobs less what scaling may change."""
+    """Return the replicatedJobs without the fields that scaling may change."""
     stripped = deepcopy(list(roles))
     for role in stripped:
         role.pop("replicas", None)
@@ -25,17 +25,18 @@ def without_sizes(roles: Iterable[Obj]) -> list[Obj]:
 
 
 def size_problems(new: Iterable[Obj], old: Iterable[Obj]) -> Iterator[str]:
-    """What is wrong with the new sizes of the same replicatedJobs."""
+    """Yield the validation errors of the new sizes of the same replicatedJobs."""
     for place, (role, before) in enumerate(zip(new, old, strict=True)):
         field = f"spec.replicatedJobs[{place}]"
         job, job_before = role["template"]["spec"], before["template"]["spec"]
         sizes, present = _checked_sizes(role), _checked_sizes(before)
         for path, size in sizes.items():
-            # What was let in at creation stays, or nothing else could be changed any more.
+            # A size accepted at creation remains valid, or no other field could be changed any
+            # more.
             if size < 1 and size != present[path]:
                 yield (f"{field}.{path}: Invalid value: {size}: must be greater than or equal to 1")
         if job.get("completions") != job_before.get("completions") and not _is_elastic(job):
-            # A Job refuses it as well, and would be asked for ever.
+            # A Job rejects it too, and the controller would retry forever.
             yield (
                 f"{field}.template.spec.completions: Invalid value: {job.get('completions')}: may "
                 "only change in an Indexed Job, together with parallelism and to the same number"
@@ -49,14 +50,14 @@ def _checked_sizes(role: Obj) -> dict[str, int]:
 
 
 def is_surplus(job: Obj, jobset: Obj) -> bool:
-    """Whether the JobSet has fewer replicas by now than the Job's index needs."""
+    """Return True if the Job's index is beyond the current replicas."""
     wanted = {role["name"]: replicas(role) for role in roles_of(jobset)}
     labels = labels_of(job)
     return int(labels[words.JOB_INDEX]) >= wanted.get(labels[words.REPLICATED_JOB], 0)
 
 
 def resized(job: Obj, jobset: Obj) -> Obj | None:
-    """The Job with the sizes its replicatedJob has now; None if it has them."""
+    """Return the Job with the current sizes of its replicatedJob; None if it has them."""
     name = labels_of(job)[words.REPLICATED_JOB]
     role = next(one for one in roles_of(jobset) if one["name"] == name)
     wanted = _sizes(role["template"]["spec"])
@@ -66,7 +67,7 @@ def resized(job: Obj, jobset: Obj) -> Obj | None:
 
 
 def _sizes(job: Mapping[str, object]) -> dict[str, object]:
-    """Parallelism and completions, with the Job API's defaults."""
+    """Return parallelism and completions, with the Job API's defaults."""
     parallelism, completions = (job.get(one) for one in _PER_JOB)
     if parallelism is None and completions is None:
         return {"parallelism": 1, "completions": 1}

@@ -1,4 +1,4 @@
-"""A JobSet's status: how its Jobs are sorted and counted, and how conditions come about."""
+"""A JobSet's status: classification and counts of its Jobs, and its conditions."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ _EXCLUSIVE = {
 
 @dataclass(frozen=True, slots=True)
 class ChildJobs:
-    """The Jobs of a JobSet; `previous` are left from before a restart."""
+    """The Jobs of a JobSet; `previous` are those of attempts before a restart."""
 
     active: Sequence[Obj]
     successful: Sequence[Obj]
@@ -26,12 +26,12 @@ class ChildJobs:
     previous: Sequence[Obj]
 
     def all(self) -> list[Obj]:
-        """All of them."""
+        """Return all Jobs."""
         return [*self.active, *self.successful, *self.failed, *self.previous]
 
 
 def sort_out(jobset: Obj, jobs: Sequence[Obj]) -> ChildJobs:
-    """Sort the Jobs by attempt and by what has become of them."""
+    """Group the Jobs by attempt and outcome."""
     active, successful, failed, previous = [], [], [], []
     for job in jobs:
         if int(labels_of(job)[words.RESTART_ATTEMPT]) < restarts(jobset):
@@ -46,17 +46,17 @@ def sort_out(jobset: Obj, jobs: Sequence[Obj]) -> ChildJobs:
 
 
 def is_finished(jobset: Obj) -> bool:
-    """Whether the JobSet has completed or failed."""
+    """Return True if the JobSet has completed or failed."""
     return is_true(jobset, words.COMPLETED) or is_true(jobset, words.FAILED)
 
 
 def is_suspended(owner: Obj) -> bool:
-    """Whether a Job or JobSet is suspended."""
+    """Return True if a Job or JobSet is suspended."""
     return bool(owner["spec"].get("suspend"))
 
 
 def replicated_jobs_status(jobset: Obj, children: ChildJobs) -> list[Obj]:
-    """`status.replicatedJobsStatus`, by descending name, as JobSet writes it."""
+    """Return `status.replicatedJobsStatus`, by descending name, as JobSet writes it."""
     names = [one["name"] for one in roles_of(jobset)]
     empty = {"ready": 0, "succeeded": 0, "failed": 0, "active": 0, "suspended": 0}
     counts = {name: dict(empty) for name in names}
@@ -79,12 +79,12 @@ def _pods_count(job: Obj) -> int:
 
 
 def all_started(replicated: Obj, status: Obj) -> bool:
-    """Whether every Job of a replicatedJob has got going, whatever became of it."""
+    """Return True if every Job of a replicatedJob has started, whatever its outcome."""
     return bool(status["failed"] + status["ready"] + status["succeeded"] == replicas(replicated))
 
 
 class StatusDraft:
-    """The status as one reconcile makes it, and the events that go with the changes."""
+    """The status under construction in one reconcile, and the events of its changes."""
 
     def __init__(self, jobset: Obj, now: datetime) -> None:
         self._old: Obj = jobset.get("status") or {}
@@ -95,14 +95,14 @@ class StatusDraft:
         self._changed = False
 
     def replicated_jobs(self, statuses: list[Obj]) -> None:
-        """Take over the counts."""
-        # An old list may be in another order: whoever wrote it, it is a map by name.
+        """Set the counts."""
+        # An old list may be in another order: compare it as a map by name.
         old = {one["name"]: one for one in self._old.get("replicatedJobsStatus") or []}
         self._changed |= old != {one["name"]: one for one in statuses}
         self._status["replicatedJobsStatus"] = statuses
 
     def status_of(self, replicated_job: str) -> Obj:
-        """The counts of one replicatedJob."""
+        """Return the counts of one replicatedJob."""
         statuses: list[Obj] = self._status["replicatedJobsStatus"]
         return next(one for one in statuses if one["name"] == replicated_job)
 
@@ -115,7 +115,7 @@ class StatusDraft:
         value: bool = True,
         severity: EventType = "Normal",
     ) -> None:
-        """Set a condition; one that was never there is not set to False."""
+        """Set a condition; one that does not exist is not set to False."""
         wanted = "True" if value else "False"
         changed = False
         if value:
@@ -139,13 +139,13 @@ class StatusDraft:
             self._notes.append(Note(severity, reason, message))
 
     def finish(self, kind: str, reason: str, message: str) -> None:
-        """Declare the JobSet completed or failed."""
+        """Mark the JobSet as completed or failed."""
         severity: EventType = "Warning" if kind == words.FAILED else "Normal"
         self.condition(kind, reason, message, severity=severity)
         self._status["terminalState"] = kind
 
     def restart(self, *, counted: bool, note: Note) -> None:
-        """Start the next attempt; `counted` against maxRestarts or not."""
+        """Start the next attempt; `counted` counts it against maxRestarts."""
         self._status["restarts"] = self._old.get("restarts", 0) + 1
         if counted:
             before = self._old.get("restartsCountTowardsMax", 0)
@@ -154,7 +154,7 @@ class StatusDraft:
         self._notes.append(note)
 
     def result(self) -> tuple[Obj | None, list[Note]]:
-        """The status to write, None when it stays, and the events."""
+        """Return the status to write, None if unchanged, and the events."""
         if not self._changed:
             return None, []
         self._status.setdefault("restarts", 0)

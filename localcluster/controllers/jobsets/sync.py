@@ -1,4 +1,4 @@
-"""What a JobSet is to do next, from the JobSet and its Jobs alone."""
+"""The next writes of a JobSet, computed from the JobSet and its Jobs alone."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -29,21 +29,21 @@ class Plan:
     """The writes of one reconcile, in the order of the fields."""
 
     delete: list[Obj] = field(default_factory=list)  # Jobs, in the foreground
-    service: bool = False  # the headless Service is wanted
+    service: bool = False  # create the headless Service
     create: list[Obj] = field(default_factory=list)
-    suspend: list[Obj] = field(default_factory=list)  # Jobs as they are to be
+    suspend: list[Obj] = field(default_factory=list)  # Jobs in their desired state
     resume: list[Obj] = field(default_factory=list)
     resize: list[Obj] = field(default_factory=list)
     expire: bool = False  # delete the JobSet itself
     status: Obj | None = None
-    notes: list[Note] = field(default_factory=list)  # once the status is written
+    notes: list[Note] = field(default_factory=list)  # recorded after the status is written
     again: timedelta | None = None
 
 
 def reconcile(jobset: Obj, jobs: Sequence[Obj], now: datetime, *, scaling: bool = False) -> Plan:
-    """The plan for a JobSet that is ours and is not being deleted.
+    """Return the plan for a JobSet that this controller manages and that is not being deleted.
 
-    With `scaling` Jobs beyond the replicas go, and the others follow their sizes.
+    With `scaling` Jobs beyond the replicas are deleted, and the others are resized.
     """
     surplus = [job for job in jobs if is_surplus(job, jobset)] if scaling else []
     children = sort_out(jobset, [job for job in jobs if job not in surplus])
@@ -169,7 +169,10 @@ def _resume(jobset: Obj, children: ChildJobs, plan: Plan, draft: StatusDraft) ->
 
 
 def _resize(jobset: Obj, children: ChildJobs, plan: Plan) -> None:
-    """Jobs follow their sizes; one that is written anyway does so in the next reconcile."""
+    """Plan the resizing of Jobs.
+
+    One with another write in this plan waits for the next reconcile.
+    """
     written = [job["metadata"]["name"] for job in (*plan.suspend, *plan.resume)]
     for job in children.active:
         if job["metadata"]["name"] not in written and not is_deleting(job):

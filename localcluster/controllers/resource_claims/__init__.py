@@ -1,1 +1,1 @@
-"""Resource claims: made from templates for pods, reserved for them, and given back."""
+"""The resource claim controller: it creates claims from templates, reserves and releases them."""

@@ -1,8 +1,8 @@
-"""The resource claim controller: a claim for each pod and template, and claims given back.
+"""The resource claim controller: it creates claims from templates and releases unused ones.
 
-Schedulers allocate; this one makes claims, says in the pods' status which, and takes pods that
-will not run any more out of their claims' consumers. A claim that nobody uses then loses its
-devices and its finalizer.
+Schedulers allocate. This controller creates claims, names them in the pods' status, and removes
+pods that will not run again from their claims' consumers. A claim without consumers then loses its
+allocation and its finalizer.
 """
 
 from collections.abc import Iterable
@@ -46,13 +46,13 @@ def _told(entry: str, claim: str | None) -> Obj:
 
 
 class ResourceClaimController:
-    """Makes claims for pods, and gives back what pods no longer use."""
+    """Controller that creates claims for pods, and releases claims that pods no longer use."""
 
     def __init__(self, client: CachedClient, clock: Clock, recorder: EventRecorder) -> None:
         self._client = client
         self._recorder = recorder
-        # By pod's UID, the claims made for its entries. As in Kubernetes, whose controller takes
-        # its own writes for true for an hour, a claim that somebody deletes is not made anew.
+        # By pod UID, the claims created for its entries. As in Kubernetes, whose controller trusts
+        # its own writes for an hour, a claim deleted by someone else is not recreated.
         self._made: dict[str, dict[str, str]] = {}
         self.loop: Loop[ClaimKey] = Loop("resource-claims", clock, self._reconcile)
         client[PODS].add_index(claims.BY_CLAIM, claims.by_claim)
@@ -98,7 +98,7 @@ class ResourceClaimController:
         )
 
     def _lacks_claim(self, pod: Obj, entry: Obj) -> bool:
-        """Whether a claim is to be made for the entry, or to be named in the pod's status."""
+        """Return True if the entry's claim must be created, or named in the pod's status."""
         if entry.get("resourceClaimTemplateName") is None:
             return False
         if claims.waits_for_claim(pod, entry):
@@ -110,7 +110,7 @@ class ResourceClaimController:
         return claim is None or not claims.is_of(claim, pod, entry)
 
     def _unreserved(self, pod: Obj, entry: Obj) -> Obj | None:
-        """The entry's claim, if it is allocated and a pod that has a node may not use it yet."""
+        """Return the entry's allocated claim if a pod with a node lacks the reservation."""
         name = claims.claim_name(pod, entry)
         if name is None or not pod["spec"].get("nodeName"):
             return None
@@ -148,7 +148,7 @@ class ResourceClaimController:
                 await self._reserve(claim, pod)
 
     async def _make(self, pod: Obj, entry: Obj) -> str | None:
-        """The name of the entry's claim, made unless it was before; None without template."""
+        """Return the name of the entry's claim, creating it if needed; None without template."""
         made = self._made.setdefault(uid_of(pod), {})
         if entry["name"] in made:
             return made[entry["name"]]
@@ -157,7 +157,7 @@ class ResourceClaimController:
                 return str(claim["metadata"]["name"])
         namespace, wanted = pod["metadata"]["namespace"], entry["resourceClaimTemplateName"]
         template = self._client[CLAIM_TEMPLATES].get((namespace, wanted))
-        if template is None:  # it wakes the pod when it comes
+        if template is None:  # the template's arrival wakes the pod
             text = f'resourceclaimtemplate.resource.k8s.io "{wanted}" not found'
             self._failed(pod, entry, f'resource claim template "{wanted}": {text}')
             return None
@@ -176,7 +176,7 @@ class ResourceClaimController:
         self._recorder.record(COMPONENT, PODS, pod, note)
 
     async def _tell(self, pod: Obj, made: dict[str, str]) -> None:
-        """Write into the pod's status which claims it has got."""
+        """Write the names of the created claims into the pod's status."""
 
         def edit(present: Obj) -> Obj | None:
             names = {**claims.statuses_of(present), **made}
@@ -213,13 +213,13 @@ class ResourceClaimController:
             await self._delete_unused(claim)
 
     async def _is_gone(self, claim: Key, one: Obj) -> bool:
-        """Whether a consumer will not run any more, or is another pod than was meant."""
+        """Return True if a consumer will not run again, or if another pod has its name now."""
         key = (claim[0], one["name"])
         pod = self._client[PODS].get(key) or await self._client.get(PODS, key)
         return pod is None or uid_of(pod) != one["uid"] or claims.needs_no_claims(pod)
 
     async def _give_back(self, claim: Obj, left: list[Obj]) -> Obj:
-        """Take consumers out; with the last, the devices and the finalizer go."""
+        """Remove consumers; with the last one, remove the allocation and the finalizer."""
         keep = bool(left) or not claims.is_protected(claim)
         wanted = claims.with_status(claim, reserved_for=left, keep_allocation=keep)
         claim = await self._client.update(CLAIMS, wanted, subresource="status")
@@ -228,7 +228,7 @@ class ResourceClaimController:
         return claim
 
     async def _delete_unused(self, claim: Obj) -> None:
-        """Delete a claim that was made for a pod which will not run any more."""
+        """Delete a claim that was created for a pod that will not run again."""
         owner = claims.owning_pod(claim)
         if owner is None:
             return

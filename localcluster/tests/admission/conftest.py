@@ -1,4 +1,4 @@
-"""A webhook server, and a shorthand for registering it."""
+"""A webhook server, and a shorthand for its registration."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A webhook for tests: real TLS on loopback, answers by path."""
+"""A webhook for tests: real TLS on loopback, responses by path."""
 
 import base64
 import datetime as dt
@@ -60,7 +60,7 @@ def bundle(path: Path) -> str:
 
 
 class HookServer:
-    """Keeps the reviews it saw by path; `answers` maps a path to what is said to a request."""
+    """Webhook server that records reviews by path; `answers` maps a path to its response."""
 
     def __init__(self, certificate: Path) -> None:
         self.certificate = certificate
@@ -106,11 +106,11 @@ class HookServer:
 
 
 def allow(_request: Review) -> Review:
-    """Let everything pass."""
+    """Allow every request."""
     return {"allowed": True}
 
 
 def patching(*operations: dict[str, Any]) -> Answer:
-    """Return an answer that lets pass and patches."""
+    """Return a response function that allows and patches."""
     patch = base64.b64encode(json.dumps(operations).encode()).decode()
     return lambda _request: {"allowed": True, "patchType": "JSONPatch", "patch": patch}

@@ -1,6 +1,6 @@
-"""What a webhook is sent, what its answer does, and what happens when it cannot be asked.
+"""Calls of webhooks: the request, the effect of the response, and failures.
 
-The refusals are those of kube-apiserver 1.36.3, recorded there.
+The errors are those of kube-apiserver 1.36.3, recorded there.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Conversion of stored objects: how often a webhook is asked, and what its failures do."""
+"""Conversion of stored objects: the number of webhook calls, and the effect of failures."""
 
 import json
 from collections.abc import AsyncIterator, Callable
@@ -23,7 +23,7 @@ V2 = "t.muster.dev/v2"
 
 @dataclass
 class Scene:
-    """A kind with v1, in which it is stored, and v2, into which a webhook converts."""
+    """A kind stored in v1, which a webhook converts to v2."""
 
     apiserver: ApiServer
     hooks: HookServer
@@ -39,7 +39,7 @@ class Scene:
         ]
 
     def answer(self, make: Callable[[Object], Object]) -> None:
-        """Answer reviews by what `make` gives for the request."""
+        """Respond to reviews with the result of `make`."""
         self.hooks.answers["/convert"] = lambda request: web.json_response(
             {"kind": "ConversionReview", "response": make(request)}
         )

@@ -1,4 +1,4 @@
-"""A webhook's Service leads to its ready endpoints."""
+"""Routing from a webhook's Service to its ready endpoints."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Rules, scopes, selectors and match conditions decide which webhooks are asked."""
+"""Selection of webhooks by rules, scopes, selectors and match conditions."""
 
 import copy
 from typing import Any

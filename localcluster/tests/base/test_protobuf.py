@@ -15,7 +15,7 @@ def varint(value: int) -> bytes:
 
 
 def message(*fields: tuple[int, Any]) -> bytes:
-    """A message from (number, int | str | bytes) pairs."""
+    """Encode a message from (number, int | str | bytes) pairs."""
     out = b""
     for number, value in fields:
         if isinstance(value, int):

@@ -1,7 +1,7 @@
-"""The device kinds: what depends on the clock, on roles and on namespaces.
+"""The device kinds: behavior that depends on the clock, on roles and on namespaces.
 
-What else is accepted and refused is in e2e/kubernetes/apiserver/devices, which a real server is
-asked too.
+e2e/kubernetes/apiserver/devices covers the other accepted and rejected objects, and runs against a
+real server too.
 """
 
 from typing import Any
@@ -34,7 +34,7 @@ async def api() -> Api:
 
 
 async def grant(api: Api, resource: str, *verbs: str) -> None:
-    """Give ann a right in all namespaces."""
+    """Grant ann a permission in all namespaces."""
     name = resource.replace("/", "-")
     rule = {"apiGroups": [GROUP], "resources": [resource], "verbs": list(verbs)}
     await api.create(resources.CLUSTER_ROLES, {"metadata": {"name": name}, "rules": [rule]})

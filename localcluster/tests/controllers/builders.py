@@ -13,12 +13,12 @@ START = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
 
 
 def at(seconds: float) -> datetime:
-    """So many seconds after the start of the test's clock."""
+    """Return the time that many seconds after the start of the test's clock."""
     return START + timedelta(seconds=seconds)
 
 
 def make_job(name: str = "work", **spec: Any) -> Obj:
-    """A Job as the API server has defaulted it: one pod, one completion."""
+    """Return a Job with the API server's defaults: one pod, one completion."""
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
@@ -90,7 +90,7 @@ def make_pod(
 
 
 def make_jobset(name: str = "train", *roles: Obj, **spec: Any) -> Obj:
-    """A JobSet as its webhook has defaulted it: two roles of one Job unless roles are given."""
+    """Return a JobSet with its webhook's defaults: two roles of one Job unless roles are given."""
     return {
         "apiVersion": "jobset.x-k8s.io/v1alpha2",
         "kind": "JobSet",
@@ -118,7 +118,7 @@ def make_role(name: str, *, replicas: int = 1, pods: int = 1, **fields: Any) -> 
 
 
 def ended(job: Obj, condition: str, *, when: float = 0, **more: Any) -> Obj:
-    """The Job with a terminal condition."""
+    """Return the Job with a terminal condition."""
     stamp = timestamp(at(when))
     one = {"type": condition, "status": "True", "lastTransitionTime": stamp, **more}
     return with_status(job, conditions=[one])

@@ -1,4 +1,4 @@
-"""A whole cluster in the test's own process and time: API server, nodes and controllers."""
+"""A complete cluster in the test's process, on virtual time: API server, nodes, controllers."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -23,7 +23,7 @@ TICK = 0.05
 
 
 class SimulatedCluster:
-    """Moves time only as far as a test says; `settle` lets all that is due happen."""
+    """A cluster on virtual time; `settle` runs everything that is due."""
 
     def __init__(self, api: Api, manager: ControllerManager, clock: FakeClock) -> None:
         self.api = api
@@ -61,17 +61,17 @@ class SimulatedCluster:
         await self.api.create(info, binding, namespace, name=name, subresource="binding")
 
     def client(self) -> CachedClient:
-        """A way of the controllers' to the server, without caches."""
+        """Return a controllers' client of the server, without caches."""
         return CachedClient(InProcess(self.api), (), self.clock)
 
     async def restart_controllers(self) -> None:
-        """New controllers and kubelets, as after the end of their process."""
+        """Replace the controllers and kubelets, as after a crash of their process."""
         await self.manager.stop()
         self.manager = ControllerManager(InProcess(self.api), self.clock)
         await self.manager.start()
 
     async def settle(self) -> None:
-        """Until nothing changes for a second of the cluster's time."""
+        """Advance the time until nothing changes for one second of the cluster's time."""
         quiet = 0
         while quiet < 20:
             before = self.api.store.revision
@@ -86,7 +86,7 @@ class SimulatedCluster:
 
 @asynccontextmanager
 async def simulated_cluster(*, jobset_scaling: bool = False) -> AsyncIterator[SimulatedCluster]:
-    """A running cluster without transport and without nodes; JobSet is installed."""
+    """Yield a running cluster without transport and without nodes; JobSet is installed."""
     clock = FakeClock()
     store, registry = Store(), Registry(BUILT_IN)
     custom = CustomResources(store, registry, clock)

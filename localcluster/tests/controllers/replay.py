@@ -1,4 +1,4 @@
-"""Replays a recorded flow of the real controllers against ours, on a clock that tests move."""
+"""Replay of a recorded flow of the real controllers against ours, on virtual time."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +19,7 @@ Obj = dict[str, Any]
 TRACES = Path(e2e.kubernetes.controllers.__file__).parent / "data"
 KINDS = ("JobSet", "Job", "Pod", "Service", "Event")
 NODE = "trace-node"
-# Fields of the API server's doing that say nothing about a controller.
+# Fields that the API server sets and that do not depend on a controller.
 FOREIGN_STATUS = ("hostIP", "hostIPs", "loadBalancer")
 
 
@@ -29,7 +29,7 @@ def load(flow: str) -> Obj:
 
 
 class Replay:
-    """Acts as the steps of a trace say, and notes what happens in the recorder's words."""
+    """Replay that carries out a trace's steps and records results in the recorder's format."""
 
     def __init__(self, cluster: SimulatedCluster, namespace: str) -> None:
         self._cluster = cluster
@@ -46,7 +46,7 @@ class Replay:
             )
 
     async def step(self, wanted: Obj) -> Obj:
-        """Do what the step did; what came of it, as `created`, `deleted`, `conditions`..."""
+        """Carry out the step; return its results as `created`, `deleted`, `conditions`..."""
         refusal = None
         try:
             await self._act(wanted["action"], wanted.get("input") or {})
@@ -152,7 +152,7 @@ class Replay:
 
 
 def _time_taken(step: Obj) -> float:
-    """Seconds that passed in a recorded step because what happened needed them."""
+    """Return the seconds of a recorded step that its events needed."""
     if any(event["reason"] == "DeadlineExceeded" for event in step.get("events", [])):
         return 6
     makes_pods = any(one["kind"] == "Pod" for one in step.get("created", []))
@@ -162,7 +162,7 @@ def _time_taken(step: Obj) -> float:
 
 
 class Conditions:
-    """The conditions that objects pass through, each noted when it is another than before."""
+    """The successive conditions of objects, each recorded when it changes."""
 
     def __init__(self) -> None:
         self._last: dict[str, list[Obj]] = {}
@@ -190,7 +190,7 @@ def comparable_status(status: Obj) -> Obj:
 
 
 def expected(step: Obj, conditions: Conditions) -> Obj:
-    """The recorded step in the same form as a replayed one."""
+    """Return the recorded step in the format of a replayed one."""
     for transition in step.get("transitions", []):
         conditions.add(transition["object"], transition["status"])
     final = {
@@ -213,7 +213,7 @@ def expected(step: Obj, conditions: Conditions) -> Obj:
 
 
 def differences(found: Any, want: Any, path: str = "") -> Iterator[str]:
-    """Every place where two JSON values differ."""
+    """Yield every difference between two JSON values."""
     if isinstance(found, dict) and isinstance(want, dict):
         for name in sorted(found.keys() | want.keys()):
             yield from differences(found.get(name), want.get(name), f"{path}.{name}")

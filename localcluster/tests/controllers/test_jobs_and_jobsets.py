@@ -1,4 +1,4 @@
-"""Jobs and JobSets on a running API server, where the recorded flows say nothing."""
+"""Jobs and JobSets on a running API server, in cases that the recorded flows do not cover."""
 
 from typing import Any
 
@@ -45,7 +45,7 @@ async def bind_all(cluster: SimulatedCluster) -> None:
 
 
 def count(cluster: SimulatedCluster) -> dict[str, int]:
-    """How many objects there are, less the Service that every cluster has."""
+    """Return the number of objects by kind, without the Service that every cluster has."""
     kinds = ("JobSet", "Job", "Pod", "Service")
     every = {kind: cluster.list(kind) for kind in kinds}
     every["Service"] = [one for one in every["Service"] if one["metadata"]["name"] != "kubernetes"]
@@ -57,7 +57,7 @@ def reasons(cluster: SimulatedCluster) -> list[str]:
 
 
 class RefusePods:
-    """Admission that lets so many pods in."""
+    """Admission step that admits only that many pods."""
 
     def __init__(self, allowed: int) -> None:
         self.allowed = allowed
@@ -149,7 +149,7 @@ async def test_after_a_refusal_no_more_pods_are_asked_for_at_once() -> None:
         await cluster.create(job(parallelism=64, completions=64))
         await settle()
 
-        # One pod, then a batch of two of which both are refused; the other 61 have to wait.
+        # One pod, then a batch of two that are both rejected; the other 61 have to wait.
         assert quota.asked == 3
 
 
@@ -212,7 +212,7 @@ async def test_a_jobset_without_host_names_has_no_service() -> None:
 
 
 async def test_controllers_start_on_a_cluster_that_has_work_already() -> None:
-    """What a restart finds: a Job of which one pod has ended uncounted."""
+    """A restarted controller finds a Job with a terminated pod that is not counted yet."""
     async with simulated_cluster() as cluster:
         await cluster.manager.nodes.add("n")
         await cluster.create(job(parallelism=2, completions=2))

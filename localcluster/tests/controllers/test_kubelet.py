@@ -1,4 +1,4 @@
-"""What a kubelet takes in, refuses and writes."""
+"""A kubelet's admission of pods, rejections and statuses."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Simulated nodes on a running API server: pods start, end, stop, and are refused."""
+"""Simulated nodes on a running API server: pods start, terminate, stop, and are rejected."""
 
 from typing import Any
 
@@ -173,7 +173,7 @@ async def test_a_pod_that_has_ended_needs_no_grace() -> None:
 
 async def test_a_pod_whose_start_could_not_be_written_takes_no_place() -> None:
     class Busy:
-        """Refuses the first status."""
+        """Admission step that rejects the first status."""
 
         refusals = 1
 

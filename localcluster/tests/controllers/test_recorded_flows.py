@@ -1,4 +1,4 @@
-"""Our controllers do what the real ones were seen to do (e2e/kubernetes/controllers)."""
+"""Our controllers compared to recordings of the real ones (e2e/kubernetes/controllers)."""
 
 import re
 from typing import Any
@@ -18,8 +18,8 @@ from localcluster.tests.controllers.replay import (
 
 Obj = dict[str, Any]
 
-# Recorded before the real garbage collector knew of the JobSet CRD, which takes it half a minute:
-# nothing is collected in it. Our own test of that is in test_jobs_and_jobsets.py.
+# Recorded before the real garbage collector discovered the JobSet CRD, which takes it half a
+# minute: it collects nothing in this trace. Our own test of that is in test_jobs_and_jobsets.py.
 UNUSABLE = {"jobset-deleted"}
 FLOWS = sorted({path.stem for path in TRACES.glob("*.yaml")} - UNUSABLE)
 
@@ -41,11 +41,11 @@ async def test_a_flow_goes_as_it_was_recorded(flow: str) -> None:
 
 
 def comparable(outcome: Obj) -> Obj:
-    """The outcome without the order of what happens side by side."""
+    """Return the outcome without the order of concurrent events."""
     refused = outcome.get("refused", {})
     return {
         **outcome,
-        # The order of the fields in a quoted value is accidental.
+        # The order of the fields in a quoted value is arbitrary.
         "refused": re.sub(r"Invalid value: \[.*\]", "Invalid value", refused.get("message", "")),
         "created": {f"{one['kind']}/{one['metadata']['name']}": one for one in outcome["created"]},
         "deleted": sorted(outcome["deleted"]),

@@ -1,4 +1,4 @@
-"""Definitions are established, served, changed and withdrawn."""
+"""The life cycle of definitions: established, served, changed and withdrawn."""
 
 import copy
 from typing import Any
@@ -218,7 +218,7 @@ async def test_objects_of_a_kind_that_is_no_longer_served_go_with_it(apiserver: 
 
 
 class RefusesOnce:
-    """An admission step that refuses the first deletion of a widget."""
+    """Admission step that rejects the first deletion of a widget."""
 
     def __init__(self) -> None:
         self.asked = 0

@@ -1,4 +1,4 @@
-"""Built-in kinds are read as kube-apiserver 1.36.3 reads them (its answers were recorded)."""
+"""Decoding of built-in kinds as by kube-apiserver 1.36.3, whose responses were recorded."""
 
 import copy
 from typing import Any

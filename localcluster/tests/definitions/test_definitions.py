@@ -1,4 +1,4 @@
-"""The described kinds: what is kept, what is pruned, and how the notation reads."""
+"""The described kinds: kept fields, pruned fields, and the parser of the notation."""
 
 import copy
 from typing import Any

@@ -1,4 +1,4 @@
-"""What the notation makes of upstream's OpenAPI documents."""
+"""Generation of the notation from upstream's OpenAPI documents."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ def ref(name: str) -> dict[str, Any]:
 
 
 def schemas() -> dict[str, Any]:
-    """Every described kind as an empty object, and a pod of a few fields."""
+    """Return every described kind as an empty object, and a pod of a few fields."""
     found: dict[str, Any] = {}
     for info in builtin.DESCRIBED:
         gvk = {"group": info.group, "kind": info.kind, "version": info.version}

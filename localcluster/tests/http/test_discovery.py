@@ -1,4 +1,4 @@
-"""What the server says of itself, in the forms that clients ask for."""
+"""The discovery documents in the formats that clients request."""
 
 import json
 from typing import Any

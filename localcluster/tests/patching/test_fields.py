@@ -1,4 +1,4 @@
-"""Which fields an object has, for those who own them."""
+"""The field sets of an object, for field ownership."""
 
 from typing import Any
 

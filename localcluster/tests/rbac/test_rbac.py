@@ -28,7 +28,7 @@ async def api() -> Api:
 
 
 async def grant(api: Api, *rules: dict[str, Any], name: str = "r", namespace: str = "") -> None:
-    """Bind rules to ann: in one namespace, or everywhere."""
+    """Bind rules to ann, in one namespace or everywhere."""
     kind = "Role" if namespace else "ClusterRole"
     role = resources.ROLES if namespace else resources.CLUSTER_ROLES
     binding = resources.ROLE_BINDINGS if namespace else resources.CLUSTER_ROLE_BINDINGS

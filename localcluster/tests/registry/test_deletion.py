@@ -23,7 +23,7 @@ def exists(api: Api, info: ResourceInfo, name: str, namespace: str = "default") 
 
 
 async def until(api: Api, condition: Callable[[], bool]) -> None:
-    """Wait until a change of the store brings the condition about."""
+    """Wait until a change of the store makes the condition true."""
     changed = asyncio.Event()
     leave = api.store.subscribe(lambda _collection, _event: changed.set())
     async with asyncio.timeout(10):

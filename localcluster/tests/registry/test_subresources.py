@@ -98,7 +98,7 @@ async def test_a_dry_binding_binds_nothing(api: Api) -> None:
 
 
 async def running_pod(api: Api, *, allowed: int | None) -> None:
-    """A running pod, and a budget that allows so many disruptions (None: no budget)."""
+    """Create a running pod, and a budget that allows that many disruptions (None: no budget)."""
     await api.create(PODS, pod(labels={"a": "b"}), "default")
     await bind(api, binding())
     await api.patch(PODS, "p", {"status": {"phase": "Running"}}, "default", subresource="status")

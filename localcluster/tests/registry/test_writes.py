@@ -179,7 +179,7 @@ async def test_plain_strings_of_a_secret_become_data(api: Api) -> None:
 
 
 class Interfering:
-    """An admission step that lets another writer in while it thinks."""
+    """Admission step that lets another writer interfere."""
 
     def __init__(self, api: Api, times: int) -> None:
         self._api = api

@@ -1,4 +1,4 @@
-"""Ask a real API server what it answers to the cases in data/cases.yaml, and write that down.
+"""Send the cases in data/cases.yaml to a real API server and record its responses.
 
 `python -m localcluster.tests.schemas.record SERVER TOKEN`
 """

@@ -1,4 +1,4 @@
-"""The schema engine answers as kube-apiserver did when data/cases.yaml was recorded."""
+"""The schema engine compared to the kube-apiserver responses recorded in data/cases.yaml."""
 
 import copy
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Expressions as Kubernetes writes them are compiled once and evaluated as there."""
+"""CEL expressions of Kubernetes: compiled once, evaluated as by the API server."""
 
 from typing import Any
 

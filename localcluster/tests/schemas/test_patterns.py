@@ -1,4 +1,4 @@
-"""Patterns mean what they mean to Go's regexp package."""
+"""Patterns with the semantics of Go's regexp package."""
 
 import pytest
 

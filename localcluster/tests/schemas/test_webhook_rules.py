@@ -1,4 +1,4 @@
-"""Webhook configurations are refused in the words of kube-apiserver 1.36.3 (recorded there)."""
+"""Rejected webhook configurations, with the messages recorded from kube-apiserver 1.36.3."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""A refusal in words and numbers.
+"""Explanation of refusals and of free capacity, for users: messages and numbers.
 
-`explain.explain` is the entry point.
+`explain.explain` is the entry point for refusals.
 """

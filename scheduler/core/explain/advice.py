@@ -1,4 +1,4 @@
-"""The sentences of a refusal: why no node is available, what the group needs, what to change."""
+"""Sentences of a refusal: why no node is available, what the group needs, what to change."""
 
 from __future__ import annotations
 
@@ -21,12 +21,13 @@ from scheduler.core.values.model import SINGLE_POD
 from scheduler.core.values.wording import count, sentence
 
 _SHOWN: Final = 10
-"""Reasons that the message lists; `status.blocker.counts` has all of them."""
+"""Limit of reasons that a message lists; `status.blocker.counts` has all of them."""
 
 _WAIT: Final = "it starts when this capacity is free"
-"""The advice where nothing has to change."""
+"""Advice if the group only has to wait."""
 
 _DEVICES: Final = "request fewer or other devices, or add nodes that have them"
+"""Advice if even empty nodes do not have the devices."""
 
 
 def available(nodes: int, counts: Sequence[tuple[str, int]], rejected: str = "") -> str:
@@ -35,10 +36,12 @@ def available(nodes: int, counts: Sequence[tuple[str, int]], rejected: str = "")
     For example: `0/5 nodes are available: 3 Insufficient cpu, 2 Too many pods.` A pod that is
     `rejected` before any node is checked has that reason alone, without a number of nodes.
     """
+    # kube-scheduler's ErrNoNodesAvailable: without nodes there are no reasons to count.
     if not nodes:
         return "no nodes available to schedule pods."
     if rejected:
         return f"0/{nodes} nodes are available: {rejected}."
+    # Taints, claims and resources have any number of names, so there may be hundreds of reasons.
     found = [f"{number} {reason}" for reason, number in counts[:_SHOWN]]
     if len(counts) > _SHOWN:
         found.append(f"and {count(len(counts) - _SHOWN, 'other reason')}")
@@ -46,11 +49,12 @@ def available(nodes: int, counts: Sequence[tuple[str, int]], rejected: str = "")
 
 
 def need(short: Shortage) -> str:
-    """Return how many pods need capacity, and how many of them fit; empty for a pod alone."""
+    """Return how many pods need capacity and how many of them fit; empty for a single pod."""
     if short.at[0] == SINGLE_POD:
         return ""
     free = f"{short.free} fit{'s' if short.free == 1 else ''}"
     where = ""
+    # With a topology constraint, free capacity of all domains together does not help the group.
     if best := short.best:
         where, free = f" in one {best.key}", f"{free} in {best.value}, the best one"
     if short.minimum:
@@ -73,10 +77,10 @@ def change(
     minimum: int | None,
     impossible: bool,
 ) -> str:
-    """Return which devices are missing, if any, and the one thing to change.
+    """Return which devices are missing, if any, and the one change that helps.
 
-    `reason` is the most frequent one. `minimum` is the minCount of the group, None if a lower one
-    would not surely fit.
+    `reason` is the most frequent one. `minimum` is the minCount of the group; None if no lower one
+    is certain to fit.
     """
     wants = shape.requirements.needs_devices
     devices = DeviceAdvice(framework, shape, short).words() if wants else ""
@@ -95,12 +99,13 @@ def _advice(
     minimum: int | None,
     impossible: bool,
 ) -> str:
-    """Return the one thing to change; empty if waiting is enough."""
+    """Return the one change that helps; empty if waiting is enough."""
     of_plugin = framework.advice(shape, reason)
     if of_plugin:
         return of_plugin
     if not impossible:
         return ""
+    # Node filters first: as long as they exclude all nodes, a smaller group does not fit either.
     if not framework.permitted(shape).any():
         return _other_nodes(framework, shape, reason)
     empty = framework.empty_room(shape)
@@ -111,26 +116,33 @@ def _advice(
     if short.best is not None:
         where = short.best.key
         return f"lower minCount, request less, or let the group span more than one {where}"
+    # minCount includes the pods that run already, so these are added to the pods that would fit.
     if minimum is not None and short.minimum:
         lower = f"{lower} to {minimum - short.needed + most}"
     return f"at most {count(most, 'such pod')} fit{'s' * (most == 1)}. {lower}, or add nodes"
 
 
 def _other_nodes(framework: Framework, shape: Shape, reason: str) -> str:
-    """Return the advice if node filters exclude all nodes; about nodes that match the affinity."""
+    """Return the advice if node filters exclude all nodes.
+
+    It is about the nodes that match the pod's node selector and affinity, if there are any.
+    """
     nodes = framework.nodes
     admitted = node_affinity.admits(shape, nodes)
+    # Vacant rows of the table have a negative class.
     there = nodes.node_class[: nodes.size] >= 0
     rows = there if admitted is None else there & admitted
+    # By class: taints of 50,000 nodes, read one by one in Python, would take too long.
     found = np.unique(nodes.node_class[: nodes.size][rows])
     chosen = [nodes.classes.all[index] for index in found.tolist()]
     if not chosen:
         return "change the node selector or affinity, or label a node"
-    # A cordoned node also has a taint, which no pod should tolerate.
+    # The node controller also taints a cordoned node. To tolerate this taint would be bad advice.
     open_nodes = [node for node in chosen if not node.unschedulable]
     if not open_nodes:
         return "uncordon a node"
     taints = [taint_toleration.untolerated(shape.requirements, node) for node in open_nodes]
+    # A node whose taints are all tolerated is excluded by another constraint.
     if all(taints):
         return f"add a toleration for {taints[0]}, or remove the taint"
     if reason == node_name.REASON:
@@ -139,10 +151,11 @@ def _other_nodes(framework: Framework, shape: Shape, reason: str) -> str:
 
 
 def _too_large(framework: Framework, shape: Shape) -> str:
-    """Return the advice if a pod fits on no permitted node even when the node is empty."""
+    """Return the advice if a pod does not fit any permitted node, even an empty one."""
     rows = np.flatnonzero(framework.permitted(shape))
     nodes = framework.nodes
     names = nodes.resources.names
+    # The first resource that exceeds every node. Without one, different nodes lack different ones.
     for resource, amount in shape.demands:
         largest = int(nodes.allocatable[resource][rows].max())
         name = names[resource]
@@ -155,7 +168,7 @@ def _too_large(framework: Framework, shape: Shape) -> str:
 
 
 def _amount(resource: str, amount: int) -> str:
-    """Format CPU in cores, bytes in the largest binary unit to four digits, others as they are."""
+    """Format CPU in cores, bytes in the largest binary unit to four digits, the rest as it is."""
     if resource == "cpu":
         return f"{amount / 1000:g}"
     if resource in ("memory", "ephemeral-storage"):

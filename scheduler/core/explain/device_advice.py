@@ -1,6 +1,7 @@
-"""The devices that a pod lacks, in words: what its claims request, and what the nodes have.
+"""Messages about missing devices: what the pod's claims request, and what the nodes have.
 
-The text never names who uses the others. The cost is bounded, whatever claims request.
+They never name the users of other devices, which may be other tenants. The cost is bounded,
+whatever the claims request.
 """
 
 from __future__ import annotations
@@ -27,15 +28,15 @@ from scheduler.core.values.model import ClaimKey
 from scheduler.core.values.wording import count
 
 _MOST_LOOKS: Final = 4096
-"""Comparisons of an option of a request with nodes of one kind. Beyond them no text is given."""
+"""Limit of comparisons of a request's option with one kind of node; beyond it, no message."""
 
 _MOST_NAMED: Final = 2
-"""Selectors that the text names."""
+"""Limit of selectors that a message names."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Sort:
-    """Nodes with equal devices in equal use; `row` is one of them."""
+    """Kind of nodes: they have equal devices in equal use. `row` is one of them."""
 
     layout: Layout
     usage: Usage
@@ -45,7 +46,11 @@ class _Sort:
 
 @dataclass(slots=True)
 class _Totals:
-    """The devices of all nodes by why a request cannot use them; `best` is the most on one node."""
+    """Numbers of devices on all nodes: free ones, and the others by the obstacle.
+
+    `best` is the highest number of free devices on one node, `pods` the number of pods that the
+    free devices serve.
+    """
 
     free: int = 0
     best: int = 0
@@ -72,7 +77,7 @@ class _Totals:
 
 
 class DeviceAdvice:
-    """The devices that pods of one shape lack."""
+    """Advice about the devices that pods of one shape lack."""
 
     def __init__(self, framework: Framework, shape: Shape, short: Shortage) -> None:
         self._devices = framework.plugins.dynamic_resources
@@ -82,6 +87,7 @@ class DeviceAdvice:
         self._slots = framework.slots(shape)
         self._wide = self._devices.wide()
         self._looks = 0
+        # Nodes of one kind are compared once, however many there are.
         permitted = np.flatnonzero(framework.permitted(shape))
         equal = list(self._devices.equal_rows(shape, permitted))
         self._sorts = [
@@ -89,14 +95,16 @@ class DeviceAdvice:
         ]
         self._rows, self._nodes = permitted, len(permitted)
         if shape.requirements.extended and equal:
-            # Other nodes offer the extended resource through a device plugin, not as devices.
+            # The other nodes offer the extended resource by a device plugin, so the pods that fit
+            # there need no devices.
             asking = np.concatenate([rows for _, _, rows in equal])
             self._nodes = len(asking)
             self._needed -= int(self._slots[np.setdiff1d(permitted, asking)].sum())
 
     def words(self) -> str:
-        """Return the first thing that is missing; empty if devices suffice, or if it is unknown."""
+        """Return the message about the first shortage; empty if there is none or it is unknown."""
         for text in self._texts():
+            # The comparisons were not complete, so the numbers may be wrong.
             if self._looks > _MOST_LOOKS:
                 return ""
             if text:
@@ -104,7 +112,7 @@ class DeviceAdvice:
         return ""
 
     def _texts(self) -> Iterator[str]:
-        """Yield what is missing, request by request; empty where devices suffice."""
+        """Yield a text for each request, constraint and shared claim; empty if devices suffice."""
         for number, each in enumerate(self._asked):
             claim = self._claim(each, number)
             for request in each.ask.requests:
@@ -116,11 +124,12 @@ class DeviceAdvice:
             for constraint in each.ask.constraints:
                 text = self._constraint(each.ask, constraint)
                 yield f"constraint on {constraint.attribute}{claim} {text}" if text else ""
+        # After the requests and constraints: one that is short alone explains more.
         yield self._together()
         yield from map(self._place, self._undecided)
 
     def _place(self, key: ClaimKey) -> str:
-        """Return how many pods fit at the best nodes for a claim that all of them share."""
+        """Return how many pods fit on the best nodes for a shared claim; empty if all fit."""
         best = max(
             (
                 int(self._slots[same].max() if is_local(allocation) else self._reached(allocation))
@@ -136,17 +145,17 @@ class DeviceAdvice:
         )
 
     def _reached(self, allocation: Allocation) -> int:
-        """Return how many pods fit on the nodes that can use the allocation."""
+        """Return the number of pods that fit on the nodes that can use the allocation."""
         return int(self._slots[self._devices.admitted(allocation)].sum())
 
     def _claim(self, asked: AskedClaim, number: int) -> str:
-        """Name the claim, where that is not clear."""
+        """Return the words that name the claim; empty if the pod has no other claim of its own."""
         if asked.key is not None:
             return f" of ResourceClaim {asked.key[1]}"
         return f" of claim {number + 1}" if len(self._asked) > 1 else ""
 
     def _request(self, request: ResolvedRequest, *, shared: bool) -> str:
-        """Return what the first option of the request lacks; empty if an option fits."""
+        """Return what the first option of the request lacks; empty if any option fits."""
         texts = []
         for wanted in request.options:
             text = (
@@ -161,20 +170,23 @@ class DeviceAdvice:
         return f"{texts[0]}; its {count(len(texts) - 1, 'other alternative')} {verb} not fit either"
 
     def _counted(self, wanted: Wanted, *, shared: bool) -> str:
+        """Return what a request for a number of devices lacks on one node, or for all pods."""
         option, totals = wanted.option, self._totals(wanted)
-        # Devices that several nodes see would be counted several times.
+        # Devices that several nodes see would count once for each of them.
         why = "" if self._wide else str(totals)
         of = f"needs {count(option.count, 'device')} of class {option.device_class}"
         if totals.best < option.count:
             return f"{of}; {self._best(totals.best)}{why}"
+        # All pods of a shared claim use the same devices, so these are not needed for each pod.
         if totals.pods < self._needed and not (shared or self._wide):
             each = f" for each of {count(self._needed, 'pod')}"
             return f"{of}{each}; {totals.free} free on {count(self._nodes, 'node')}{why}"
         return ""
 
     def _all(self, wanted: Wanted) -> str:
-        """Return why no node can give all of its devices to a request for all."""
+        """Return why no node can give all matching devices to a request with allocationMode All."""
         none = some = tainted = 0
+        # One matching device that is in use or tainted is enough for such a request to fail.
         for each in self._look():
             found = matches(each.layout, wanted)
             if not found.selected:
@@ -199,11 +211,14 @@ class DeviceAdvice:
             free = (found.tolerated & ~used).bit_count()
             totals.best = max(totals.best, free)
             totals.free += free * each.nodes
+            # A shared device may serve several pods. It counts as enough for all of them, so that
+            # the message reports no shortage that may not exist.
             plenty = found.tolerated & ~used & each.layout.shared
             totals.pods += self._needed if plenty else free // wanted.option.count * each.nodes
             totals.used += (found.tolerated & used).bit_count() * each.nodes
             totals.tainted += (found.selected & ~found.tolerated).bit_count() * each.nodes
             totals.failing += len(found.errors) * each.nodes
+            # One example: errors of the same expression on other devices say no more.
             if found.errors and not totals.error:
                 position = min(found.errors)
                 name = self._devices.device_name(each.row, position)
@@ -214,17 +229,19 @@ class DeviceAdvice:
         return totals
 
     def _deselected(self, layout: Layout, wanted: Wanted, others: Iterable[int]) -> Iterator[str]:
-        """Yield the selector that rejects the device at each of these positions."""
+        """Yield the selector or the capacity that rejects the device at each position."""
         known: dict[int, str] = {}
         for position in others:
             kind = layout.kinds[position]
+            # Devices of a kind have equal verdicts, so one evaluation serves all of them.
             if kind.index not in known:
                 known[kind.index] = self._devices.deselecting(kind, wanted)
             yield known[kind.index] or f"the capacity of request {wanted.option.name}"
 
     def _constraint(self, ask: ResolvedAsk, constraint: DeviceConstraint) -> str:
-        """Return what a constraint lacks if no node has enough devices that satisfy it."""
+        """Return what a constraint lacks; empty if some node may have devices that satisfy it."""
         index = ask.constraints.index(constraint)
+        # With alternatives, the allocator decides which requests the constraint is about.
         concerned = [
             request.options[0]
             for request in ask.requests
@@ -238,6 +255,7 @@ class DeviceAdvice:
             for wanted in concerned:
                 free |= matches(each.layout, wanted).tolerated & ~each.usage.used
             values = Counter(each.layout.values[constraint.attribute][at] for at in bits(free))
+            # 0 is no value: a device without the attribute never satisfies a constraint.
             del values[0]
             best = max(
                 best, len(values) if constraint.distinct else max(values.values(), default=0)
@@ -248,7 +266,7 @@ class DeviceAdvice:
         return f"needs {count(needed, 'device')} with {how}; {self._best(best)}"
 
     def _together(self) -> str:
-        """Return what is missing if no node has the devices that all requests need together."""
+        """Return what all requests together lack; empty if some node may have enough devices."""
         wanted = [
             request.options[0]
             for each in self._asked
@@ -263,6 +281,7 @@ class DeviceAdvice:
             free = 0
             for one in wanted:
                 free |= matches(each.layout, one).tolerated & ~each.usage.used
+            # A shared device may serve several requests.
             if free & each.layout.shared:
                 return ""
             best = max(best, free.bit_count())
@@ -271,7 +290,7 @@ class DeviceAdvice:
         return f"its requests need {needed} devices together; {self._best(best)}"
 
     def _look(self) -> Iterable[_Sort]:
-        """Return the kinds of nodes, until the limit of comparisons is reached."""
+        """Return the kinds of nodes, or none once the limit of comparisons is reached."""
         self._looks += len(self._sorts)
         return self._sorts if self._looks <= _MOST_LOOKS else ()
 

@@ -1,4 +1,4 @@
-"""How many devices of each class pods use, each claim counted once."""
+"""Numbers of devices that pods use, by device class."""
 
 from __future__ import annotations
 
@@ -9,20 +9,22 @@ from scheduler.core.devices.table import DeviceTable
 
 
 def devices_used(table: DeviceTable, uids: Iterable[str]) -> Counter[str]:
-    """By device class, what the claims of these pods are given, or are assumed to be.
+    """Return how many devices the claims of these pods have or are assumed to have, by class.
 
-    Devices for administration are left out: others may have them, too.
+    Devices with adminAccess do not count, because other claims may have them as well.
     """
     found: Counter[str] = Counter()
+    # A set: pods may share a claim, whose devices count once.
     for key in {key for uid in uids for key in table.consumers.claims_of(uid)}:
         allocation, claim = table.allocation(key), table.claims.get(key)
-        # That for extended resources is made after it is decided what it is given.
         if allocation is None:
             continue
+        # The scheduler creates the claim for extended resources only after it chose the devices.
         ask = allocation.ask if claim is None else claim.ask
         if ask is None:
             continue
         options = (option for request in ask.requests for option in request.options)
+        # An allocation names requests; only the ask knows their classes.
         classes = {option.name: option.device_class for option in options}
         found.update(classes.get(d.request, "?") for d in allocation.devices if not d.admin)
     return found

@@ -1,4 +1,4 @@
-"""Why no domain fits, domain by domain: what is free, reclaimable, missing and excluded."""
+"""Capacity of each topology domain for a group that does not fit: free, reclaimable, missing."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from scheduler.core.state.state import State
 
 @dataclass(frozen=True, slots=True)
 class DomainCapacity:
-    """One domain, in pods of the shape that is short; `value` includes the outer domains.
+    """Capacity of one domain, as numbers of pods. `value` includes the outer domains.
 
-    `reclaimable` is what evicting all that the root may preempt would add to `free`; `missing` is
-    what is short even then. Places nominated for others of the same or a higher priority are not
-    free. `excluded` are nodes per reason of the node filters.
+    `reclaimable` is what the eviction of all possible victims of the root would add to `free`.
+    `missing` is what the group lacks even then. Capacity nominated for other roots of the same or a
+    higher priority is not free. `excluded` are nodes by reason of the node filters.
     """
 
     key: str
@@ -32,9 +32,10 @@ class DomainCapacity:
 
 
 def domains(state: State, root: Group | Pod, refusal: Refusal) -> list[DomainCapacity]:
-    """The domains that the group at fault could use, those with most free and reclaimable first.
+    """Return the domains that the group at fault could use, best first.
 
-    Empty if the shortage is not one of a domain: no topology constraint, or no capacity is short.
+    They are sorted by free plus reclaimable capacity. The result is empty if the group has no
+    topology constraint, or if it lacks no capacity.
     """
     short = refusal.shortage
     if short.best is None or short.shape is None:
@@ -43,8 +44,10 @@ def domains(state: State, root: Group | Pod, refusal: Refusal) -> list[DomainCap
     labels = state.topologies.of_groups(
         key, topology_keys_around(state.forest.groups.get(short.at), key)
     )
+    # The table of units is updated only on demand.
     state.units.refresh()
     below = state.units.below(root.priority) if may_preempt(state, root) else NONE
+    # In a trial: its end puts the released victims back.
     with nodes.trial(), state.nominations.respected(refusal.root, root.priority):
         free = labels.sums(state.framework.slots(shape), None)
         state.units.release(state.units.slots_of(below))
@@ -64,5 +67,6 @@ def domains(state: State, root: Group | Pod, refusal: Refusal) -> list[DomainCap
                 excluded,
             )
         )
+    # lexsort sorts by its last key first.
     order = np.lexsort((-free, -emptied))
     return [rows[index] for index in order.tolist()]

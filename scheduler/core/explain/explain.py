@@ -1,4 +1,4 @@
-"""The reason why a root waits, with numbers that are computed as for a placement."""
+"""Explanation of a refusal: the blocker, with numbers that are computed as for a placement."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ __all__ = ["Blocker", "explain", "reasons"]
 
 @dataclass(frozen=True, slots=True)
 class Blocker:
-    """The main reason of a refusal. `counts` are nodes per reason; a node may have several.
+    """The main reason why a root waits. `counts` are nodes by reason; a node may have several.
 
-    `summary` has all sentences for users. `nodes` is the first of them where capacity is missing:
-    kube-scheduler's own, which pods show. `impossible` means that the group would not fit on empty
-    nodes either. `devices` and `volumes` mean that pods request some.
+    `summary` has all sentences for users. `nodes` is the first of them if capacity is missing:
+    kube-scheduler's sentence, which pods show. `impossible` is True if the group does not fit on
+    empty nodes either. `devices` and `volumes` are True if its pods request some.
     """
 
     summary: str
@@ -46,7 +46,7 @@ class Blocker:
 
     @property
     def significant(self) -> tuple[object, ...]:
-        """The part whose changes are reported at once; free capacity changes all the time."""
+        """The fields whose changes are reported at once. Free capacity changes all the time."""
         return (self.kind, self.at, self.needed, self.impossible)
 
 
@@ -58,6 +58,7 @@ def explain(state: State, refusal: Refusal) -> Blocker:
         summary = short.message or _children(needed, free)
         return Blocker(summary, short.kind, at, needed, free, minimum=short.minimum)
     framework = state.framework
+    # The search counts itself if reasons depend on volumes assumed in its trial, which is over.
     counts = short.counts or _with_as_many_as_fit(state, shape, short)
     impossible = _impossible(state, short, shape)
     rejected = framework.rejects(shape)
@@ -66,11 +67,13 @@ def explain(state: State, refusal: Refusal) -> Blocker:
     if framework.nodes.row_of:
         reason = rejected or (counts[0][0] if counts else "")
         minimum = _min_count(state, short)
+        # Counts are sorted: the reason of the most nodes is the one to change.
         sentences.append(
             advice.change(framework, shape, short, reason, minimum=minimum, impossible=impossible)
         )
     else:
         sentences.append("Add nodes.")
+    # An impossible root is refused whatever the rest of the search finds.
     if refusal.timed_out and refusal.tried and not impossible:
         tried = count(refusal.tried, "candidate placement")
         sentences.append(f"The search continues: {tried} tried so far.")
@@ -100,7 +103,8 @@ def _children(needed: int, free: int) -> str:
 
 
 def _min_count(state: State, short: Shortage) -> int | None:
-    """Return the minCount of the group; None if it is none, or if its pods differ."""
+    """Return the minCount of a PodGroup whose pending pods have one shape, otherwise None."""
+    # With several shapes it is unknown how many of each a lower minCount would start.
     group = state.forest.groups.get(short.at)
     if group is None or group.composite or len(group.pending) != 1:
         return None
@@ -112,6 +116,8 @@ def _with_as_many_as_fit(
 ) -> tuple[tuple[str, int], ...]:
     """Return the reasons against one more pod after as many needed pods as fit are placed."""
     framework, region = state.framework, None
+    # Placed pods change what the filters report for the next one only if the pods interact. Without
+    # the trial, the message for a group whose pods must be apart would name cpu.
     if not shape.self_interacting:
         return reasons(framework, shape)
     if short.best is not None:
@@ -131,10 +137,13 @@ def _domains(state: State, short: Shortage, key: str) -> Domains:
 
 
 def _impossible(state: State, short: Shortage, shape: Shape) -> bool:
+    """Return True if the needed pods would not fit even if the cluster were empty."""
     framework = state.framework
+    # Both checks are upper bounds, so False may be wrong and True is certain.
     domains = None if short.best is None else _domains(state, short, short.best.key)
     most = framework.most(shape, framework.empty_room(shape), domains)
     enough = most >= short.needed
+    # Pods of different shapes may fit one by one and never together: 3 and 2 cpu on nodes of 4.
     for resource, amount in _needed_at_once(state, short).items():
         allocatable = state.nodes.allocatable[resource, : state.nodes.size]
         total = [allocatable.sum()] if domains is None else domains.sums(allocatable, None)
@@ -143,8 +152,9 @@ def _impossible(state: State, short: Shortage, shape: Shape) -> bool:
 
 
 def _needed_at_once(state: State, short: Shortage) -> Mapping[int, int]:
-    """Return what all pending pods of the group request, by resource, if it needs all of them."""
+    """Return what all pending pods of the group request, by resource; empty if some may wait."""
     group = state.forest.groups.get(short.at)
+    # With more pods than minCount, the smaller ones may be enough.
     if group is None or not short.minimum or group.available > (group.minimum or 0):
         return {}
     return demands_of({shape: len(pods) for shape, pods in group.pending.items()})

@@ -1,8 +1,8 @@
-"""What nodes offer and have free, in all and by topology domain, for those who watch the cluster.
+"""Free and allocatable resources of all nodes and of topology domains, for metrics.
 
-Cordoned nodes do not count, and a node that has less than nothing free has nothing free. Devices
-that stand for a resource are not counted. The answer is bounded whatever nodes are called, and
-however many resources they offer.
+Cordoned nodes do not count. A node with more in use than it offers has 0 free. Devices that provide
+an extended resource do not count. The number of results is bounded, whatever labels and resources
+the nodes have.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from scheduler.core.nodes.resource_table import BY_DEVICES, PODS
 from scheduler.core.topology.topology import Topologies
 
 MOST_RESOURCES: Final = 8
-"""CPU, memory and pods first, then devices by name."""
+"""Limit of reported resources: cpu, memory and pods first, then extended resources by name."""
 
 MOST_DOMAINS: Final = 50
-"""Of a key with more domains only the number and the largest are told."""
+"""Limit of reported domains. Of a key with more, only their number and the largest are reported."""
 
 _FIRST: Final = ("cpu", "memory", PODS)
 _UNITS: Final = {"cpu": 1000}
@@ -27,9 +27,9 @@ _UNITS: Final = {"cpu": 1000}
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """Of one resource: cores of CPU, bytes of memory, numbers of all others.
+    """Amounts of one resource on all nodes: cores of cpu, bytes of memory, numbers of all others.
 
-    `held` is what is not free as it is held for pods that do not exist yet.
+    `held` is the amount that is not free because it is reserved for expected pods.
     """
 
     resource: str
@@ -40,9 +40,10 @@ class Room:
 
 @dataclass(frozen=True, slots=True)
 class DomainRoom:
-    """The domains of one key: `free` by domain, and `largest` of them all, by resource.
+    """Free amounts in the domains of one key: `free` by domain and resource, `largest` by resource.
 
-    `free` is empty if there are more than MOST_DOMAINS.
+    `largest` is the highest amount of any domain. `free` is empty if there are more than
+    MOST_DOMAINS.
     """
 
     key: str
@@ -52,15 +53,15 @@ class DomainRoom:
 
 
 def room(nodes: NodeTable, held: Ints | None = None) -> list[Room]:
-    """What all nodes have free, resource by resource. Costs O(nodes).
+    """Return the amounts of each resource on all nodes together. Costs O(nodes).
 
-    `held` (R, N) is what is held of each resource on each node; None: nothing is.
+    `held` (R, N) is the amount of each resource that held places take on each node, or None.
     """
     found = []
     for resource, index in _resources(nodes):
         unit, offering = _UNITS.get(resource, 1), _offering(nodes, index)
         offered = nodes.allocatable[index, : nodes.size] * offering
-        # Amounts may be as large as 2**53 on each node.
+        # As floats: a node may have 2**53 of a resource, and int64 sums would overflow.
         amounts = [_free(nodes, index), offered]
         amounts += [held[index] * offering] if held is not None else []
         totals = [float(amount.sum(dtype=float)) / unit for amount in amounts]
@@ -71,10 +72,11 @@ def room(nodes: NodeTable, held: Ints | None = None) -> list[Room]:
 def rooms_of_domains(
     nodes: NodeTable, topologies: Topologies, keys: Sequence[str]
 ) -> list[DomainRoom]:
-    """What the domains of each key have free. Costs O(nodes) for each key and resource."""
+    """Return the free amounts in the domains of each key. Costs O(keys * resources * nodes)."""
     found = []
     for key in keys:
         domains = topologies.of_groups(key)
+        # Each domain is a time series, and a key such as the hostname has one for each node.
         named = len(domains.paths) <= MOST_DOMAINS
         free: dict[str, dict[str, float]] = {}
         largest: dict[str, float] = {}
@@ -89,22 +91,25 @@ def rooms_of_domains(
 
 def _resources(nodes: NodeTable) -> list[tuple[str, int]]:
     indices = nodes.resources.indices
+    # Names with a slash are extended resources; the others are hugepages and the like.
     devices = sorted(indices.keys() - set(_FIRST), key=lambda name: ("/" not in name, name))
     names = [*(name for name in _FIRST if name in indices), *devices]
     return [(name, indices[name]) for name in names[:MOST_RESOURCES]]
 
 
 def _usable(nodes: NodeTable) -> Ints:
-    """Per node (N,) 1, or 0 for one that is cordoned."""
+    """Return 1 for each node (N,), 0 for a cordoned one."""
     return nodes.by_class(lambda each: not each.unschedulable).astype("int64")
 
 
 def _offering(nodes: NodeTable, index: int) -> Ints:
-    """The same, and 0 where devices stand for the resource."""
+    """Return 1 for each node (N,) that counts for the resource, otherwise 0."""
+    # Where devices provide the resource, the table has more of it than any pod can request.
     itself: Ints = _usable(nodes) * (nodes.allocatable[index, : nodes.size] != BY_DEVICES)
     return itself
 
 
 def _free(nodes: NodeTable, index: int) -> Ints:
+    # Clipped, so that an overcommitted node does not reduce the free amount of others.
     free: Ints = nodes.free[index, : nodes.size].clip(min=0) * _offering(nodes, index)
     return free

@@ -1,4 +1,4 @@
-"""Who holds places for pods that do not exist yet, on which nodes, and how much room they take."""
+"""Held places of groups: their nodes, and the resources that they take."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from scheduler.core.values.model import GroupKey
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """A PodGroup, its root with that one's priority, and how many places it holds by node."""
+    """PodGroup with held places: `places` by node, its root `top`, and the root's `priority`."""
 
     group: GroupKey
     top: GroupKey
@@ -29,14 +29,15 @@ class Holder:
 
 
 def held_on(group: Group) -> dict[str, int]:
-    """How many places each node has that are held for the group and all below it, by name."""
+    """Return the number of held places of the group and all groups below it, by node name."""
+    # The counter spares most groups the pass over their members.
     leaves = group.leaves() if group.expected_held else ()
     pods = (pod for leaf in leaves for pod in leaf.members.values() if pod.info.expected)
     return dict(sorted(Counter(pod.node for pod in pods if pod.assumed).items()))
 
 
 def holders(state: State) -> list[Holder]:
-    """All groups that hold places, by name. Costs O(groups + members of those)."""
+    """Return the PodGroups with held places, by key. Costs O(all groups + members of these)."""
     return [
         Holder(group.key, group.top.key, group.top.priority, held_on(group))
         for group in sorted(_holding(state), key=lambda group: group.key)
@@ -44,15 +45,16 @@ def holders(state: State) -> list[Holder]:
 
 
 def held_room(state: State) -> Ints:
-    """What held places take of each resource on each node, (R, N) in the units of the node table.
+    """Return what held places take of each resource on each node, (R, N).
 
-    It is not free, and nothing uses it yet.
+    The amounts are in the units of the node table. They are not free, and no pod uses them yet.
     """
     nodes = state.nodes
-    # Indices of resources that nobody names any more are used again later: there may be gaps.
+    # By the rows of the table: a resource that is not named any more leaves a gap in the indices.
     held: Ints = np.zeros((nodes.allocatable.shape[0], nodes.size), np.int64)
     for group in _holding(state):
         for pod in group.members.values():
+            # Stages of a tree share capacity, so their places are not added up but counted below.
             alone = pod.shape.requirements.stage is None
             if pod.info.expected and pod.row >= 0 and alone:
                 for index, amount in pod.shape.demands:

@@ -1,4 +1,4 @@
-"""What `muster explain` says of owners that have no group: their own words."""
+"""`muster explain` for owners without a group: it shows their own messages."""
 
 from pathlib import Path
 

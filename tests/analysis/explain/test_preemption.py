@@ -1,4 +1,4 @@
-"""What explain and simulate say of domains and of those who would go; nobody does."""
+"""Domains and potential victims in explain and simulate, which evict no pod."""
 
 import pytest
 

@@ -11,7 +11,7 @@ RACK = "example.com/rack"
 
 
 def cluster(count: int, cpu: int = 4, *, rack_of: int = 0) -> Cluster:
-    """`count` nodes with `cpu` cores; with `rack_of`, so many of them in each rack."""
+    """Return `count` nodes with `cpu` cores; with `rack_of`, that many of them in each rack."""
     domains = {RACK: rack_of} if rack_of else {}
     return Cluster((Pool("n", count, {"cpu": cpu}, domains),))
 

@@ -1,4 +1,4 @@
-"""docs/lab.md shows what its commands print."""
+"""docs/lab.md shows the output of its commands."""
 
 import re
 import shlex
@@ -24,7 +24,7 @@ def printed(command: str, capsys: pytest.CaptureFixture[str]) -> list[str]:
 
 
 def column(lines: list[str], number: int) -> list[str]:
-    """One variant's values, without what stands between the columns."""
+    """Return one variant's values, without the separators between the columns."""
     return [re.split(r"\s{2,}", line.strip())[number:][:1] for line in lines[1:-1]]  # type: ignore[misc]
 
 

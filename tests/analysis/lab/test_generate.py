@@ -1,4 +1,4 @@
-"""Drawn traces: the seed decides, and the distributions are those that were asked for."""
+"""Generated traces: the seed determines them, and they have the requested distributions."""
 
 import statistics
 from collections import Counter

@@ -1,4 +1,4 @@
-"""Published traces, in rows of the test's own that have the columns of the real ones."""
+"""Published traces, with invented rows in the columns of the real ones."""
 
 from pathlib import Path
 
@@ -62,7 +62,7 @@ def test_openb_rows_are_jobs_of_one_pod(tmp_path: Path) -> None:
     assert (second.arrival, second.duration) == (50, 10)
     assert dict(second.requests)["example.com/gpu-milli"] == 460
     assert [name for name, _ in third.requests] == ["cpu", "memory"]
-    assert third.duration == 1  # a job of no length would end before it began
+    assert third.duration == 1  # a job without duration would end before it began
 
 
 def test_philly_jobs_have_a_pod_for_each_machine_of_the_last_attempt(tmp_path: Path) -> None:

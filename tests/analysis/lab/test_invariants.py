@@ -1,4 +1,4 @@
-"""What holds of every trace: places are not given twice, nothing is lost, gangs start whole."""
+"""Invariants of every trace: no slot is used twice, no job is lost, gangs start completely."""
 
 import numpy as np
 from hypothesis import given, settings
@@ -9,7 +9,7 @@ from analysis.lab.trace import Job
 from tests.analysis.lab.builders import RACK, cluster, job, play
 
 EXAMPLES = settings(max_examples=settings.default.max_examples // 4 if settings.default else 15)
-"""Of a whole simulation each, so fewer than of other properties."""
+"""Fewer examples than for other properties, because each is a complete simulation."""
 
 VARIANTS = [
     "muster",
@@ -86,7 +86,7 @@ def test_a_gang_starts_whole_or_not_at_all(jobs: list[Job], variant: str) -> Non
 @EXAMPLES
 @given(jobs=traces())
 def test_work_is_conserved(jobs: list[Job]) -> None:
-    """What pods of running jobs had is the work of the jobs that ended, and what was lost."""
+    """The resources used by running jobs are the work of finished jobs plus the lost work."""
     whole = [job for job in jobs if not job.min_pods and job.replicas == 1]
     if not whole:
         return

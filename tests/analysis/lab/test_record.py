@@ -1,4 +1,4 @@
-"""A trace of what a cluster's objects tell."""
+"""A trace recorded from a cluster's objects."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What people and programs get of a run: the table, JSON, the page, limits."""
+"""The reports of a run: the table, JSON, the page, limits."""
 
 import json
 import re
@@ -45,7 +45,7 @@ def test_json_has_all_numbers(results: list[Result]) -> None:
 
 
 def test_json_has_each_domain_over_time() -> None:
-    """Two racks: the first is full for an hour of two, the second empty."""
+    """Two racks: the first is full for one hour of two, the second empty."""
     run = play(cluster(2, rack_of=1), job("a", 0, 3600, pods=4), until=7200)
     (racks,) = result_of(run).domains
 
@@ -87,7 +87,7 @@ def test_the_page_is_one_file_that_asks_nobody_for_anything(results: list[Result
 
     assert "<script" not in text
     assert "&lt;script&gt;" in text
-    assert text.count("<svg") == 5  # cpu, cpu in vain, by rack, fragments, waits
+    assert text.count("<svg") == 5  # cpu, wasted cpu, by rack, fragments, waits
     assert not re.search(r"""(src|href)=["'](?!#)""", re.sub(r"xmlns\S*", "", text))
 
 

@@ -1,4 +1,4 @@
-"""What happens when, in scenarios small enough to say it beforehand."""
+"""Scenarios whose events and times are small enough to predict."""
 
 import os
 import random
@@ -41,7 +41,7 @@ def test_without_gangs_two_that_do_not_fit_together_hold_their_halves_until_one_
     assert sorted(started(gangs).values()) == [0, 100]  # type: ignore[type-var]
     result = result_of(single)
     assert result.finished == 2
-    # "a" has 3 nodes and runs; "b" holds the fourth: 50 s, gives up, and takes it again.
+    # "a" has 3 nodes and runs; "b" uses the fourth for 50 s, gives up, and takes it again.
     assert result.resources[0].idle_partial > 0
     assert result.given_up > 0
     assert result_of(gangs).resources[0].idle_partial == 0
@@ -113,7 +113,7 @@ def test_an_extra_pod_that_is_evicted_is_replaced_and_its_job_runs_on() -> None:
 def test_a_gang_waits_for_one_rack_unless_it_only_prefers_one(
     variant: str, start: float, *, confined: bool
 ) -> None:
-    # Two racks of three nodes; a gang of two takes most of each, if racks matter.
+    # Two racks of three nodes; with topology, a gang of two uses most of each.
     first, second, gang = (
         job(name, arrival, duration, pods=2, cpu=4, topology="required", key=RACK)
         for name, arrival, duration in (("first", 0, 50), ("second", 0, 50), ("gang", 1, 10))
@@ -136,7 +136,7 @@ def test_nodes_are_filled_one_after_the_other_or_evenly(variant: str, nodes: lis
 
 @pytest.mark.parametrize(("variant", "start"), [("muster", 16_200), ("starvation", 4500)])
 def test_the_starvation_gate_lets_a_large_gang_have_its_turn(variant: str, start: float) -> None:
-    """One small job of five ends every 300 s, and the next takes its place."""
+    """One small job of five ends every 300 s, and the next takes its slot."""
     small = (job(f"s{n:02}", n * 300, 1500) for n in range(50))
     large = job("large", 7, 600, pods=6)
 

@@ -1,4 +1,4 @@
-"""Traces and clusters as they are written, and what is wrong with others."""
+"""The file formats of traces and clusters, and the errors of invalid ones."""
 
 from pathlib import Path
 

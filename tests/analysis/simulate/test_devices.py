@@ -1,4 +1,4 @@
-"""Manifests with device claims are decided as they would be; explain says who uses which."""
+"""Simulation of manifests with device claims; explain names the users of devices."""
 
 import copy
 from typing import Any

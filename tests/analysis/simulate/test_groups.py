@@ -1,4 +1,4 @@
-"""Simulation makes the groups that the controllers would, of every form in which pods name them."""
+"""Simulation creates the groups of the controllers, for every way in which pods name them."""
 
 from typing import Any
 
@@ -201,7 +201,7 @@ def test_a_version_that_is_not_known_is_refused_with_those_that_are() -> None:
     unknown = {"kind": "PodGroup", "metadata": {"name": "g"}}
     unknown |= {"apiVersion": "scheduling.muster.dev/v9"}
 
-    with pytest.raises(ConfigError, match=r"PodGroup g: no conversion for PodGroup scheduling\.m"):
+    with pytest.raises(ConfigError, match=r"PodGroup g: cannot convert PodGroup scheduling\.m"):
         simulate(StateBuilder().state, [unknown], "ns", SearchBudget())
 
 

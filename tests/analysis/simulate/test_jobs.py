@@ -1,4 +1,4 @@
-"""Jobs and JobSets in a simulation: what their controllers add to pods."""
+"""Jobs and JobSets in a simulation: the fields that their controllers add to pods."""
 
 from typing import Any
 
@@ -48,7 +48,7 @@ def test_pods_have_the_labels_of_both_controllers() -> None:
     assert labels["jobset.sigs.k8s.io/jobset-name"] == "js"
     assert labels["jobset.sigs.k8s.io/jobset-uid"] == "u"
     assert labels["jobset.sigs.k8s.io/job-index"] == "1"
-    # What sha1sum says of `ns/js-w-1`.
+    # The output of sha1sum for `ns/js-w-1`.
     assert labels["jobset.sigs.k8s.io/job-key"] == "05b7e2c46893c9e9b1e4dccc98fa0a862b1f8959"
     assert labels["batch.kubernetes.io/job-name"] == "js-w-1"
     assert labels["batch.kubernetes.io/job-completion-index"] == "1"

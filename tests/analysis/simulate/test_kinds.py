@@ -1,4 +1,4 @@
-"""Files as people have them in a simulation: mixed, of other projects, of kinds with one name."""
+"""Real-world files in a simulation: mixed, of other projects, of kinds with the same name."""
 
 from typing import Any
 
@@ -227,7 +227,7 @@ def test_an_object_without_a_spec_ends_in_a_reason_at_most(kind: str, rest: Json
 
 
 def reason_or_lines(document: Json, kind: str) -> bool:
-    """Whether the error names the kind, or the Job next to it is decided."""
+    """Return True if the error names the kind, or if the Job next to it is decided."""
     try:
         return "Pod a-0" in simulated(document, job())
     except ConfigError as error:

@@ -1,4 +1,4 @@
-"""`muster simulate` of gangs whose pods are made in order: accepted as the gate says."""
+"""`muster simulate` of gangs whose pods are created in order: accepted by the feature gate."""
 
 from typing import Any
 
@@ -32,7 +32,7 @@ def lines(workers: int, gates: FeatureGates) -> list[str]:
 
 
 def test_the_whole_is_placed_or_waits() -> None:
-    """The first pods have nodes at once, and the others places."""
+    """The first pods get nodes at once, and the others held places."""
     _, *placed = lines(3, ON)
     held = "    held places for pods that do not exist yet: r1-1 x3"
     assert placed == ["  fits: r1-1 x1", held]

@@ -1,4 +1,4 @@
-"""A LeaderWorkerSet in a simulation: its groups, and the pods that its controller would make."""
+"""A LeaderWorkerSet in a simulation: its groups, and the pods of its controller."""
 
 from typing import Any
 
@@ -90,7 +90,7 @@ def test_without_the_annotation_its_pods_are_alone() -> None:
 def test_replicas_with_a_domain_of_their_own_keep_out_of_each_others(
     builder: LwsBuilder, want: list[str]
 ) -> None:
-    """All four pods fit into the one rack, and only one replica may."""
+    """All four pods fit the one rack, but only one replica may use it."""
     lines = simulated(builder.exclusive(RACK))
 
     assert [line for line in lines if line.startswith("  fits")] == want
@@ -166,7 +166,7 @@ def test_subgroups_have_a_domain_each() -> None:
 def test_pods_are_in_the_subgroups_of_the_controller(
     size: int, subgroup: int, policy: str, want: list[int | None]
 ) -> None:
-    """As `getSubGroupIndex` of version 0.7.0 says."""
+    """The subgroups match `getSubGroupIndex` of version 0.7.0."""
     made = gang(1, size).subgroups(subgroup)
     made._spec["leaderWorkerTemplate"]["subGroupPolicy"]["type"] = policy
     labels = [it["metadata"]["labels"] for it in pods_of(made)]

@@ -1,4 +1,4 @@
-"""A pod in a simulation is the one that the API server would store."""
+"""A pod in a simulation equals the one that the API server would store."""
 
 import copy
 from typing import Any, cast
@@ -62,7 +62,7 @@ def of_containers(**amounts: Json) -> Json:
 
 
 def stored(made: Json, *objects: Json, **known: Any) -> Json:
-    """The spec as it is stored."""
+    """Return the spec as stored."""
     made = copy.deepcopy(made)
     assert PodAdmission(**known).with_manifests(objects).store(made) == []
     spec: Json = made["spec"]
@@ -346,7 +346,7 @@ def test_a_priority_class_of_the_files_counts() -> None:
 
 
 class Answers:
-    """A client whose lists are these, or raise."""
+    """A client whose lists return these objects, or raise."""
 
     def __init__(self, **lists: list[Json] | KubeError) -> None:
         self._lists = lists

@@ -1,4 +1,4 @@
-"""TrainJobs of Kubeflow Trainer in a simulation: the JobSets that it makes of them (v2.0.0)."""
+"""TrainJobs of Kubeflow Trainer in a simulation: the JobSets that it generates (v2.0.0)."""
 
 from contextlib import suppress
 from copy import deepcopy
@@ -42,7 +42,7 @@ spec:
 
 
 def torch(**policy: Any) -> Json:
-    """A runtime as Trainer ships it, `torch-distributed`, with a null as kubectl may print it."""
+    """Return Trainer's own runtime `torch-distributed`, with a null as kubectl may print it."""
     made = deepcopy(MPI)
     made["metadata"]["name"] = "torch"
     made["spec"]["mlPolicy"] = {"numNodes": 1, "torch": {"numProcPerNode": "auto"}} | policy
@@ -71,7 +71,7 @@ def simulated(*documents: Json, cpu: int = 8) -> list[str]:
 
 
 def jobs(runtime: Json, **spec: Any) -> dict[str, Json]:
-    """The Jobs of the JobSet, by their names."""
+    """Return the Jobs of the JobSet, by their names."""
     made = jobset_of(train_job(runtime["metadata"]["name"], **spec), runtime)
     return {it["name"]: it["template"]["spec"] for it in made["spec"]["replicatedJobs"]}
 

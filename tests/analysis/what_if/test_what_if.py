@@ -1,4 +1,4 @@
-"""What would happen if: changes of a cluster and manifests, on a copy of it."""
+"""The what-if analysis: changes of a cluster and manifests, on a copy of it."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ Json = dict[str, Any]
 
 
 def cluster(racks: int = 2, nodes: int = 2, cpu: int = 4) -> StateBuilder:
-    """Nodes rR-N of that many cores."""
+    """Return nodes rR-N of that many cores."""
     builder = StateBuilder()
     for rack in range(1, racks + 1):
         for number in range(1, nodes + 1):
@@ -137,7 +137,7 @@ def test_who_would_be_evicted_and_for_whom() -> None:
     gang(builder, "low", 4, on="r1-1")
     gang(builder, "high", 4, priority=10)
     answer = ask(builder)
-    # One unit is enough for each pod: as many of them as are needed go.
+    # One unit is enough for each pod, so no more than needed are evicted.
     assert {(each.id, each.by) for each in answer.evicted} == {
         ("ns/PodGroup/low", "ns/PodGroup/high")
     }

@@ -1,4 +1,4 @@
-"""Keys of ours that nothing reads are said with their path, wherever they are."""
+"""Warnings about unknown keys of ours, with their path, wherever they are."""
 
 from typing import Any
 
@@ -30,14 +30,17 @@ def meta(annotations: Any = None, labels: Any = None) -> Json:
     return {"metadata": {"annotations": annotations, "labels": labels}}
 
 
-TO_TEMPLATE = "write it in the template of the pods"
-TO_MAKER = "write it on what makes the pods, not here"
-UNGROUPED = f"add the label {LABEL_POD_GROUP}, or write it on what makes the pods"
-RIGHT = f"write {ANNOTATION_MIN_COUNT}"
+TO_TEMPLATE = "set it in the pod template"
+TO_MAKER = "set it on the object that creates the pods, such as a Job"
+UNGROUPED = (
+    f"set the label {LABEL_POD_GROUP}, or set the annotation on the object that creates the pods"
+)
+RIGHT = f"use {ANNOTATION_MIN_COUNT}"
 BY = f"annotations[{ANNOTATION_GROUP_BY}]"
 ASKS = f"annotations[{ANNOTATION_GANG_MODE}]"
 IN_TEMPLATES = (
-    f"ask in the templates of its pods: the label {LABEL_POD_GROUP}, and {ANNOTATION_MIN_COUNT}"
+    f"set the label {LABEL_POD_GROUP} and the annotation {ANNOTATION_MIN_COUNT}"
+    " in the templates of its pods"
 )
 MODE = {ANNOTATION_GANG_MODE: "Gang"}
 WRONG = meta({TYPO: "2"})
@@ -49,16 +52,22 @@ WRONG = meta({TYPO: "2"})
         (WRONG, (f"annotations[{TYPO}]", RIGHT)),
         (
             meta(None, {ANNOTATION_MIN_COUNT: "2"}),
-            (f"labels[{ANNOTATION_MIN_COUNT}]", "make it an annotation"),
+            (f"labels[{ANNOTATION_MIN_COUNT}]", "use an annotation with this key"),
         ),
-        (meta({LABEL_POD_GROUP: "g"}), (f"annotations[{LABEL_POD_GROUP}]", "make it a label")),
+        (
+            meta({LABEL_POD_GROUP: "g"}),
+            (f"annotations[{LABEL_POD_GROUP}]", "use a label with this key"),
+        ),
         (meta(MIN), (f"annotations[{ANNOTATION_MIN_COUNT}]", UNGROUPED)),
         (meta(MODE, RING), (f"annotations[{ANNOTATION_GANG_MODE}]", TO_MAKER)),
         (
             meta({ANNOTATION_TOPOLOGY: "rack"}, RING),
             (
                 f"annotations[{ANNOTATION_TOPOLOGY}]",
-                f"it counts only together with {ANNOTATION_MIN_COUNT}, which makes the group",
+                (
+                    f"Muster reads it only together with {ANNOTATION_MIN_COUNT}, which creates "
+                    "the group"
+                ),
             ),
         ),
         (meta(MIN, RING), None),
@@ -96,8 +105,8 @@ def test_pods_and_templates_are_read_wherever_they_are(
     [
         ("Job", meta({TYPO: "2"}), (f"annotations[{TYPO}]", RIGHT)),
         ("Job", meta({ANNOTATION_GROUP_BY: "x"}), (BY, TO_TEMPLATE)),
-        ("ReplicaSet", meta(MODE), (ASKS, "write it on what makes the pods, as a Job, not here")),
-        ("TrainJob", meta(MODE), (ASKS, "write it in spec.annotations, not here")),
+        ("ReplicaSet", meta(MODE), (ASKS, TO_MAKER)),
+        ("TrainJob", meta(MODE), (ASKS, "set it in spec.annotations")),
         ("Deployment", meta(None, RING), (f"labels[{LABEL_POD_GROUP}]", TO_TEMPLATE)),
         ("Job", meta(None, RING) | {"spec": {"template": meta(None, RING)}}, None),
         ("CronJob", {"spec": {"jobTemplate": meta(MODE)}}, None),
@@ -167,7 +176,7 @@ def test_thousands_are_a_few_warnings_and_cost_no_comparison_each() -> None:
     said = warnings(unread_keys("Job", meta(many)))
 
     assert len(said) == 5
-    assert all("nothing reads this: remove it" in one for one in said)
+    assert all("has no effect: remove it" in one for one in said)
 
 
 def test_what_is_asked_of_a_leader_worker_sets_stateful_set_is_said_where_to_write() -> None:
@@ -175,8 +184,7 @@ def test_what_is_asked_of_a_leader_worker_sets_stateful_set_is_said_where_to_wri
     made["metadata"]["labels"] = {LWS_LABEL_NAME: "serve"}
 
     assert warnings(unread_keys("StatefulSet", made)) == [
-        f"metadata.annotations[{key}]: nothing reads this:"
-        " write it on LeaderWorkerSet serve, not here"
+        f"metadata.annotations[{key}]: has no effect: set it on LeaderWorkerSet serve"
         for key in (ANNOTATION_GANG_MODE, ANNOTATION_MIN_COUNT)
     ]
     del made["metadata"]["labels"]
@@ -189,5 +197,5 @@ def test_the_marks_of_a_leader_worker_set_are_read() -> None:
     assert not warnings(unread_keys("LeaderWorkerSet", lws))
     lws["spec"]["leaderWorkerTemplate"]["workerTemplate"]["metadata"]["annotations"] |= MODE
     assert warnings(unread_keys("LeaderWorkerSet", lws)) == [
-        f"spec.leaderWorkerTemplate.workerTemplate.metadata.{ASKS}: nothing reads this: {TO_MAKER}"
+        f"spec.leaderWorkerTemplate.workerTemplate.metadata.{ASKS}: has no effect: {TO_MAKER}"
     ]

@@ -1,4 +1,4 @@
-"""What a webhook does with a request, without one: complete, then validate."""
+"""The webhook's processing of a request, without a webhook: default, then validate."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -17,7 +17,7 @@ Json = dict[str, Any]
 
 
 def admitted(case: Case) -> tuple[ValidationResult, bool, Json]:
-    """The result, whether it is Forbidden, and the object as it would be stored."""
+    """Return the result, True if it is Forbidden, and the object as it would be stored."""
     group, new = case.new["apiVersion"].split("/")[0], case.new
     if group == GROUP:
         new = conversion.convert(new, f"{GROUP}/{VERSION}") if _has_versions(new) else new
@@ -41,7 +41,7 @@ def _has_versions(obj: Mapping[str, Any]) -> bool:
 
 
 def _completed(obj: Json) -> tuple[Json, Cause | None]:
-    """As the mutating webhook completes a new object, or why it does not."""
+    """Return a new object as the mutating webhook completes it, or the error."""
     kind, spec = obj["kind"], mapping(obj.get("spec"))
     operations = defaults(kind, obj)
     if kind != "Workload" and not (kind == "PodGroup" and is_incomplete(spec)):

@@ -34,7 +34,7 @@ def test_every_case_has_a_sentence_of_its_own_and_there_are_enough() -> None:
 
 
 def ends(path: str, end: str) -> bool:
-    """Whether a field path ends as a rule says."""
+    """Return True if a field path ends as a rule's pattern."""
     pattern = re.escape(end).replace(re.escape("[]"), r"\[\d+\]").replace(r"\*", r"[^.]+")
     return re.search(rf"(^|\.){pattern}$", path) is not None
 
@@ -45,7 +45,7 @@ def ends(path: str, end: str) -> bool:
     ids=lambda case: case.sentence,
 )
 def test_every_fault_is_of_a_rule_in_the_table_and_where_that_says(case: Case) -> None:
-    """But for wrong types, which any field can have."""
+    """Wrong types are excluded, because any field can have them."""
     result, _, _ = admitted(case)
 
     for cause in result.causes:

@@ -1,4 +1,4 @@
-"""No rule is without a case: the tables decide every branch of the rule modules."""
+"""Every rule has a case: the tables cover every branch of the rule modules."""
 
 import os
 import subprocess
@@ -20,7 +20,7 @@ TABLES = (
 def test_every_branch_of_the_rules_is_decided_by_a_case(tmp_path: Path) -> None:
     data = f"--data-file={tmp_path / 'coverage'}"
     coverage = [sys.executable, "-m", "coverage"]
-    # A session of its own: the modules must be loaded under the tracer.
+    # A separate session, because the modules must be imported under the tracer.
     environment = {key: value for key, value in os.environ.items() if "PYTEST" not in key}
     run = subprocess.run(
         [*coverage, "run", "--branch", data, "-m", "pytest", "-q", "-p", "no:randomly", *TABLES],

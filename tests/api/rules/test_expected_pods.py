@@ -1,4 +1,4 @@
-"""`spec.expectedPods`: what is admitted, and what may change."""
+"""`spec.expectedPods`: validation and mutability."""
 
 from typing import Any
 

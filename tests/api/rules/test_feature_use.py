@@ -1,4 +1,4 @@
-"""Which features objects of ours use, and by which fields."""
+"""The features that objects of ours use, and the fields that use them."""
 
 from typing import Any
 

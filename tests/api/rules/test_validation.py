@@ -1,4 +1,4 @@
-"""What the table of admission cases cannot say: late fills, odd structures, and who is asked."""
+"""Validation beyond the table of admission cases: late fills, odd structures, fetched objects."""
 
 from typing import Any
 
@@ -209,8 +209,8 @@ def test_the_text_says_what_to_do() -> None:
     assert depth.message.endswith(": maximum template hierarchy depth is 4")
     [name] = named.causes
     assert name.message == (
-        'Invalid value: "A": must be a DNS label: at most 63 lower case letters, digits or '
-        "'-', starting and ending with a letter or digit"
+        'Invalid value: "A": must be a lowercase RFC 1123 label: at most 63 lower case '
+        "alphanumeric characters or '-', and must start and end with an alphanumeric character"
     )
 
 
@@ -218,7 +218,7 @@ def test_a_parent_that_is_being_deleted_is_forbidden() -> None:
     assert table.PARENT_DELETING.at("spec.parent") == Cause(
         "spec.parent",
         "FieldValueForbidden",
-        "Forbidden: the group it belongs to is being deleted",
+        "Forbidden: the parent CompositePodGroup is being deleted",
     )
 
 
@@ -249,7 +249,7 @@ def test_a_gang_that_is_too_large_for_a_claim_is_told(count: Any, claims: int, t
     said = validate("PodGroup", {"metadata": {"name": "g"}, "spec": spec}, None, "CREATE").warnings
 
     text = (
-        "spec.schedulingPolicy.gang.minCount: 257 pods run at once, and a claim of "
-        "spec.resourceClaims serves 256: more may not name it"
+        "spec.schedulingPolicy.gang.minCount: 257 pods run at the same time, and at most 256 "
+        "pods can use a ResourceClaim of spec.resourceClaims"
     )
     assert said == ([text] if told else [])

@@ -1,4 +1,4 @@
-"""What `muster gc` finds: every kind of leftover, and nothing that is in order."""
+"""The findings of `muster gc`: every kind of orphan, and no object in use."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any

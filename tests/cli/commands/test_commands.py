@@ -1,4 +1,4 @@
-"""The table of commands says what the commands say of themselves."""
+"""The table of commands matches the commands' own help texts."""
 
 import inspect
 
@@ -51,7 +51,7 @@ def test_an_unknown_command_is_named(capsys: pytest.CaptureFixture[str]) -> None
 def test_a_command_logs_what_goes_wrong_to_standard_error(
     name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Its standard output is read by programs."""
+    """Programs read its standard output."""
     COMMANDS[name].load()
     structlog.get_logger().warning("a watch ended")
     structlog.get_logger().info("task held the event loop too long")

@@ -1,4 +1,4 @@
-"""`muster console`: what it says, and how it ends."""
+"""`muster console`: its output, and its termination."""
 
 import asyncio
 import contextlib
@@ -62,7 +62,7 @@ async def test_a_cluster_without_muster_is_said_at_once() -> None:
 
 @contextlib.asynccontextmanager
 async def unconnected() -> AsyncIterator[LocalConsole]:
-    """On a cluster without Muster, so that it is never read to the end."""
+    """A console on a cluster without Muster, so that its caches never sync."""
     async with contextlib.AsyncExitStack() as stack:
         cluster = await stack.enter_async_context(LocalCluster())
         client = await stack.enter_async_context(await Client.connect(cluster.kubeconfig))

@@ -1,4 +1,4 @@
-"""`muster explain`, `simulate`, `tree` and `replay` know of places that are held."""
+"""Held places in `muster explain`, `simulate`, `tree` and `replay`."""
 
 import re
 from typing import Any
@@ -25,7 +25,7 @@ ALL_ON = FeatureGates.of({"ExpectedPods": True})
 
 
 async def holding(harness: HoldingHarness, *, rival: int = 0) -> None:
-    """A driver runs in a cluster of nine places, eight are held, and a rival wants three."""
+    """Run a driver in a cluster of nine slots, hold eight, and let a rival request three."""
     harness.builder.nodes(3, cpu=3)
     harness.group("train", 9, kind("driver", 1), kind("worker", 8))
     harness.pod("driver", "train")
@@ -70,7 +70,7 @@ async def test_explain_says_which_places_would_be_taken() -> None:
     other = lines_of(harness, "rival")
 
     assert "has 8 held places for pods that do not exist yet, which preemption may take" in other
-    assert re.search(r"would preempt \d held places of lower priority:", other)
+    assert re.search(r"would preempt (\d pods? and )?\d held places of lower priority:", other)
 
 
 async def test_explain_of_what_would_start_says_which_places_it_would_hold() -> None:
@@ -220,7 +220,7 @@ def test_a_template_that_a_simulation_does_not_have_is_asked_for() -> None:
 
 
 def device_objects(devices: int) -> list[Json]:
-    """A class, a slice of node n0 with so many devices, and a template for one of them."""
+    """Return a class, a slice of node n0 with that many devices, and a template for one."""
     exactly = {"deviceClassName": "gpu", "count": 1, "allocationMode": "ExactCount"}
     claim = {"devices": {"requests": [{"name": "gpu", "exactly": exactly}]}}
     content = {

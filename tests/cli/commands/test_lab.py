@@ -75,7 +75,7 @@ def test_a_drawn_trace_is_the_one_that_is_run(
                 "--variant",
                 "spread",
             ],
-            "use each variant once",
+            "Duplicate value: use each variant once",
         ),
         (["run", "--cluster", "c.yaml", "--trace", "t.csv", "--until", "x"], "--until: 'x'"),
         (["import", "swf", "t.csv"], "unknown format 'swf': use openb, philly, borg"),

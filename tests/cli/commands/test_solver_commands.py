@@ -171,7 +171,7 @@ def test_volumes_that_are_there_are_given_once() -> None:
 
 
 def using(name: str, of: str) -> Json:
-    """A pod with a claim."""
+    """Return a pod with a claim."""
     made = member(name, "")
     made["spec"]["volumes"] = [{"name": "v", "persistentVolumeClaim": {"claimName": of}}]
     return made
@@ -451,7 +451,7 @@ def test_a_simulation_that_does_not_fit_has_its_own_exit_code(
 
 
 def asking(name: str, count: str, *, kind: str = "Pod", replicas: int = 2) -> Json:
-    """Pods that say what their group `g` is, alone or of a kind that makes them."""
+    """Return pods that specify their group `g`, bare or of an owner kind."""
     meta: Json = {
         "labels": {"scheduling.muster.dev/pod-group": "g"},
         "annotations": {"scheduling.muster.dev/min-count": count},

@@ -1,4 +1,4 @@
-"""The webhook's part of the configuration file, and what is made of it."""
+"""The webhook's section of the configuration file, and the resulting objects."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -81,7 +81,7 @@ def test_without_a_file_there_is_one_scheduler_that_packs() -> None:
 
 
 def test_a_file_of_version_0_1_0_with_every_field_is_read() -> None:
-    """While versions change, replicas of both read the same ConfigMap."""
+    """During an upgrade, replicas of both versions read the same ConfigMap."""
     file = load(Path(__file__).parent / "data" / "config-0.1.0.yaml")
 
     assert file.scoring == {"muster-scheduler": "spread"}
@@ -94,14 +94,15 @@ def test_the_old_field_and_its_successor_do_not_go_together(tmp_path: Path) -> N
     text = "profiles: [{scoring: spread}]\nscheduler: {profile: pack}"
 
     with pytest.raises(
-        ConfigError,
-        match=r"scheduler\.profile: Forbidden: profiles\[\]\.scoring .* remove the field",
+        ConfigError, match=r"scheduler\.profile: Forbidden: profiles\[\]\.scoring has replaced it"
     ):
         file_exists(tmp_path, text)
 
 
 def test_every_fault_of_the_names_is_said(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"profiles: schedulerName 'A' must be .*; .*kube-sched"):
+    with pytest.raises(
+        ConfigError, match=r"profiles: schedulerName 'A' must consist of .*; .*kube-sched"
+    ):
         file_exists(tmp_path, "profiles: [{schedulerName: A}, {schedulerName: default-scheduler}]")
 
 
@@ -137,7 +138,10 @@ def test_feature_gates_are_as_their_default_unless_named(tmp_path: Path) -> None
 def test_a_gate_that_is_not_known_is_refused_with_the_one_that_is_meant(tmp_path: Path) -> None:
     with pytest.raises(
         ConfigError,
-        match=r"featureGates: 'Topology' is no feature gate.*; there are .*WorkloadWithJobSet",
+        match=(
+            r"featureGates: unrecognized feature gate: 'Topology'.*; known feature gates: "
+            r".*WorkloadWithJobSet"
+        ),
     ):
         file_exists(tmp_path, "featureGates: {Topology: false}")
 

@@ -1,4 +1,4 @@
-"""What is hidden while others are imported is there again afterwards."""
+"""Modules hidden during the import of others are importable again afterwards."""
 
 import gc
 import importlib

@@ -1,4 +1,4 @@
-"""The demo is what new users see first: it meets its expectations, or fails and says which not."""
+"""The demo, the first contact of new users: it meets its expectations, or fails and names them."""
 
 import contextlib
 import os
@@ -27,7 +27,7 @@ EXPECTATIONS = (
 )
 
 
-# Ctrl-C ends it in the same way; a SIGTERM that nobody handles would leave the children.
+# Ctrl-C ends it in the same way; an unhandled SIGTERM would leave the children.
 @pytest.mark.parametrize(
     "number",
     [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.long)],
@@ -57,7 +57,7 @@ def test_the_demo_meets_every_expectation_and_leaves_no_child_running(
         code = running.wait()
 
         with contextlib.suppress(ProcessLookupError):
-            # It led its own process group: any process still in it is a child that it left.
+            # It led its own process group: any process still in it is a remaining child.
             os.killpg(running.pid, signal.SIGKILL)
             pytest.fail("a child of the demo still runs")
     assert code == 0, said

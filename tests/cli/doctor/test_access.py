@@ -1,4 +1,4 @@
-"""What is said about rights."""
+"""Findings about permissions."""
 
 import pytest
 

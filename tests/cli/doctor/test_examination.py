@@ -1,4 +1,4 @@
-"""All checks together: each is made whatever the others meet, and nothing is written."""
+"""All checks together: each runs despite errors of the others, and none writes."""
 
 import json
 import resource
@@ -72,7 +72,7 @@ async def test_no_cluster_is_an_error(tmp_path: Path) -> None:
 
 
 async def test_a_large_cluster_takes_little_memory(tmp_path: Path) -> None:
-    """10,000 waiting pods come in pages, and no more than a page is kept."""
+    """10,000 pending pods are read in pages, and only one page is kept in memory."""
     pod = {
         "metadata": {"name": "p", "namespace": "ns", "labels": {"a": "b" * 200}},
         "spec": {"schedulerName": "muster-scheduler"},

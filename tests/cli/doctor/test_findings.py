@@ -1,4 +1,4 @@
-"""How findings are shown, and lists that are read page by page."""
+"""The output of findings, and lists that are read page by page."""
 
 import ast
 import json

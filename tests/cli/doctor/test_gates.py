@@ -1,4 +1,4 @@
-"""What doctor says of feature gates: what is off, and who runs with something else."""
+"""Findings about feature gates: gates that are off, and processes with other settings."""
 
 from pathlib import Path
 

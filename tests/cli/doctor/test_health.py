@@ -1,4 +1,4 @@
-"""What is said about processes, and about other schedulers of gangs."""
+"""Findings about processes, and about other gang schedulers."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any

@@ -1,4 +1,4 @@
-"""Which namespaces hold places, and how many: an administrator sees it, however many groups."""
+"""Namespaces with held places, and their number, however many groups there are."""
 
 import json
 from typing import Any

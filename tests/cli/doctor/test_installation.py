@@ -1,4 +1,4 @@
-"""What is said about Deployments, pods, definitions and versions."""
+"""Findings about Deployments, pods, definitions and versions."""
 
 import copy
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Annotations on objects of others, of which Muster reads nothing."""
+"""Annotations on objects of other kinds, which Muster ignores."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""What is said about leases and clocks."""
+"""Findings about leases and clocks."""
 
 from datetime import UTC, datetime, timedelta
 

@@ -1,4 +1,4 @@
-"""Owners whose gang-mode has no effect, among those that have or want none."""
+"""Owners whose gang-mode has no effect, among those without one."""
 
 from pathlib import Path
 from typing import Any

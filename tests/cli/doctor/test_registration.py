@@ -1,4 +1,4 @@
-"""What is said about webhooks, certificates and requests that are tried."""
+"""Findings about webhooks, certificates and trial requests."""
 
 import copy
 from collections.abc import Callable

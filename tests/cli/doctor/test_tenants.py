@@ -1,4 +1,4 @@
-"""What is said about the objects of tenants: keys, pods, groups, and labels that they ask for."""
+"""Findings about the objects of tenants: keys, pods, groups, and requested labels."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -31,7 +31,7 @@ def noted(key: str, holder: str = "annotations") -> Json:
 
 
 def grouped(key: str, value: str) -> Json:
-    """A pod that names a group, and says something of it."""
+    """Return a pod that names a group, with an annotation about it."""
     return make_pod("x", "ns").in_group("g").annotation(key, value).build()
 
 
@@ -41,28 +41,36 @@ def grouped(key: str, value: str) -> Json:
         pytest.param("Job", noted(ANNOTATION_MIN_COUNT), None, id="it is read"),
         pytest.param("LeaderWorkerSet", noted(ANNOTATION_MIN_COUNT), None, id="read of a set"),
         pytest.param("Job", noted("example.com/min-cuont"), None, id="it is somebody else's"),
-        pytest.param("Job", noted(TYPO), f"write {ANNOTATION_MIN_COUNT}", id="a typing error"),
+        pytest.param("Job", noted(TYPO), f"use {ANNOTATION_MIN_COUNT}", id="a typing error"),
         pytest.param("Job", noted(f"{GROUP}/x"), "remove it", id="like none of ours"),
-        pytest.param("Pod", noted(LABEL_POD_GROUP), "make it a label", id="a label is wanted"),
         pytest.param(
-            "Pod", noted(ANNOTATION_GANG_MODE, "labels"), "make it an annotation", id="no label"
+            "Pod", noted(LABEL_POD_GROUP), "use a label with this key", id="a label is wanted"
         ),
         pytest.param(
-            "Pod", noted(f"{GROUP}/pod-grup", "labels"), f"write {LABEL_POD_GROUP}", id="label typo"
+            "Pod",
+            noted(ANNOTATION_GANG_MODE, "labels"),
+            "use an annotation with this key",
+            id="no label",
         ),
         pytest.param(
-            "Pod", noted(ANNOTATION_MIN_COUNT), "on what makes the pods", id="not read there"
+            "Pod", noted(f"{GROUP}/pod-grup", "labels"), f"use {LABEL_POD_GROUP}", id="label typo"
+        ),
+        pytest.param(
+            "Pod",
+            noted(ANNOTATION_MIN_COUNT),
+            "on the object that creates the pods",
+            id="not read there",
         ),
         pytest.param(
             "JobSet",
             {"metadata": {}, "spec": {"replicatedJobs": [{"template": noted(TYPO)}]}},
-            f"write {ANNOTATION_MIN_COUNT}",
+            f"use {ANNOTATION_MIN_COUNT}",
             id="in a replicatedJob",
         ),
         pytest.param(
             "CronJob",
             {"metadata": {}, "spec": {"jobTemplate": noted(TYPO)}},
-            f"write {ANNOTATION_MIN_COUNT}",
+            f"use {ANNOTATION_MIN_COUNT}",
             id="in a CronJob",
         ),
         pytest.param("StatefulSet", noted(ANNOTATION_GROUP_BY), "template", id="not of pods"),
@@ -76,7 +84,10 @@ def grouped(key: str, value: str) -> Json:
             "Pod", grouped(ANNOTATION_TOPOLOGY, "rack"), "min-count", id="only with min-count"
         ),
         pytest.param(
-            "Pod", grouped(ANNOTATION_GANG_MODE, "Gang"), "on what makes the pods", id="no mode"
+            "Pod",
+            grouped(ANNOTATION_GANG_MODE, "Gang"),
+            "on the object that creates the pods",
+            id="no mode",
         ),
         pytest.param("JobSet", {"spec": {"replicatedJobs": [1, {"template": 2}]}}, None, id="odd"),
     ],
@@ -92,7 +103,7 @@ def test_keys_that_nothing_reads(kind: str, obj: Json, action: str | None) -> No
 
 
 def test_one_namespace_leaves_room_for_others() -> None:
-    """Whatever one writes, the typing error of another is shown, and the work stays small."""
+    """A typing error in another namespace still appears, and the work is limited."""
     found = Limited("annotations")
     many = {f"{GROUP}/{number}": "" for number in range(20_000)}
 
@@ -221,7 +232,9 @@ def node(*keys: str) -> Json:
     ("preferred", "nodes", "want", "text"),
     [
         pytest.param(False, [node("rack")], None, "", id="all have it"),
-        pytest.param(False, [node("rack"), node()], INFO, "1 of 2 nodes lack", id="some lack it"),
+        pytest.param(
+            False, [node("rack"), node()], INFO, "1 of 2 nodes do not have", id="some lack it"
+        ),
         pytest.param(False, [node()], ERROR, "no node has the label rack", id="none has it"),
         pytest.param(False, [], ERROR, "no node has the label rack", id="there are no nodes"),
         pytest.param(True, [node()], WARNING, "which has no effect", id="it is only preferred"),

@@ -1,4 +1,4 @@
-"""What the Helm chart has from elsewhere is written anew, and nothing else of it is touched."""
+"""The generated parts of the Helm chart are rewritten, and no other parts change."""
 
 import json
 import shutil

@@ -1,4 +1,4 @@
-"""`muster console --in-cluster`: what it refuses, and the process as the Deployment starts it."""
+"""`muster console --in-cluster`: invalid options, and the process as the Deployment starts it."""
 
 import asyncio
 import json
@@ -53,7 +53,7 @@ def test_addresses() -> None:
 
 
 def arguments(tls: Path, ports: tuple[int, int], config: Path) -> list[str]:
-    """Those of the Deployment, for this machine."""
+    """Return the arguments of the Deployment, adapted to this machine."""
     pod = yaml.safe_load(DEPLOYMENT.read_text())["spec"]["template"]["spec"]
     ours = {
         "--config": str(config),

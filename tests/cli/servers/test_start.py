@@ -1,6 +1,6 @@
-"""What a command or process imports: no more than its work needs, as all of it delays the start.
+"""The imports of each command or process: only what it needs, because imports delay the start.
 
-Each one is run to its end on an embedded cluster, so what it imports on its way is seen too.
+Each one runs to its end on an embedded cluster, so that late imports are found too.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ COMMON: Final = (
     "scheduler.core.search.place",
     "scheduler.snapshot.snapshot",
 )
-"""What a parent loads once for all commands that need it."""
+"""The modules that a parent loads once for all commands that need them."""
 
 # Forks for each line on its standard input: the child runs a command, then lists all modules.
 PARENT: Final = """
@@ -54,11 +54,14 @@ for line in sys.stdin:
 """
 
 HEAVY: Final = ("kubernetes", "localcluster")
-"""Nothing needs these: plain kubeconfigs are read without the one, the other is not Muster's."""
+"""Modules that no command needs: a client library and the embedded cluster.
+
+Plain kubeconfigs are read without the client library; the cluster is not a part of Muster.
+"""
 
 WEB: Final = ("fastapi", "starlette", "uvicorn")
 SERVED: Final = ("aiohttp.web_app", "aiohttp.web_fileresponse")
-"""aiohttp's frame for applications: health and metrics do without."""
+"""aiohttp's application framework, which health and metrics do not use."""
 
 CLIENT: Final = ("aiohttp", "asyncio", "prometheus_client")
 SOLVER: Final = ("numpy", "scheduler.core.search.place")
@@ -66,14 +69,14 @@ SNAPSHOT: Final = (*SOLVER, "scheduler.snapshot.snapshot")
 PROCESSES: Final = ("webhooks.app", "controllers.app", "scheduler.app", "uvloop")
 TERMINAL: Final = ("typer", "rich", "pygments", "colorama", "greenlet")
 COLOURS: Final = ("rich", "pygments", "colorama", "greenlet")
-"""What structlog prints with where it finds it; nobody who reads a table needs it."""
+"""The optional packages with which structlog prints; a table's readers need none of them."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """`needed` are a few modules that must be there: the list is that of the real command.
+    """A command; `needed` are a few modules that must be loaded, to prove that it ran.
 
-    Of these its parent loads what is COMMON.
+    Its parent loads those of them that are COMMON.
     """
 
     arguments: tuple[str, ...]
@@ -182,8 +185,8 @@ PROCESS_CASES["all"] = Case(
     ("all",), tuple(n for case in PROCESS_CASES.values() for n in case.needed), (*TERMINAL, *SERVED)
 )
 
-# `replay` reads what `snapshot` wrote, and `console` runs until it is ended: they have tests below.
-# The others run the embedded cluster.
+# `replay` reads the output of `snapshot`, and `console` runs until it is stopped: they have tests
+# below. The others run the embedded cluster.
 ELSEWHERE: Final = {"replay", "console", "demo", "localcluster"}
 
 
@@ -198,7 +201,7 @@ class Parents:
     running: dict[tuple[str, ...], asyncio.subprocess.Process]
 
     async def run(self, case: Case, folder: Path, *more: str, until: str = "") -> None:
-        """Fail if the command loads too much. One that serves the URL `until` is ended then."""
+        """Fail if the command loads too much. End one that serves the URL `until` then."""
         common = tuple(name for name in COMMON if name in case.needed)
         if common not in self.running:
             self.running[common] = await self._started(common)
@@ -212,7 +215,7 @@ class Parents:
             served = answers(until)
             while not await served():
                 assert not ended.done(), (folder / "said").read_text()
-                await asyncio.sleep(0.05)  # it does not say when it is ready: it is asked
+                await asyncio.sleep(0.05)  # it does not report readiness, so poll it
             os.kill(child, signal.SIGTERM)
             assert int(await ended) == 0
         await ended
@@ -237,7 +240,7 @@ class Parents:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def parents() -> AsyncIterator[Parents]:
-    """Of a cluster with Muster's kinds and one Job, for all commands."""
+    """The parents on a cluster with Muster's kinds and one Job, for all commands."""
     async with LocalCluster() as cluster:
         async with await Client.connect(cluster.kubeconfig) as client:
             await client.create(NAMESPACES, {"metadata": {"name": "muster-system"}})
@@ -300,7 +303,7 @@ async def test_a_process_imports_what_it_needs(name: str, parents: Parents, tmp_
     await parents.run(PROCESS_CASES[name], tmp_path, "--health", health, *url, until=ready)
 
 
-# A process that is still importing: the signal comes where the rest of the program would be read.
+# A process that is still importing: the signal arrives before the rest of the program is read.
 IMPORTS: Final = """
 import os, signal, sys
 from importlib.abc import MetaPathFinder

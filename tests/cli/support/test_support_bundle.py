@@ -1,4 +1,4 @@
-"""What is in a support bundle, and that no secret is."""
+"""The contents of a support bundle, which has no secrets."""
 
 import json
 import stat
@@ -20,7 +20,7 @@ LAST = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 def planted(number: int) -> str:
-    """A value that must not be found again."""
+    """Return a value that must not appear in the bundle."""
     return f"{PLANTED}-{number:04d}"
 
 
@@ -109,7 +109,7 @@ LISTS: dict[str, Json] = {
 
 
 async def cluster(seen: Seen) -> Reply:
-    """A cluster in which everything has a secret in it."""
+    """Reply as a cluster in which every object contains a secret."""
     last = seen.path.rpartition("/")[2]
     if "/proxy/" in seen.path:
         return PAGES["/" + seen.path.partition("/proxy/")[2]]

@@ -126,7 +126,7 @@ def test_a_chain_of_thousands_of_composites_is_shown_as_far_as_a_tree_may_reach(
     ],
 )
 def test_a_group_that_ran_may_wait_again(placed: int, want: list[str]) -> None:
-    """Its condition stays True; a blocker may also be about pods beyond minCount."""
+    """Its condition remains True; a blocker may also be about pods beyond minCount."""
     group = _group("g", 2)
     group["status"] |= {"scheduledPods": placed, "blocker": {"summary": "no room"}}
 

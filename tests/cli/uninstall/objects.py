@@ -1,4 +1,4 @@
-"""Jobs and pods as they are when Muster is to be removed."""
+"""Jobs and pods in their state before the removal of Muster."""
 
 from typing import Any
 

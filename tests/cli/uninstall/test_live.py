@@ -1,6 +1,6 @@
-"""`muster uninstall` on the embedded cluster: ended before every single write, and run again.
+"""`muster uninstall` on the embedded cluster: killed before every single write, and run again.
 
-No process of Muster runs. What its webhook and controllers would have made is made here.
+No process of Muster runs. The tests create the objects of its webhook and controllers.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ from tests.support.owners import make_job
 
 Json = dict[str, Any]
 
-pytestmark = pytest.mark.timeout(300)  # a cluster each, and the first test some 25 runs
+pytestmark = pytest.mark.timeout(300)  # one cluster per test, and some 25 runs in the first test
 
 GROUPS = Resource(*POD_GROUP)
 ACCOUNTS = Resource("", "v1", "serviceaccounts", "ServiceAccount")
@@ -43,11 +43,11 @@ OF_HELM = {
 
 
 class Killed(BaseException):
-    """The process ended here."""
+    """The process was killed here."""
 
 
 class Mortal(Client):
-    """A client whose process is killed before its n-th write, or lives for ever (None)."""
+    """A client whose process is killed before its n-th write, or never (None)."""
 
     writes_left: int | None = None
 
@@ -63,15 +63,15 @@ class Mortal(Client):
 
 @dataclass
 class Site:
-    """An embedded cluster with Muster's manifests, one gang that waits and one pod that runs."""
+    """An embedded cluster with Muster's manifests, a pending gang and a running pod."""
 
     client: Mortal
     rest: Rest
     said: list[str]
 
     async def install(self, *, all_of_it: bool = False) -> None:
-        """The manifests, or of each kind but the CRDs only one object; Helm's, as they say."""
-        # The webhook is not there: what calls it comes last.
+        """Create the manifests, or one object of each kind but the CRDs, with Helm's labels."""
+        # The webhook does not run, so objects that call it are created last.
         objects = manifests.load() if all_of_it else sample()
         for obj in objects:
             if obj["kind"] != NAMESPACES.kind:
@@ -141,7 +141,7 @@ def sample() -> list[Json]:
 
 
 def marked(name: str) -> Json:
-    """A Job as admission leaves it."""
+    """Return a Job with the fields set by admission."""
     made = make_job(name).asks(gang_mode="Gang").managed(f"pg-{name}").pods(1, 1).build()
     made["spec"] |= {"backoffLimit": 0}
     made["spec"]["template"]["spec"]["restartPolicy"] = "Never"
@@ -166,7 +166,7 @@ async def site() -> AsyncIterator[Site]:
 
 
 async def check_released(site: Site, old: Json) -> None:
-    """What ran still does; what waited is the default scheduler's, and is there once."""
+    """Check that running pods continue, and the default scheduler has the pending ones once."""
     job = await site.client.get(JOBS, "waits", PLACE)
     assert job["metadata"]["uid"] != old["metadata"]["uid"]
     assert job["spec"]["template"]["spec"]["schedulerName"] == "default-scheduler"
@@ -182,7 +182,7 @@ async def _jobs(site: Site) -> list[str]:
 
 
 def revision(release: str, number: int) -> Json:
-    """As Helm keeps it."""
+    """Return the Secret of a Helm revision."""
     name = f"sh.helm.release.v1.{release}.v{number}"
     labels = {"owner": "helm", "name": release, "version": str(number)}
     meta = {"name": name, "namespace": NAMESPACE, "labels": labels}
@@ -191,14 +191,14 @@ def revision(release: str, number: int) -> Json:
 
 @pytest.mark.long
 async def test_a_run_that_is_killed_before_any_write_is_ended_by_the_next(site: Site) -> None:
-    """And nothing is left that says to Helm that Muster is deployed; others' releases are."""
+    """No Secret remains that tells Helm that Muster is deployed; those of other releases do."""
     before = await site.kinds()
     writes, ended = 0, False
     await site.install()
     for made in (revision("batch", 1), revision("batch", 2), revision("other", 1)):
         await site.client.create(SECRETS, made)
     old = await site.client.get(JOBS, "waits", PLACE)
-    # Each run is killed before its second write: every write is some run's last one.
+    # Each run is killed before its second write, so every write is the last one of some run.
     while not ended:
         site.client.writes_left = 1
         try:
@@ -314,7 +314,7 @@ async def test_objects_of_others_in_the_namespace_and_of_our_names_stay(site: Si
 
 
 async def test_muster_whose_namespace_is_gone_already_is_removed_all_the_same(site: Site) -> None:
-    """As after `kubectl delete -k`, which hangs at the kinds: finalizers hold their objects."""
+    """The state is that after `kubectl delete -k`, which hangs at the CRDs' finalizers."""
     await site.install(all_of_it=True)
     old = await site.client.get(JOBS, "waits", PLACE)
     for obj in reversed(manifests.load()):

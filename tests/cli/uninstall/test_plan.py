@@ -1,4 +1,4 @@
-"""The order of the steps, and what is in use."""
+"""The order of the steps, and the objects in use."""
 
 from dataclasses import replace
 from typing import Any
@@ -34,7 +34,7 @@ def target(obj: Json) -> Target:
 
 
 def whole(**parts: Any) -> Found:
-    """A cluster with all of the manifests."""
+    """Return a cluster with all of the manifests."""
     return replace(Found(installed=[(target(obj), obj) for obj in ALL]), **parts)
 
 
@@ -89,7 +89,7 @@ def test_everything_that_is_in_the_manifests_is_known() -> None:
 
 
 def monitoring() -> list[Json]:
-    """As kustomize makes them."""
+    """Return the objects of the monitoring manifests as kustomize generates them."""
     folder = manifests.MANIFESTS / "monitoring"
     (made,) = yaml.safe_load((folder / "kustomization.yaml").read_text())["configMapGenerator"]
     objects = [
@@ -223,7 +223,7 @@ def test_what_is_prepared_leaves_the_rest_to_who_installed_it() -> None:
         "RoleBinding",
         "Lease",
     }
-    # What nobody could do afterwards is done: kinds that stay can be read, and objects deleted.
+    # Steps that would be impossible later are done: kept kinds can be read, and objects deleted.
     actions = {step.action for step in steps}
     assert {Action.STOP_CONVERSION, Action.DROP_FINALIZERS} <= actions
 

@@ -1,4 +1,4 @@
-"""What becomes of Jobs and waiting pods: given back where nothing is lost, else left and said."""
+"""The release of Jobs and pending pods: released if no work is lost, else kept and reported."""
 
 import pytest
 from jsonpatch import apply_patch
@@ -175,7 +175,7 @@ def test_a_job_made_again_is_what_its_user_wrote() -> None:
 
 
 def test_the_pods_of_a_job_made_again_have_claims_of_their_own() -> None:
-    """The claim that their group had for all of them goes with the group."""
+    """The claim that their group had for all of them is deleted with the group."""
     own: Json = {"name": "own", "resourceClaimName": "mine"}
     asked = make_job("train").asks(gang_mode="Gang", shared_claims="imex")
     written = asked.claim_entries(

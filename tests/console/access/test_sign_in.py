@@ -1,4 +1,4 @@
-"""Sessions for tokens: who gets one, what they see, and how it ends."""
+"""Sessions for tokens: their creation, their permissions, and their end."""
 
 import asyncio
 import base64
@@ -20,7 +20,10 @@ ANNA, BEN = User("anna"), User("ben", groups=("tenants",))
 
 
 class Cluster:
-    """Answers reviews; `may` are the namespaces in which users list everything, "" for all."""
+    """Cluster that responds to reviews.
+
+    `may` are the namespaces that users may list, "" for all.
+    """
 
     def __init__(self) -> None:
         self.tokens = {"t-anna": ANNA, "t-ben": BEN}
@@ -31,7 +34,7 @@ class Cluster:
         self.there = ["a", "b"]
         self.asked: list[Right] = []
         self.users: list[User] = []
-        """Whose rights were asked about."""
+        """The users of the access reviews."""
         self.reviewed: list[str] = []
         self.broken = False
         self.no_reviews = False

@@ -1,4 +1,4 @@
-"""The last hours: what waited, came and preempted, and how full domains were."""
+"""The last hours: pending, started and preempting workloads, and the utilization of domains."""
 
 from console.base.protocols import Viewer
 from console.following.history import KEPT, MOST_DOMAINS, RecentHistory

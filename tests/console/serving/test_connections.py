@@ -1,4 +1,4 @@
-"""Clients that ask nothing, ask slowly, or take no answer, on real sockets."""
+"""Clients that send nothing, send slowly, or read no response, on real sockets."""
 
 import asyncio
 import contextlib
@@ -21,14 +21,14 @@ from tests.console.browser import Site, browser, site
 from tests.console.cluster_builder import Builder
 
 SOON = 0.2
-"""Seconds, in place of the usual limits."""
+"""Seconds, instead of the usual limits."""
 
 Client = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The limits are short."""
+    """Set short limits."""
     for name in ("QUIET_SECONDS", "STALLED_SECONDS", "HANDSHAKE_SECONDS"):
         monkeypatch.setattr(connections, name, SOON)
     monkeypatch.setattr(server, "BODY_SECONDS", SOON)
@@ -45,13 +45,13 @@ async def dialled(port: int, number: int = 1) -> AsyncIterator[list[Client]]:
 
 
 async def left(client: Client) -> bytes:
-    """What still comes until the server ends the connection, also by a reset."""
+    """Return the data until the server ends the connection, also by a reset."""
     found = bytearray()
     try:
         while part := await client[0].read(1 << 16):
             found += part
     except ConnectionResetError:
-        # A busy machine learns of both at once, and the reader has the error first.
+        # A busy machine learns of both at once, and the reader gets the error first.
         found += client[0]._buffer  # type: ignore[attr-defined]
     return bytes(found)
 
@@ -121,7 +121,7 @@ async def test_who_takes_no_answer_loses_the_connection(quick: None) -> None:
             asked = head(served, "/static/vendor/uplot/uPlot.esm.js")
             with contextlib.suppress(ConnectionResetError, BrokenPipeError):
                 await loop.sock_sendall(client, asked * 200)
-                while True:  # only who sends more is told of the end
+                while True:  # the client learns of the end only by sending
                     await loop.sock_sendall(client, asked)
                     await asyncio.sleep(SOON / 10)
 
@@ -172,7 +172,7 @@ async def test_slow_logins_do_not_keep_sessions_from_working(
 
 @asynccontextmanager
 async def by_tls() -> AsyncIterator[int]:
-    """The port of a server that speaks TLS and has no pages."""
+    """The port of a server that uses TLS and has no pages."""
     material = new_material(ServerNames.of_host("127.0.0.1"), datetime.now(UTC))
     tls: ssl.SSLContext = server_context(material)
     with closing_socket(0) as sock:
@@ -181,7 +181,7 @@ async def by_tls() -> AsyncIterator[int]:
 
 
 async def answered(port: int) -> bytes:
-    """The first line that a client of TLS is told."""
+    """Return the first line that a TLS client receives."""
     trusting = ssl.create_default_context()
     trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE
     reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=trusting)

@@ -1,4 +1,4 @@
-"""Whoever reaches the console's port, with a login or without: its process stays small."""
+"""Clients of the console's port, logged in or not, which must not increase its memory."""
 
 import asyncio
 import contextlib
@@ -26,14 +26,14 @@ MANIFEST = ROOT / "manifests/console/deployment.yaml"
 
 @dataclass(frozen=True)
 class Site:
-    """Where it listens, its process, and the cookie of somebody who is logged in."""
+    """The address, the process, and the cookie of a logged-in user."""
 
     address: tuple[str, int]
     pid: int
     cookie: str
 
     def request(self, path: str, body: int | None = None, *, known: bool = True) -> bytes:
-        """The head of a request, as a page of its own would send it."""
+        """Return the head of a request, as the console's page sends it."""
         host = f"{self.address[0]}:{self.address[1]}"
         lines = [f"{'GET' if body is None else 'POST'} {path} HTTP/1.1", f"Host: {host}"]
         lines += [f"Origin: https://{host}", f"Cookie: {self.cookie if known else 'a=b'}"]
@@ -85,7 +85,7 @@ async def piped(site: Site) -> None:
 
 
 async def held(site: Site, number: int, sent: bytes, *, reading: bool = True) -> None:
-    """Many connections at a time that send the same, and take nothing if not `reading`."""
+    """Open many connections that send the same, and read nothing if not `reading`."""
     clients: list[Client] = []
     for _ in range(number):
         with contextlib.suppress(OSError, TimeoutError):
@@ -130,7 +130,7 @@ async def handshakes_that_do_not_begin(site: Site) -> None:
 
 
 def requested_memory() -> int:
-    """Bytes that the manifests ask for: the limit is for large clusters, which this is not."""
+    """Return the requested memory of the manifests: the limit is for larger clusters."""
     found = yaml.safe_load_all(MANIFEST.read_text())
     deployment = next(it for it in found if it["kind"] == "Deployment")
     [container] = deployment["spec"]["template"]["spec"]["containers"]
@@ -158,7 +158,7 @@ def test_the_memory_is_bounded_and_others_are_answered(attack: Attack) -> None:
         await asyncio.sleep(0)
         codes = []
         while not begun.done():
-            # Of many whose TLS is only beginning the oldest gives way: a browser tries again.
+            # The oldest connection in the TLS handshake is dropped: a browser retries.
             with contextlib.suppress(ConnectionResetError):
                 async with asyncio.timeout(60):
                     codes.append(await site.code("/api/session"))
@@ -167,7 +167,7 @@ def test_the_memory_is_bounded_and_others_are_answered(attack: Attack) -> None:
         return max(*codes, await site.code("/api/session"))
 
     with served() as site, warnings.catch_warnings():
-        # What the server drops leaves a transport that nobody has closed.
+        # A dropped connection leaves a transport that no code has closed.
         warnings.simplefilter("ignore", ResourceWarning)
         worst = asyncio.run(attacked(site))
         gc.collect()

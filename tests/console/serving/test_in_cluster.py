@@ -1,4 +1,4 @@
-"""The console as a Service: by https, with its own account, to two tenants of one cluster."""
+"""The console as a Service: by https, with its own account, for two tenants of one cluster."""
 
 import asyncio
 import json
@@ -42,7 +42,7 @@ PATIENCE = 120
 
 
 def write_certificate(folder: Path) -> bytes:
-    """A new one for localhost; returns its CA."""
+    """Write a new certificate for localhost; return its CA."""
     material = new_material(ServerNames(("localhost",), ("127.0.0.1",)), datetime.now(UTC))
     folder.mkdir(exist_ok=True)
     (folder / "tls.crt").write_bytes(material.server_cert)
@@ -51,7 +51,7 @@ def write_certificate(folder: Path) -> bytes:
 
 
 class Https(Browser):
-    """The same by https, with a cookie jar of its own."""
+    """The same by https, with its own cookie jar."""
 
     def __init__(self, session: aiohttp.ClientSession, port: int) -> None:
         super().__init__(session, port)
@@ -84,7 +84,7 @@ async def apply(client: Client, obj: dict[str, Any], namespace: str | None = Non
 
 
 async def tenant(client: Client, namespace: str, user: str) -> None:
-    """A namespace with a gang that waits, and a user who may read it."""
+    """Create a namespace with a pending gang, and a user who may read it."""
     await client.create(NAMESPACES, {"metadata": {"name": namespace}})
     await apply(
         client,
@@ -157,7 +157,7 @@ async def logged_in(stage: Stage, stack: AsyncExitStack, user: str) -> Https:
 
 
 async def everything(page: Https) -> str:
-    """All that the views say to somebody, as one text."""
+    """Return all content of a user's views, as one text."""
     paths = ("session", "queue", "workloads", "history", "map", "map/pods?workload=blue/PodGroup/x")
     return json.dumps([await page.get(f"/api/{path}") for path in paths])
 

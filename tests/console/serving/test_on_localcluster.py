@@ -1,4 +1,4 @@
-"""The console beside a real scheduler on the embedded cluster: a gang starts before its eyes."""
+"""The console with a real scheduler on the embedded cluster, while a gang starts."""
 
 import asyncio
 import contextlib
@@ -30,7 +30,7 @@ PATIENCE = 120
 
 
 class Stage:
-    """A cluster with a scheduler, and a console that somebody looks at."""
+    """A cluster with a scheduler, and a console with a viewer."""
 
     def __init__(self, client: Client, console: LocalConsole, page: Browser, audit: Path) -> None:
         self.client, self.console, self.page, self.audit = client, console, page, audit
@@ -203,13 +203,13 @@ async def test_looking_writes_nothing_and_lists_nothing_again(stage: Stage) -> N
 
         lines = stage.audit.read_bytes()[before:].splitlines()
         verbs = [json.loads(line)["verb"] for line in lines]
-        # Watches end and begin again by themselves.
+        # Watches end and restart by themselves.
         assert set(verbs) <= {"get", "watch"}
         assert verbs.count("get") == 1
 
 
 async def _row(events: Any, name: str, *, reason: str) -> Any:
-    """The row of this workload, once it waits for that reason and the scheduler has said why."""
+    """Return the row of this workload, once it has that reason and the scheduler's message."""
     while True:
         change = await events.until("queue")
         for row in change["changed"]:
@@ -218,7 +218,7 @@ async def _row(events: Any, name: str, *, reason: str) -> Any:
 
 
 async def _until(stage: Stage, state: str, *events: str) -> Any:
-    """The workload, once it is in that state and these events are on its time line."""
+    """Return the workload, once it is in that state with these events on its timeline."""
     while True:
         whole = await stage.asked("/api/workloads/default/PodGroup/train")
         told = {event["event"] for event in whole["timeline"]}

@@ -1,4 +1,4 @@
-"""The server: who gets in, what is refused, and what each address answers."""
+"""The server: access, rejected requests, and the response at each URL."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -222,7 +222,7 @@ async def test_bodies_are_bounded_and_read_with_care(body: bytes, kind: str, sta
 
 
 async def test_a_session_asks_one_question_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The body of one counts while it comes: each may take megabytes."""
+    """A request counts while its body arrives, which may be megabytes."""
     begun, ended = asyncio.Event(), asyncio.Event()
 
     class Slow(_Trying):
@@ -300,7 +300,7 @@ async def test_the_number_of_streams_is_bounded_and_closed_ones_do_not_count(
         await each.__aexit__(None, None, None)
     async with asyncio.timeout(20):
         while len(served.streams):
-            served.cluster.pod()  # something to send, so that the loss is noticed
+            served.cluster.pod()  # data to send, so that the server notices the disconnection
             await asyncio.sleep(0.02)
     async with page.events("views=queue"):
         assert len(served.streams) == 1
@@ -329,7 +329,7 @@ class _Two:
         return None
 
     def log_out(self, secret: str) -> None:
-        """Nothing is kept."""
+        """Do nothing: no session is stored."""
 
 
 async def test_a_viewer_sees_no_more_than_their_rights() -> None:

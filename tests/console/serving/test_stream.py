@@ -1,4 +1,4 @@
-"""Streams: what is told to whom, what happens to slow viewers, and how a session ends."""
+"""Streams: their events per viewer, slow viewers, and the end of a session."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -60,7 +60,7 @@ async def test_a_stream_begins_at_once_and_tells_changes_of_nodes() -> None:
 
 
 async def test_a_change_between_the_stream_and_its_first_round_is_told() -> None:
-    """The page asks for the map as soon as its stream is open."""
+    """The page requests the map as soon as its stream is open."""
     cluster = Builder()
     cluster.racks()
     streams = streams_of(cluster)
@@ -145,7 +145,7 @@ async def test_history_is_told_once_for_each_step() -> None:
         at = ""
 
         def follow(self) -> None:
-            """It says what the test lets it."""
+            """Wait until the test releases it."""
 
         def answer(self, hours: float, viewer: Viewer) -> messages.History:
             raise NotImplementedError

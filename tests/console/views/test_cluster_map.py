@@ -1,4 +1,4 @@
-"""The cluster map, with numbers worked out by hand."""
+"""The cluster map, with numbers computed by hand."""
 
 from dataclasses import replace
 
@@ -159,7 +159,7 @@ def test_places_that_are_nominated_are_held(cluster: Builder) -> None:
 
 
 def test_the_largest_gang_is_what_fits_into_one_domain_together(cluster: Builder) -> None:
-    # Of a node with 4 cores: one pod of 3. Each rack takes 2, each block 4.
+    # One pod of 3 per node with 4 cores. Each rack takes 2, each block 4.
     cluster.pod(node="n-1-1-1", cpu=2)
     cluster.node("n-2-2-2", 4, labels={BLOCK: "b2", RACK: "r2"}, unschedulable=True)
     following = cluster.refresh()

@@ -1,4 +1,4 @@
-"""The console shows places that are held for pods that do not exist yet, as statuses tell."""
+"""Held places for pods that do not exist yet, as the console shows them from statuses."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ def cluster() -> Builder:
 
 
 def tells(cluster: Builder, places: dict[str, int], count: int = 4) -> None:
-    """The group expects pods of one core, and says where places are held for them."""
+    """Let the group expect pods of one core, with held places in its status."""
     container = {"name": "main", "resources": {"requests": {"cpu": "1"}}}
     kind = {"name": "worker", "count": count, "template": {"spec": {"containers": [container]}}}
     pods = [{"name": "worker", "node": node, "count": it} for node, it in places.items()]

@@ -1,4 +1,4 @@
-"""The queue: what waits, in which order, and why in one sentence."""
+"""The queue: pending workloads, their order, and their reason in one sentence."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""The time line: when a group had what it needs, and who preempted whom."""
+"""The timeline: the times at which a group had what it needs, and preemptions."""
 
 from dataclasses import replace
 
@@ -15,7 +15,7 @@ NOON = "2026-11-23T12:00:0{}Z"
 
 
 def told(cluster: Builder, id_: str, *events: str) -> list[Event]:
-    """What is on the time line of these events."""
+    """Return these events on the timeline."""
     seen = cluster.refresh().cluster
     line = view.whole(seen, view.find(seen, id_, ALL)).timeline
     return [event for event in line if event.event in events]

@@ -1,4 +1,4 @@
-"""One workload: tree, states, conditions, time line, search, and why not on a node."""
+"""One workload: tree, states, conditions, timeline, search, and infeasible nodes."""
 
 from dataclasses import replace
 
@@ -24,7 +24,7 @@ def parts(branch: Branch) -> list[tuple[str, str]]:
 
 @pytest.fixture
 def jobset() -> Builder:
-    """A JobSet of two groups below a composite: `a` runs, `b` waits."""
+    """Return a JobSet of two groups below a composite: `a` runs, `b` is pending."""
     cluster = Builder()
     cluster.nodes(2, cpu=2)
     cluster.composite("root", 2)

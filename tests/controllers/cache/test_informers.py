@@ -1,4 +1,4 @@
-"""The caches on the embedded cluster: JobSets are followed from the time they are installed."""
+"""The caches on the embedded cluster: JobSets are followed from their installation on."""
 
 import asyncio
 from pathlib import Path
@@ -57,7 +57,7 @@ def capacity_request(name: str, *, ours: bool, spec: Any) -> dict[str, Any]:
 
 
 async def test_requests_for_capacity_come_and_go_with_their_crd() -> None:
-    """Those of others are not looked at, and one that cannot be read keeps no other back."""
+    """Other controllers' requests are ignored, and an undecodable one does not block the others."""
     caches, clock, quarantine = Caches(), FakeClock(), Quarantine()
     crd = yaml.safe_load(CRD.read_text())
     schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
@@ -98,7 +98,7 @@ async def test_requests_for_capacity_come_and_go_with_their_crd() -> None:
 
 
 async def test_of_the_claims_only_those_of_groups_are_watched() -> None:
-    """There is a claim for each pod that uses devices."""
+    """Every pod that uses devices has a claim."""
     caches = Caches()
     spec = {"devices": {"requests": [{"name": "a", "exactly": {"deviceClassName": "b"}}]}}
     labels = {"app.kubernetes.io/managed-by": "muster"}
@@ -123,7 +123,7 @@ async def test_of_the_claims_only_those_of_groups_are_watched() -> None:
 
 
 def refuse(client: Client, refused: set[Resource], monkeypatch: pytest.MonkeyPatch) -> None:
-    """As the API server does while the roles are those of an earlier version."""
+    """Reject requests as the API server does while an earlier version's roles are installed."""
     request = client.request
 
     async def asked(method: str, path: str, **how: Any) -> bytes:
@@ -137,7 +137,7 @@ def refuse(client: Client, refused: set[Resource], monkeypatch: pytest.MonkeyPat
 async def test_what_may_not_be_read_is_followed_once_it_may(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The new controller may run before its roles are there: all else works meanwhile."""
+    """The new controller may run before its roles exist: everything else works meanwhile."""
     caches, clock, refused = Caches(), FakeClock(), {CLAIMS, REQUESTS}
     async with (
         LocalCluster(jobset=False) as cluster,
@@ -178,4 +178,6 @@ async def test_readyz_names_what_may_not_be_read(monkeypatch: pytest.MonkeyPatch
             await process._caches.synced.wait()
             said = list(process.details())
 
-    assert said == [f"{REQUESTS.full_name} may not be read: apply the roles of this version"]
+    assert said == [
+        f"{REQUESTS.full_name} is forbidden to the account: apply the roles of this version"
+    ]

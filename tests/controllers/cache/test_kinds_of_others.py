@@ -1,4 +1,4 @@
-"""An optional kind that cannot be listed stops what is about it, and nothing else."""
+"""An optional kind that cannot be listed stops only what depends on it."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -43,7 +43,7 @@ async def running(api: MemoryApi, clock: FakeClock) -> AsyncIterator[ControllerP
 
 
 async def pass_until(clock: FakeClock, holds: Callable[[], object]) -> None:
-    """Let virtual time pass, an hour at most."""
+    """Advance the virtual time until the condition is true, an hour at most."""
     for _ in range(3600):
         if holds():
             return

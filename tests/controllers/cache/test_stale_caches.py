@@ -1,4 +1,4 @@
-"""Caches may be behind: what became another's meanwhile is neither changed nor deleted."""
+"""Stale caches: the controllers neither change nor delete an object that belongs to another now."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ JOBSET = (
 
 
 def taken(harness: ControllerHarness, kind: str, name: str) -> Json:
-    """Somebody else's object has the name now, alike but for its UID and its marks."""
+    """Give the name to another object, equal except for its UID and its labels."""
     old = harness.api.objects[kind, "default", name]
     metadata = {"name": name, "namespace": "default"}
     return harness.api.put_unseen({"kind": kind, "metadata": metadata, "spec": old["spec"]})
@@ -29,7 +29,7 @@ def taken(harness: ControllerHarness, kind: str, name: str) -> Json:
 def hold_back_deletion(
     harness: ControllerHarness, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    """From the deletion of that name on no event reaches the caches."""
+    """Delay all events of the caches from the deletion of that name on."""
     delete = harness.api.client.delete
 
     async def holding(resource: Any, deleted: str, *rest: Any, **options: Any) -> None:
@@ -41,7 +41,7 @@ def hold_back_deletion(
 
 
 def scale(harness: ControllerHarness, **sizes: int) -> None:
-    """Replicas by replicatedJob."""
+    """Set replicas by replicatedJob."""
     jobs = harness.api.objects["JobSet", "default", "a"]["spec"]["replicatedJobs"]
     scaled = [job | {"replicas": sizes.get(job["name"], job["replicas"])} for job in jobs]
     harness.change("JobSet", "a", replicatedJobs=scaled)
@@ -87,7 +87,7 @@ async def test_a_surplus_group_that_is_gone_already_is_no_failure(
 async def test_no_group_is_made_below_one_whose_deletion_is_under_way(
     harness: ControllerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It would keep its parent, which then lets no other group in."""
+    """It would keep its parent, which then accepts no other group."""
     jobset = make_jobset("a").asks(gang_mode="Composite").replicated_job("b", 2)
     harness.submit_jobset(jobset.build())
     await harness.settle()
@@ -113,7 +113,7 @@ async def test_no_group_is_made_below_one_whose_deletion_is_under_way(
 async def test_a_deletion_whose_answer_was_lost_holds_up_nobody_for_long(
     harness: ControllerHarness,
 ) -> None:
-    """It may never have reached the server; the cache says so soon enough."""
+    """It may never have reached the server; the cache shows that soon enough."""
     jobset = make_jobset("a").asks(gang_mode="Composite").replicated_job("b", 2)
     harness.submit_jobset(jobset.build())
     await harness.settle()

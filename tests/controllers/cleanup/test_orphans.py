@@ -1,4 +1,4 @@
-"""What the garbage collector forgot is deleted, and nothing else is."""
+"""Objects that the garbage collector forgot are deleted, and no others."""
 
 from typing import Any
 
@@ -65,7 +65,7 @@ PIPELINE = {"apiVersion": "example.com/v1", "kind": "Pipeline", "name": "p", "ui
 async def test_what_the_garbage_collector_does_not_delete_is_deleted_at_once(
     harness: ControllerHarness, owners: list[Json], at_once: bool
 ) -> None:
-    """For the rest it gets time."""
+    """Other orphans get time for the garbage collector."""
     named = {"name": "w-job-runs", "namespace": "default", "uid": "mine"}
     harness.api.put({"kind": "Workload", "metadata": named, "spec": {}})
     harness.api.put(leaf(*owners))
@@ -85,7 +85,7 @@ def of_a_pipeline() -> Json:
 
 
 async def test_a_group_of_another_namespace_keeps_nothing(harness: ControllerHarness) -> None:
-    """It says that it was made for the same Job, and pods run in it."""
+    """It claims the same Job as its owner, and has running pods."""
     harness.submit_job(make_job("runs").asks(gang_mode="Gang").pods(2).build())
     await harness.settle()
     forged = leaf()
@@ -104,7 +104,7 @@ async def test_a_group_of_another_namespace_keeps_nothing(harness: ControllerHar
 
 
 async def test_a_group_made_after_its_owner_had_gone_is_deleted(harness: ControllerHarness) -> None:
-    """By a controller whose caches were behind: of the owner nothing is heard any more."""
+    """A controller with stale caches creates it; no event about the owner follows."""
     harness.api.put(leaf(workload_owner()))
 
     await harness.settle(seconds=COLLECTOR_SECONDS)
@@ -129,7 +129,7 @@ async def test_what_the_collector_forgot_after_its_owner_went_is_deleted(
 async def test_what_a_deletion_orphaned_is_kept_as_long_as_pods_use_it(
     harness: ControllerHarness,
 ) -> None:
-    """`kubectl delete --cascade=orphan`: the pods run on, and so does their group."""
+    """After `kubectl delete --cascade=orphan` the pods continue, and so does their group."""
     harness.submit_job(make_job("runs").asks(gang_mode="Gang").pods(2).build())
     await harness.settle()
     harness.api.put(make_pod("p").in_group("pg-job-runs").build() | {"kind": "Pod"})
@@ -148,7 +148,7 @@ async def test_what_a_deletion_orphaned_is_kept_as_long_as_pods_use_it(
 async def test_the_next_of_the_name_does_not_wait_for_the_garbage_collector(
     harness: ControllerHarness, mode: str
 ) -> None:
-    """It is behind, or has forgotten: the first is gone, and what was made for it is not."""
+    """The collector lags or forgot: the first owner is deleted, and its objects are not."""
     tree = make_jobset("a").asks(gang_mode=mode).replicated_job("b", 2, job_template()).build()
     harness.submit_jobset(tree)
     await harness.settle()
@@ -186,7 +186,7 @@ async def test_an_orphaned_tree_goes_after_its_last_pod(harness: ControllerHarne
 async def test_an_orphaned_group_waits_for_a_job_that_makes_pods_again(
     harness: ControllerHarness,
 ) -> None:
-    """All have failed, and the Job takes its time: its next pods need the group."""
+    """All pods have failed, and the Job backs off: its next pods need the group."""
     tree = make_jobset("a").asks(gang_mode="Gang").replicated_job("b", 1, job_template())
     harness.submit_jobset(tree.build())
     job = make_job("a-b-0").managed("pg-a").of_jobset("a", "b", 0, "JobSet").build()
@@ -207,7 +207,7 @@ async def test_an_orphaned_group_waits_for_a_job_that_makes_pods_again(
 
 
 async def test_what_is_orphaned_goes_with_its_last_pod_at_once(harness: ControllerHarness) -> None:
-    """The next of its owner's name waits for it."""
+    """The next owner of the name waits for it."""
     harness.submit_job(make_job("runs").asks(gang_mode="Gang").pods(2).build())
     await harness.settle()
     harness.api.put(make_pod("p").in_group("pg-job-runs").build() | {"kind": "Pod"})
@@ -307,7 +307,7 @@ async def test_a_namesake_of_the_owner_keeps_nothing(harness: ControllerHarness)
 
 
 async def test_an_owner_that_was_replaced_unseen_is_missed(harness: ControllerHarness) -> None:
-    """Its deletion was lost: after a list its namesake is there as if it had changed."""
+    """Its deletion event was lost: after a list its namesake looks like a change of it."""
     job = make_job("runs").build() | {"kind": "Job"}
     harness.api.put(job | {"metadata": job["metadata"] | {"uid": "gone"}})
     harness.api.put(leaf(GONE))
@@ -321,7 +321,7 @@ async def test_an_owner_that_was_replaced_unseen_is_missed(harness: ControllerHa
 
 
 async def test_an_irrelevant_change_of_an_orphan_costs_nothing(harness: ControllerHarness) -> None:
-    """A namespace may have thousands of one owner that are kept by a pod, and change them all."""
+    """A namespace may have thousands of one owner's orphans, kept by a pod, and change them all."""
     left = harness.api.put(leaf())
     harness.api.put(make_pod("p").in_group("pg-job-runs").build() | {"kind": "Pod"})
     await harness.settle()
@@ -365,7 +365,7 @@ async def test_what_went_meanwhile_is_not_tried_again(
 async def test_what_each_kind_of_owner_left_goes(
     harness: ControllerHarness, kind: KindName
 ) -> None:
-    """By the end of the owner that the collector forgot, and where another owner lives."""
+    """The objects are deleted after the end of the forgotten owner, unless another owner exists."""
     api_version = f"{kind.group}/{kind.version}"
     group = leaf(owner(kind.kind, "runs", "gone", api_version))
     group["metadata"] |= made_for(kind, "runs", "gone")

@@ -1,4 +1,4 @@
-"""Finalizers come off from the leaves up, as soon as nothing holds a group, and never by hand."""
+"""Finalizers are removed from the leaves up, once no pod uses a group, and never by hand."""
 
 import sys
 from collections.abc import Awaitable, Callable, Hashable, Iterator
@@ -75,7 +75,7 @@ WORKLOAD_LABELS = {LABEL_WORKLOAD: "w", LABEL_TEMPLATE: "t"}
 async def test_pods_that_wait_for_another_group_of_the_name_hold_nothing(
     harness: ControllerHarness, name: str, labels: dict[str, str], node: str, want: list[str]
 ) -> None:
-    """A user made the group; the scheduler holds such pods until it is gone."""
+    """A user created the group; the scheduler keeps such pods pending until it is deleted."""
     harness.api.put(leaf(name))
     builder = make_pod("p").phase("Pending")
     for key, value in labels.items():
@@ -124,7 +124,7 @@ async def test_a_living_group_keeps_its_finalizer(harness: ControllerHarness) ->
 
 
 def start_job(harness: ControllerHarness, jobset: str, pods: str) -> None:
-    """What the JobSet and Job controllers make for a JobSet of this UID."""
+    """Create the objects of the JobSet and Job controllers for a JobSet of this UID."""
     job = make_job("a-b-0").managed("pg-a").of_jobset("a", "b", 0, "JobSet").build()
     owner = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "name": "a"}
     job["metadata"] |= {"uid": f"job-of-{jobset}"}
@@ -143,7 +143,7 @@ GANG = make_jobset("a").asks(gang_mode="Gang").replicated_job("b", 1, job_templa
 
 
 async def test_the_pods_of_a_namesake_do_not_hold_a_group(harness: ControllerHarness) -> None:
-    """They were there before the garbage collector came to the group, so nothing refused them."""
+    """They existed before the garbage collector reached the group, so no check rejected them."""
     harness.submit_jobset(GANG.build())
     start_job(harness, "uid-of-a", "old")
     await harness.settle()
@@ -212,7 +212,7 @@ async def test_no_pod_holds_a_group_that_is_made_again(
     make: Callable[[ControllerHarness], Awaitable[str]],
     node: str,
 ) -> None:
-    """A pod that is lost while the group goes would be missing until all others have ended."""
+    """A pod lost during the group's deletion would be missing until all others have ended."""
     group = await make(harness)
     await harness.settle()
     before = uids(harness)
@@ -233,7 +233,7 @@ async def test_no_pod_holds_a_group_that_is_made_again(
 
 
 def uids(harness: ControllerHarness) -> dict[tuple[str, str], str]:
-    """The UIDs of the groups of both kinds."""
+    """Return the UIDs of the groups of both kinds."""
     return {
         (kind, name): obj["metadata"]["uid"]
         for (kind, _, name), obj in harness.api.objects.items()
@@ -265,7 +265,7 @@ async def test_a_pod_that_waits_holds_a_group_that_nobody_makes_again(
 async def test_pods_say_themselves_whose_group_they_hold(
     harness: ControllerHarness, jobset: str, want: list[str]
 ) -> None:
-    """Their Job may be gone, or not known yet."""
+    """Their Job may be deleted, or not known yet."""
     harness.api.put(leaf("pg-a") | {"metadata": group_of("uid-of-a")})
     start_pods(harness, jobset, "p")
 
@@ -499,11 +499,11 @@ async def test_a_failed_release_is_tried_again(
 
 
 async def test_a_pod_that_is_seen_too_late_has_its_group_again(harness: ControllerHarness) -> None:
-    """The pod cache is behind when the group goes: its JobSet makes it anew."""
+    """The pod cache lags when the group is deleted: its JobSet recreates it."""
     harness.submit_jobset(GANG.build())
     await harness.settle()
     before = uid_of_group(harness)
-    harness.api.objects["Pod", "default", "p"] = pod("p", "pg-a")  # its event is still under way
+    harness.api.objects["Pod", "default", "p"] = pod("p", "pg-a")  # its event has not arrived yet
 
     harness.api.remove("PodGroup", "default", "pg-a")
     await harness.settle()
@@ -516,7 +516,7 @@ async def test_a_pod_that_is_seen_too_late_has_its_group_again(harness: Controll
 
 
 async def test_each_of_hundreds_of_pods_costs_one_check(harness: ControllerHarness) -> None:
-    """Every pod that ends has its group looked at; no look goes through all the others."""
+    """Every pod that ends triggers a check of its group; no check visits all other pods."""
     harness.api.put(leaf("g"))
     for number in range(600):
         harness.api.put(pod(f"p{number}", "g"))
@@ -555,7 +555,7 @@ async def test_a_pod_that_ends_queues_no_other_group(harness: ControllerHarness)
 
 
 async def test_an_irrelevant_change_queues_nothing(harness: ControllerHarness) -> None:
-    """A pod that goes on, a namespace that stays, and one that goes without the group."""
+    """The changes: a running pod, an existing namespace, and a deleted one without the group."""
     harness.api.put(leaf("g"))
     harness.api.put(pod("p", "g", "Pending"))
     harness.api.remove("PodGroup", "default", "g")

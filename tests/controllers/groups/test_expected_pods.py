@@ -1,4 +1,4 @@
-"""The controllers say in a JobSet's groups which pods come later, as long as these can come."""
+"""The expected pods in a JobSet's groups, for as long as these can be created."""
 
 from collections.abc import AsyncIterator
 from typing import Any

@@ -1,4 +1,4 @@
-"""Claims that the pods of a group share: made, recorded, made anew, gone; what is in the way."""
+"""Claims that the pods of a group share: created, recorded, recreated, deleted, and obstacles."""
 
 from typing import Any
 
@@ -32,7 +32,7 @@ SPEC = {"devices": {"requests": [{"name": "channel", "exactly": {"deviceClassNam
 
 @pytest.fixture
 async def served(harness: ControllerHarness) -> ControllerHarness:
-    """The cluster serves resource.k8s.io/v1."""
+    """The harness of a cluster that serves resource.k8s.io/v1."""
     serve(harness)
     return harness
 
@@ -223,7 +223,7 @@ async def test_the_next_group_of_the_name_gets_a_claim_of_its_own(
     await served.settle()
     before = claim(served)
     assert before is not None
-    served.api.forget("PodGroup", "default", "g")  # the garbage collector is behind
+    served.api.forget("PodGroup", "default", "g")  # the garbage collector lags
 
     after = group(served)
     await served.settle()
@@ -384,7 +384,7 @@ async def test_a_cluster_without_the_api_is_said_and_waited_for(
 async def test_why_no_claims_can_be_made_is_told(
     harness: ControllerHarness, forbidden: set[Resource], said: str
 ) -> None:
-    """A cluster that does not serve them is not one whose roles are those of before."""
+    """The reason distinguishes an unserved kind from missing permissions of an older role."""
     why = Forbidden(403, "Forbidden", "no")
     harness.caches.unlisted |= dict.fromkeys(forbidden, why)
     group(harness)
@@ -394,7 +394,7 @@ async def test_why_no_claims_can_be_made_is_told(
 
 
 async def test_the_status_of_the_scheduler_is_not_lost(served: ControllerHarness) -> None:
-    """The group has no status in the cache, and the scheduler writes one meanwhile."""
+    """The cached group has no status, and the scheduler writes one meanwhile."""
     template(served)
     obj = group(served)
     served.api.pause_events()
@@ -509,7 +509,7 @@ async def test_a_taken_name_is_looked_at_ever_less_often(served: ControllerHarne
         await served.settle(seconds=60)
 
     tries = [it for it in served.api.writes if it == ("create", CLAIM, "g.imex")]
-    assert 20 <= len(tries) <= 26  # 200 minutes, every ten at last
+    assert 20 <= len(tries) <= 26  # 200 minutes, finally every ten
     assert served.recorded.events == [("PodGroup", "g", "NameTaken")]
 
 
@@ -578,4 +578,4 @@ async def test_both_groups_of_a_name_never_share_one_claim(served: ControllerHar
     assert made["metadata"]["ownerReferences"][0]["name"] == "g"
     assert recorded(served, "g-own") is None
     assert {it[:2] for it in served.recorded.events} == {("PodGroup", "g-own"), ("JobSet", "other")}
-    assert "delete their owner and create it again" in served.recorded.messages[0]
+    assert "delete and recreate the owner of the pods" in served.recorded.messages[0]

@@ -1,4 +1,4 @@
-"""Groups that pods ask for by annotations."""
+"""Groups that pods request by annotations."""
 
 from typing import Any
 
@@ -284,7 +284,9 @@ async def test_what_cannot_change_is_said_and_not_written(harness: ControllerHar
 
     assert "schedulingConstraints" not in group(harness)["spec"]
     said = group(harness)["metadata"]["annotations"][ANNOTATION_PODS_DIFFER]
-    assert said.startswith("pods say topology rack (preferred), and the group has none: delete")
+    assert said.startswith(
+        "the pods have topology rack (preferred), and the group has none: delete"
+    )
     assert harness.recorded.messages[0] == said
 
 
@@ -444,7 +446,7 @@ async def test_where_none_are_made_those_that_are_there_still_follow_and_go(
 async def test_a_new_leader_makes_what_pods_ask_for(harness: ControllerHarness) -> None:
     submit(harness, asking("p"))
     queue = harness.from_pods.controller.queue
-    queue.done(await queue.get())  # by a leader that ended before it did anything
+    queue.done(await queue.get())  # by a leader that ended before it acted
 
     await harness.from_pods.resync()
     await harness.settle()

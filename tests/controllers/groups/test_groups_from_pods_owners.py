@@ -1,4 +1,4 @@
-"""Whose the groups are that pods ask for: what their pods have in common."""
+"""The owners of groups that pods request: the common owner of their pods."""
 
 import pytest
 
@@ -24,7 +24,7 @@ AWAY = Unreachable("GET", "/", "reset")
 
 
 async def test_the_owner_is_the_highest_that_is_no_pod(harness: ControllerHarness) -> None:
-    # As LeaderWorkerSet has it: a worker's StatefulSet belongs to the leader's pod.
+    # As in LeaderWorkerSet: a worker's StatefulSet belongs to the leader's pod.
     lws = ("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", "lws")
     leaders, workers = ("apps/v1", "StatefulSet", "leaders"), ("apps/v1", "StatefulSet", "workers")
     existing(harness, lws)
@@ -39,7 +39,7 @@ async def test_the_owner_is_the_highest_that_is_no_pod(harness: ControllerHarnes
 
     assert owner_of(harness) == ("LeaderWorkerSet", "uid-lws")
     (reference,) = group(harness)["metadata"]["ownerReferences"]
-    assert "blockOwnerDeletion" not in reference  # it would need rights over every kind
+    assert "blockOwnerDeletion" not in reference  # it would need permissions for every kind
 
 
 async def test_what_two_kinds_of_pods_have_in_common_is_the_owner(
@@ -125,13 +125,13 @@ async def test_an_owner_is_kept_while_what_is_below_it_cannot_be_read(
     submit(harness, owned(asking("p"), MPI))
     await harness.settle()
     await harness.settle(seconds=LAG)
-    await harness.settle(seconds=61)  # what was read is not believed any longer
+    await harness.settle(seconds=61)  # the cached result has expired
     harness.api.fail(AWAY, verbs=("get",), name="mpi", times=FOREVER)
 
     submit(harness, owned(asking("q", count="5"), MPI))
     await harness.settle(seconds=1)
 
-    assert harness.api.writes[-1] == ("patch", "PodGroup", "g")  # what its pods say
+    assert harness.api.writes[-1] == ("patch", "PodGroup", "g")  # the pods' annotations
     assert owner_of(harness) == ("StatefulSet", "uid-db")
 
 
@@ -199,7 +199,7 @@ async def test_it_goes_with_its_owner_and_not_before_its_pods(harness: Controlle
 
 
 async def test_pods_of_a_pod_have_no_owner_but_one_above_that(harness: ControllerHarness) -> None:
-    # As Spark has it: the driver makes the executors.
+    # As in Spark: the driver creates the executors.
     driver = make_pod("driver").build() | {"kind": "Pod"}
     driver["metadata"]["uid"] = "uid-driver"
     harness.api.put(driver)

@@ -1,4 +1,4 @@
-"""What is noted on groups made from pods that have none: little, and a new leader counts on."""
+"""The idle annotation on groups from pods without pods: few writes, and leaders continue it."""
 
 from collections import Counter
 from datetime import timedelta
@@ -24,7 +24,7 @@ async def with_a_pod(harness: ControllerHarness) -> None:
 
 
 async def without(harness: ControllerHarness, *, seconds: float) -> None:
-    """Its pod goes, and time passes; more than a burst of changes takes."""
+    """Delete its pod, and let time pass, more than a burst of changes takes."""
     harness.api.remove("Pod", "default", "p")
     await harness.settle(seconds=0.6)
     await harness.settle(seconds=seconds)
@@ -156,7 +156,7 @@ async def test_a_note_that_the_cache_has_not_lost_yet_ends_nothing(
     await harness.settle(seconds=IDLE_SECONDS / 2)
     before = noted(harness)
     await again(harness)
-    note(harness, before or "")  # as a cache that is behind has it
+    note(harness, before or "")  # as a stale cache has it
     await without(harness, seconds=IDLE_SECONDS / 2)
 
     assert harness.api.names("PodGroup") == ["g"]
@@ -176,7 +176,7 @@ async def test_what_somebody_else_wrote_is_corrected_and_ends_nothing_early(
     assert noted(harness) == right
 
     note(harness, written)
-    await harness.new_term()  # it believes no time to come
+    await harness.new_term()  # it ignores times in the future
     await harness.settle(seconds=IDLE_SECONDS / 2)
     assert harness.api.names("PodGroup") == ["g"]
 

@@ -207,7 +207,7 @@ async def test_the_group_outlives_its_workload_while_pods_run(harness: Controlle
 async def test_pods_that_wait_get_the_group_of_the_next_workload(
     harness: ControllerHarness,
 ) -> None:
-    """They know it by its name; the group of the first would keep its minimum for ever."""
+    """They know only its name; the first one's group would keep its minimum forever."""
     harness.api.put(workload(template(count=4)))
     harness.api.put(pod("p", "k"))
     await harness.settle()
@@ -265,7 +265,7 @@ async def test_two_wordings_of_one_name_do_not_share_a_group(harness: Controller
 async def test_the_name_of_a_template_s_group_is_not_given_to_a_replica_key(
     harness: ControllerHarness, keyed_first: bool
 ) -> None:
-    """Key `1` of template `job`, and template `job-1`, whichever comes first."""
+    """Key `1` of template `job`, and template `job-1`, whichever is first."""
     harness.api.put(workload(template("job", 2), template("job-1", 3)))
     keyed = make_pod("keyed").label(LABEL_WORKLOAD, "jobset").label(LABEL_TEMPLATE, "job")
     pods = [keyed.label(LABEL_REPLICA_KEY, "1").build() | {"kind": "Pod"}, pod("own")]
@@ -283,7 +283,7 @@ async def test_the_name_of_a_template_s_group_is_not_given_to_a_replica_key(
 async def test_a_group_of_a_replica_key_that_was_there_first_is_waited_for(
     harness: ControllerHarness,
 ) -> None:
-    """An earlier version of Muster made it."""
+    """An earlier version of Muster created it."""
     reference = {"workloadName": "jobset", "templateName": "job"}
     there = waiting("jobset-job-1", schedulingPolicy={"gang": {"minCount": 2}})
     there["spec"]["workloadRef"] = reference
@@ -312,7 +312,7 @@ JOB = {"apiVersion": "batch/v1", "kind": "Job", "name": "t", "uid": "t", "contro
 async def test_an_idle_group_of_somebody_else_stays(
     harness: ControllerHarness, owners: list[Json]
 ) -> None:
-    """It has the name and the template's reference, and was not made here."""
+    """It has the name and the template's reference, but the controller did not create it."""
     foreign = waiting("jobset-job-1-k", schedulingPolicy={"basic": {}})
     foreign["metadata"]["ownerReferences"] = owners
     harness.api.put(foreign)
@@ -341,7 +341,7 @@ async def test_pods_that_ended_leave_the_group_of_their_key_idle(
 
 
 async def idle(harness: ControllerHarness) -> Json:
-    """A group of a key whose last pod has just gone."""
+    """Create a group of a key whose last pod was just deleted."""
     harness.api.put(workload(template()))
     harness.api.put(pod("p", "k"))
     await harness.settle()
@@ -362,7 +362,7 @@ async def test_an_idle_group_is_deleted_once(harness: ControllerHarness) -> None
 
 
 async def test_a_group_that_comes_back_has_its_time_again(harness: ControllerHarness) -> None:
-    """Made by a leader that was late, after this one removed it."""
+    """A leader that was late recreated it, after this one deleted it."""
     group = await idle(harness)
     await harness.settle(seconds=IDLE_SECONDS)
     assert harness.api.names("PodGroup") == []
@@ -408,7 +408,7 @@ async def test_what_is_changed_by_hand_is_put_right(harness: ControllerHarness) 
 
 
 async def test_an_irrelevant_change_queues_nothing(harness: ControllerHarness) -> None:
-    """A pod that goes on, a group's status, a group that has its policy."""
+    """The changes: a running pod, a group's status, a group with a policy."""
     harness.api.put(workload(template()))
     harness.api.put(pod("p", "k"))
     await harness.settle()

@@ -1,4 +1,4 @@
-"""The minimums of groups follow the life of their Jobs and JobSets, with few writes."""
+"""The minimums of groups follow the life cycle of their Jobs and JobSets, with few writes."""
 
 from typing import Any
 
@@ -12,11 +12,11 @@ from tests.support.owners import JobSetBuilder, job_template, make_job, make_job
 Json = dict[str, Any]
 
 SOON = 1.0
-"""Losses are looked at together, half a second after the first."""
+"""Seconds; the controller batches losses for half a second after the first."""
 
 
 class Lives:
-    """What users, the Job controller and cleaners do, on a harness whose controllers follow."""
+    """Actions of users, the Job controller and cleaners, on a harness with running controllers."""
 
     def __init__(self, harness: ControllerHarness) -> None:
         self.harness = harness
@@ -33,7 +33,7 @@ class Lives:
         return made
 
     def child(self, name: str, group: str, *, attempt: int = 0, **status: Any) -> None:
-        """A Job of JobSet `a`, as its controller and admission leave it."""
+        """Create a Job of JobSet `a`, as its controller and admission leave it."""
         made = make_job(name).managed(group).of_jobset("a", "w", 0, "JobSet").build()
         meta = made["metadata"]
         meta["labels"]["jobset.sigs.k8s.io/restart-attempt"] = str(attempt)
@@ -53,7 +53,7 @@ class Lives:
         self.api.put(self.api.objects[kind, "default", name] | {"status": status})
 
     def pods(self, count: int, group: str, *, job: str = "t", phase: str = "Running") -> list[str]:
-        """More pods of the Job; their names."""
+        """Create more pods of the Job, and return their names."""
         uid = self.api.objects["Job", "default", job]["metadata"]["uid"]
         have = len(self.api.names("Pod"))
         names = [f"p{have + number}" for number in range(count)]

@@ -1,4 +1,4 @@
-"""Owners that are created together and whose groups would have one name: both start."""
+"""Owners created together whose groups would have the same name: both start."""
 
 import asyncio
 from collections.abc import Callable
@@ -59,7 +59,7 @@ async def test_the_second_has_a_group_that_stands_for_the_name(
 ) -> None:
     first(harness)
     await harness.settle()
-    second(harness)  # as admission left it that knew no group of the first
+    second(harness)  # as an admission that knew no group of the first left it
     await harness.settle(seconds=1)
 
     own = standing_for("pg-job-sweep", uid)
@@ -154,7 +154,7 @@ async def test_all_goes_with_its_owner(
 
 
 async def test_both_at_once(harness: ControllerHarness) -> None:
-    """Both are told that the name is free, and one is refused."""
+    """Admission sees the name as free for both, and one creation is rejected."""
     job(harness)
     jobset(harness)
     tasks = [asyncio.ensure_future(it.run()) for it in harness.controllers]

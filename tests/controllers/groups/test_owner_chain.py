@@ -1,4 +1,4 @@
-"""What is read of owners, and for how long it is believed."""
+"""The reads of owners, and the lifetime of cached results."""
 
 from collections import Counter
 
@@ -100,7 +100,7 @@ async def test_owners_in_another_namespace_are_others() -> None:
 
     other = (await chains.common("elsewhere", [SET])).owner
 
-    assert other is not None  # at its word: rights are those of a namespace
+    assert other is not None  # trusted, because permissions are per namespace
     assert len(server.reads) == 2
     assert server.asked == 2
 

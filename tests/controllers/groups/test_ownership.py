@@ -1,5 +1,6 @@
-"""Whatever an owner is, however it is deleted, and whoever made its Workload: what was made for it
-goes with it, and the next of its name gets objects of its own.
+"""Generated objects are deleted with their owner, for each kind, deletion and Workload.
+
+The next owner of the name gets objects of its own.
 """
 
 from collections.abc import Iterator
@@ -85,14 +86,14 @@ def named_workload() -> Json:
 
 @dataclass(frozen=True)
 class Case:
-    """An owner `x`; the Workload that its user made for it, if that is said; the groups it gets."""
+    """An owner `x`, its user's Workload if any, and the groups it gets."""
 
     kind: KindName
     owner: Json
     groups: tuple[str, ...]
     templates: Json | None = None
     pods: tuple[tuple[str, str], ...] = ()
-    """Labels of its pods, where those are not made by Jobs."""
+    """Labels of its pods, if Jobs do not create them."""
 
     @property
     def stored(self) -> str:
@@ -149,7 +150,7 @@ CASES = {
 
 
 class Life:
-    """One owner of the case after the other."""
+    """The successive owners of the case."""
 
     def __init__(self, harness: ControllerHarness, case: Case) -> None:
         self.harness = harness
@@ -172,7 +173,7 @@ class Life:
         )
 
     async def submit(self, uid: str) -> None:
-        """An owner with its Jobs, and their pods, which run once they have groups."""
+        """Create an owner with its Jobs, and their pods, which run once they have groups."""
         obj = self.case.owner | {"metadata": self.case.owner["metadata"] | {"uid": uid}}
         if self.case.kind == JOB:
             self._start(self.harness.submit_job(obj), uid)
@@ -211,7 +212,7 @@ class Life:
         self.api.put(pod)
 
     def _start_named(self, group: str, uid: str) -> None:
-        """They know only a name: those of the second wait for a group that stays."""
+        """Create pods that know only a name: those of the second wait for an existing group."""
         made = make_pod(f"{group}-of-{uid}").phase("Pending")
         made = made.bound_to("n").phase("Running") if uid == "first" else made
         if self.case.kind == COSCHEDULING and group != "x":
@@ -230,7 +231,7 @@ class Life:
         await self.harness.settle()
 
     async def end_pods(self, uid: str) -> None:
-        """With the Jobs that would make more."""
+        """Delete the pods with the Jobs that would create more."""
         for kind, namespace, name in list(self.api.objects):
             obj = self.api.objects.get((kind, namespace, name))
             is_job = kind == "Job" and name != "x" and obj and uid in obj["metadata"]["uid"]
@@ -239,7 +240,7 @@ class Life:
         await self.harness.settle()
 
     def made_for(self, uid: str) -> set[str]:
-        """The groups that were made for the owner."""
+        """Return the groups that were created for the owner."""
         return {
             obj["metadata"]["name"] for obj in self._generated(uid) if obj["kind"] != "Workload"
         }

@@ -1,4 +1,4 @@
-"""Groups that the API server refuses: users read so where they look first, until it is over."""
+"""Groups that the API server rejects: the owner reports it until it is resolved."""
 
 from typing import Any
 
@@ -42,8 +42,8 @@ async def test_the_owner_says_so_until_they_are_made(
     for _ in range(10):
         await harness.settle(seconds=60)
 
-    assert waiting_for(harness).startswith(f"GroupNotMade: {kind.kind} ")
-    assert waiting_for(harness).endswith(f" cannot be created: {error.message}")
+    assert waiting_for(harness).startswith(f"GroupNotMade: failed to create {kind.kind} ")
+    assert waiting_for(harness).endswith(f": {error.message}")
     assert harness.recorded.events == [("JobSet", "a", "GroupNotMade")]
     assert f"GroupNotMade: {harness.recorded.messages[0]}" == waiting_for(harness)
     creates = [it.collection for it in harness.api.sent if it.verb == "create"]
@@ -64,7 +64,7 @@ async def test_a_change_that_is_refused_is_told_too(harness: ControllerHarness) 
     await harness.settle(seconds=1)
 
     notes = harness.api.objects["Job", "default", "j"]["metadata"]["annotations"]
-    said = "GroupNotMade: PodGroup pg-job-j cannot be changed: denied by a policy"
+    said = "GroupNotMade: failed to change PodGroup pg-job-j: denied by a policy"
     assert notes[ANNOTATION_WAITING_FOR] == said
 
 
@@ -77,7 +77,7 @@ async def test_a_webhook_that_is_down_is_told_if_it_lasts(harness: ControllerHar
     for _ in range(10):
         await harness.settle(seconds=5)
 
-    assert waiting_for(harness) == "its groups cannot be written: failed calling webhook"
+    assert waiting_for(harness) == "failed to write its groups: failed calling webhook"
     harness.api.recover()
     await harness.settle(seconds=60)
     assert waiting_for(harness) == ""

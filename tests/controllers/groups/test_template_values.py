@@ -49,7 +49,7 @@ async def test_a_policy_of_the_user_s_is_kept(harness: ControllerHarness) -> Non
 
 
 async def test_a_group_of_another_s_is_not_filled(harness: ControllerHarness) -> None:
-    """It took the name, and its event is still under way."""
+    """It took the name, and its event has not arrived yet."""
     harness.api.put(waiting())
     await harness.settle()
     foreign = harness.api.put_unseen(waiting())

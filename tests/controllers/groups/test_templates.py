@@ -149,7 +149,7 @@ async def test_a_workload_without_the_template_is_reported_and_corrected(
 
     assert harness.recorded.events == [("JobSet", "a", "TemplateNotFound")]
     assert waiting_for(harness) == (
-        "TemplateNotFound: Workload mine has no template pg-a or a for PodGroup pg-a; its "
+        "TemplateNotFound: Workload mine has no template pg-a or a for PodGroup pg-a. Its "
         "templates of that kind: x, y"
     )
     assert harness.api.names("PodGroup") == []
@@ -315,7 +315,7 @@ async def test_a_delegated_job_says_which_template_is_missing(harness: Controlle
 
 
 async def test_names_taken_at_admission_are_avoided(harness: ControllerHarness) -> None:
-    """The webhook saw a foreign pg-a: marks and controller agree on hashed names."""
+    """The webhook saw a foreign pg-a: annotations and controller agree on hashed names."""
     jobset = harness.submit_jobset(gang().build(), taken=lambda _kind, name: name == "pg-a")
 
     await harness.settle()

@@ -1,4 +1,4 @@
-"""Groups of KEP-3370 and of scheduler-plugins become ours, and their status says what ours say."""
+"""Groups of KEP-3370 and scheduler-plugins are converted to ours, and mirror their status."""
 
 from typing import Any
 
@@ -40,7 +40,7 @@ def spec(harness: ControllerHarness, kind: str, name: str) -> Json:
 
 
 def says(harness: ControllerHarness, kind: str, name: str, status: str, reason: str) -> None:
-    """The scheduler says how a group stands."""
+    """Set the scheduler's condition of a group."""
     obj = harness.api.objects[kind, "default", name]
     named = {"PodGroup": "PodGroupInitiallyScheduled"}
     condition = {"type": named.get(kind, "CompositePodGroupInitiallyScheduled")}
@@ -99,7 +99,7 @@ async def test_pods_of_other_schedulers_get_no_group_and_no_status(
 
     assert harness.api.names(*GROUPS) == []
     status = harness.api.objects[kind, "default", "g"].get("status")
-    # The kind of scheduler-plugins has a controller of its own.
+    # The kind of scheduler-plugins has its own controller.
     ours = {"total": 0, "scheduledAvailable": 0, "scheduledUnavailable": 0, "running": 0}
     assert status == ({"subsets": [{"name": ""} | ours]} if kind == KIND else None)
 

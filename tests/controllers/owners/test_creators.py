@@ -1,4 +1,4 @@
-"""TrainJobs are told what their JobSets wait for: once, by metadata alone, and only their own."""
+"""TrainJobs report what their JobSets wait for: once, by metadata alone, and only their own."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ def train_job(harness: ControllerHarness, name: str = "tune", **notes: str) -> J
 def jobset(
     harness: ControllerHarness, uid: str, waits_for: str = "", called: str = "tune", **parent: str
 ) -> None:
-    """The JobSet of a TrainJob, as its controller leaves it; `parent` differs from that."""
+    """Create the JobSet of a TrainJob as its controller does; `parent` overrides the reference."""
     owner = {"apiVersion": API, "kind": "TrainJob", "name": "tune", "uid": uid} | parent
     meta: Json = {"name": called, "namespace": "default", "uid": f"{called}-uid"}
     meta["ownerReferences"] = [owner | {"controller": True}]

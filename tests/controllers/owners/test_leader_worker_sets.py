@@ -1,4 +1,4 @@
-"""LeaderWorkerSets: the groups of their replicas are made, follow them, and go."""
+"""LeaderWorkerSets: the groups of their replicas are created, updated and deleted."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -52,7 +52,7 @@ def minimum(harness: ControllerHarness, kind: str, name: str) -> int:
 def pods(
     harness: ControllerHarness, replica: int, count: int = 4, *, first: int = 0, size: Any = None
 ) -> None:
-    """The pods of a replica, as the LeaderWorkerSet controller makes them."""
+    """Create the pods of a replica, as the LeaderWorkerSet controller does."""
     for worker in range(first, count):
         builder = (
             make_pod(f"serve-{replica}-{worker}")
@@ -217,7 +217,7 @@ async def test_the_size_is_followed(harness: ControllerHarness) -> None:
 async def test_workers_of_before_keep_the_size_of_their_replica(
     harness: ControllerHarness,
 ) -> None:
-    """One that restarts alone is scheduled with the others of before."""
+    """One that restarts alone is scheduled with the other pods of the old size."""
     harness.submit_lws(gang(2, size=4).build())
     for replica in range(2):
         pods(harness, replica)
@@ -235,7 +235,7 @@ async def test_workers_of_before_keep_the_size_of_their_replica(
 
 
 async def test_workers_on_their_way_out_say_nothing(harness: ControllerHarness) -> None:
-    """What comes after them is made in today's number, and may be there before they have gone."""
+    """Their successors are created in the current size, and may exist before they are deleted."""
     harness.submit_lws(gang(1, size=4).build())
     await harness.settle()
     pods(harness, 0)
@@ -255,7 +255,7 @@ async def test_workers_on_their_way_out_say_nothing(harness: ControllerHarness) 
 async def test_a_leader_of_before_does_not_speak_for_new_workers(
     harness: ControllerHarness,
 ) -> None:
-    """It is made from the earlier revision, and its workers in today's number."""
+    """It has the earlier revision, but its workers have the current size."""
     harness.submit_lws(gang(1, size=8).build())
     pods(harness, 0, 1, size=4)
     await harness.settle(seconds=1)
@@ -408,7 +408,7 @@ async def test_what_a_replica_waits_for_is_told_on_it(harness: ControllerHarness
 
 
 async def test_more_replicas_than_get_groups_are_said(harness: ControllerHarness) -> None:
-    """The sub-resource `scale` is a way past admission."""
+    """The subresource `scale` bypasses admission."""
     harness.submit_lws(gang(1, size=1).build())
     await harness.settle()
 

@@ -1,4 +1,4 @@
-"""Whose pods get groups: by each way of naming one, and by who schedules the pods."""
+"""The pods that get groups: by each way to name one, and by their scheduler."""
 
 from typing import Any
 
@@ -124,7 +124,7 @@ def test_the_field_of_1_36_counts_for_our_pods_only(scheduler: str) -> None:
 async def test_a_status_that_scheduler_plugins_writes_is_left_to_it(
     harness: ControllerHarness, status: Json | None, left_alone: bool
 ) -> None:
-    """Its controller looks at all pods with the label: two writers would never come to rest."""
+    """Its controller counts all pods with the label: two writers would never converge."""
     harness.api.put(coscheduling(PLUGINS) | ({"status": status} if status else {}))
     harness.api.put(pod("packs", PLUGINS_LABEL, {}))
 

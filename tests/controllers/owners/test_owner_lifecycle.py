@@ -1,4 +1,4 @@
-"""What happens to Jobs and JobSets, and what their groups make of it."""
+"""Changes of Jobs and JobSets, and their effects on the groups."""
 
 from typing import Any
 
@@ -68,7 +68,7 @@ async def test_deleting_the_jobset_leaves_nothing(harness: ControllerHarness) ->
 
 
 async def test_groups_of_a_jobset_that_goes_are_not_made_again(harness: ControllerHarness) -> None:
-    """Deleted in the foreground it is there until they are gone."""
+    """A JobSet deleted in the foreground exists until they are deleted."""
     jobset = harness.submit_jobset(gang().build())
     await harness.settle()
     held = {"finalizers": ["foregroundDeletion"]}
@@ -137,7 +137,7 @@ async def test_only_the_last_pod_queues_a_suspended_owner(
 
 
 NAMES = ("w-a", hashed("w-a", "Workload", "default"))
-"""Of the Workload of JobSet `a`."""
+"""The names of the Workload of JobSet `a`."""
 
 
 def take_names(harness: ControllerHarness) -> None:
@@ -189,12 +189,11 @@ async def test_an_owner_says_which_pods_of_an_earlier_one_it_waits_for(
 
     await harness.settle(seconds=2)
     assert waiting_for(harness) == (
-        "waits for 2 pods of an earlier JobSet a to end: Workload w-a is kept for them, and made "
-        "anew then"
+        "2 pods of an earlier JobSet a must end before Muster can recreate Workload w-a"
     )
     harness.api.remove("Pod", "default", "p0")
     await harness.settle(seconds=20)
-    assert waiting_for(harness).startswith("waits for 1 pod of an earlier JobSet a to end: ")
+    assert waiting_for(harness).startswith("1 pod of an earlier JobSet a must end before ")
     harness.api.remove("Pod", "default", "p1")
     await harness.settle()
 
@@ -226,7 +225,7 @@ async def test_a_namesake_waits_for_what_its_predecessor_left(harness: Controlle
 async def test_a_jobset_that_scales_has_as_many_groups(
     harness: ControllerHarness, mode: str, leaves: list[str]
 ) -> None:
-    """JobSet v0.11.0 refuses it. A group goes after its last pod."""
+    """JobSet v0.11.0 rejects it. A group is deleted after its last pod."""
     template = job_template().pods(4)
     made = make_jobset("a")
     made = made.asks(gang_mode=mode) if mode == "Composite" else made

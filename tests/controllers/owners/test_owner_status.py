@@ -1,4 +1,4 @@
-"""What a Job or JobSet waits for is told on itself: late enough, seldom enough, and taken back."""
+"""The annotation of a waiting Job or JobSet: delayed, rarely updated, and removed."""
 
 from typing import Any, cast
 
@@ -287,7 +287,7 @@ async def test_of_two_the_one_whose_turn_it_is_is_named(
 
 
 def job_of(jobset: Json, name: str) -> Json:
-    """The Job that the JobSet controller makes."""
+    """Return the Job that the JobSet controller creates."""
     job = make_job(f"a-{name}-0").of_jobset("a", name, 0).build()
     reference = {key: jobset["metadata"][key] for key in ("name", "uid")}
     reference |= {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "controller": True}
@@ -314,7 +314,7 @@ async def test_a_refused_annotation_is_said_once_and_sent_seldom(
     assert len(sent) == 2
     assert harness.recorded.events == [("JobSet", "a", "WaitNotWritten")]
     assert harness.recorded.messages[0].startswith(
-        "the annotation waiting-for cannot be written here: a policy says no. It would say: PodGro"
+        "failed to write the annotation waiting-for: a policy says no. Its text would be: PodGro"
     )
 
     await harness.settle(seconds=REFUSED_SECONDS)

@@ -1,4 +1,4 @@
-"""Jobs and JobSets get exactly their objects, in order, once, and lose them when suspended."""
+"""Jobs and JobSets get exactly their objects, in order, once, and lose them if suspended."""
 
 import re
 from typing import Any
@@ -45,7 +45,7 @@ def waiting_for(harness: ControllerHarness, kind: str = "JobSet", name: str = "a
 
 
 async def test_marks_in_another_namespace_claim_nothing(harness: ControllerHarness) -> None:
-    """A Workload that is kept from going and a group that waits, both with this JobSet's UID."""
+    """The objects are a protected Workload and a pending group, both with this JobSet's UID."""
     made = harness.submit_jobset(gang().build())
     await harness.settle()
     theirs: dict[str, Json] = {}
@@ -139,7 +139,7 @@ async def test_a_jobset_that_is_too_large_keeps_its_groups_and_gets_an_event(
     assert harness.api.names(*EVERYTHING) == groups
     assert ("JobSet", "a", "TooManyReplicas") in harness.recorded.events
     noted = harness.api.objects["JobSet", "default", "a"]["metadata"]["annotations"]
-    assert f"may have {MAX_JOBS}" in noted[ANNOTATION_WAITING_FOR]
+    assert f"must have at most {MAX_JOBS}" in noted[ANNOTATION_WAITING_FOR]
 
 
 async def test_a_repeated_or_unchanged_event_writes_nothing(harness: ControllerHarness) -> None:
@@ -311,7 +311,7 @@ async def test_without_a_free_name_for_the_workload_nothing_is_made(
 
 
 async def test_a_group_of_another_jobset_is_not_touched(harness: ControllerHarness) -> None:
-    """JobSet `a` with replicatedJob `b`, and JobSet `a-b`, come to one name."""
+    """JobSet `a` with replicatedJob `b`, and JobSet `a-b`, have the same group name."""
     harness.submit_jobset(gang("a-b").build())
     await harness.settle()
     jobset = make_jobset("a").replicated_job("b", 1, job_template().pods(2), mode="Gang")

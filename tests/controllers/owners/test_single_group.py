@@ -1,4 +1,4 @@
-"""StatefulSets and Deployments that ask for a group: made, scaled, updated, told, and gone."""
+"""StatefulSets and Deployments that request a group: created, scaled, updated, and deleted."""
 
 import copy
 from typing import Any
@@ -25,7 +25,7 @@ Json = dict[str, Any]
 
 
 def put(harness: ControllerHarness, obj: Json, uid: str = "r") -> str:
-    """Store it as admission leaves it; the name of its group."""
+    """Store an object after admission; return the name of its group."""
     stored = harness.api.objects.get((obj["kind"], "default", obj["metadata"]["name"]))
     made = admitted(obj, stored, request_uid=uid)
     made["metadata"] = (stored or {"metadata": {}})["metadata"] | made["metadata"]
@@ -74,7 +74,7 @@ async def test_the_group_is_made_before_any_pod_and_goes_with_its_owner(
 async def test_what_asks_for_nothing_costs_nothing(harness: ControllerHarness) -> None:
     harness.api.put(deployment())
     harness.api.put(admitted(stateful_set(gang_mode="Off")))
-    # As a user may write it: a mark on one side alone says nothing.
+    # As a user may write it: an annotation on one side alone has no effect.
     forged = deployment("forged", gang_mode="Gang")
     forged["metadata"]["annotations"][ANNOTATION_MANAGED_GROUP] = "forged"
     harness.api.put(forged)
@@ -147,7 +147,7 @@ async def test_an_update_of_pods_in_the_group_keeps_the_minimum(harness: Control
 async def test_a_template_that_fits_no_node_can_be_corrected(
     harness: ControllerHarness, make: Any
 ) -> None:
-    """Its controller makes one or two pods of the new one, and waits until they are ready."""
+    """Its controller creates one or two pods of the new one, and waits until they are ready."""
     obj = make(gang_mode="Gang")
     group = put(harness, obj)
     waiting(harness, group, 4)
@@ -189,7 +189,7 @@ async def test_it_is_told_what_it_waits_for(
     replica_set: dict[str, str] = {}
 
     def copy() -> Any:
-        """What the Deployment controller does: what is there is copied, and nothing removed."""
+        """Copy annotations as the Deployment controller does, which removes none."""
         replica_set.update(harness.api.objects[slot]["metadata"]["annotations"])
         return harness.api.objects[slot]["metadata"]["annotations"].get(ANNOTATION_WAITING_FOR)
 
@@ -276,7 +276,7 @@ async def test_thousands_that_ask_for_nothing_are_kept_by_name_alone() -> None:
 
 
 async def test_a_status_without_an_update_queues_nothing(harness: ControllerHarness) -> None:
-    """Every pod that gets ready changes the status of its Deployment."""
+    """Every pod that becomes ready changes the status of its Deployment."""
     obj = deployment(gang_mode="Gang")
     put(harness, obj)
     await harness.settle()
@@ -303,10 +303,10 @@ REVISION = "deployment.kubernetes.io/revision"
 
 
 class DeploymentController:
-    """Kubernetes' copies of annotations: to the ReplicaSet of the template of now, and no others.
+    """Kubernetes' copies of annotations to the ReplicaSet of the current template, and no others.
 
-    It takes none away from a ReplicaSet, and `kubectl rollout undo` gives a Deployment those of the
-    ReplicaSet that it goes back to.
+    It removes none from a ReplicaSet, and `kubectl rollout undo` gives a Deployment those of the
+    ReplicaSet that it returns to.
     """
 
     def __init__(self, harness: ControllerHarness, group: str) -> None:
@@ -344,7 +344,7 @@ class DeploymentController:
         )
 
     def said(self) -> list[str]:
-        """What the ReplicaSets say, in the order of their revisions."""
+        """Return the annotations of the ReplicaSets, in the order of their revisions."""
         found = [
             self.api.objects["ReplicaSet", "default", f"web-{at}"]["metadata"]
             for at in range(1, self.revision + 1)
@@ -381,7 +381,7 @@ async def test_replica_sets_of_earlier_templates_lose_what_they_copied(
 async def test_an_update_that_is_undone_leaves_nothing_on_its_replica_set(
     harness: ControllerHarness,
 ) -> None:
-    """What goes back takes the annotation off the Deployment by itself."""
+    """The rollback itself removes the annotation from the Deployment."""
     group = put(harness, deployment(gang_mode="Gang"))
     theirs = DeploymentController(harness, group)
     await harness.settle()
@@ -421,7 +421,7 @@ async def test_replica_sets_of_others_are_left_alone(harness: ControllerHarness)
 
 
 def stored(harness: ControllerHarness, obj: Json) -> Json:
-    """The object in the API server, as admission left it."""
+    """Return the object in the API server, as admission left it."""
     found: Json = harness.api.objects[obj["kind"], "default", obj["metadata"]["name"]]
     return found
 
@@ -474,7 +474,7 @@ async def test_an_mpi_job_that_has_ended_keeps_its_group_as_it_is(
 async def test_the_pod_that_cleans_up_after_a_deleted_ray_cluster_waits_for_nobody(
     harness: ControllerHarness,
 ) -> None:
-    """It comes from the head's template once the head and the workers are gone (KubeRay)."""
+    """It has the head's template, after the head and the workers are deleted (KubeRay)."""
     obj = ray_cluster(worker_group(replicas=7))
     group = put(harness, obj)
     await harness.settle()

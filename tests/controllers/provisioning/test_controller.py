@@ -1,4 +1,4 @@
-"""Requests for capacity: when a root has one, what it says, and when it goes."""
+"""ProvisioningRequests: the roots that get one, its content, and its deletion."""
 
 from typing import Any
 
@@ -47,7 +47,7 @@ SETTLED = 3.0
 
 @pytest.fixture
 async def served(harness: ControllerHarness) -> ControllerHarness:
-    """The CRD is installed."""
+    """The harness with the CRD installed."""
     harness.caches.serve(REQUESTS)
     return harness
 
@@ -76,7 +76,7 @@ def group(
 def says(
     harness: ControllerHarness, blocker: str, name: str = "g", kind: str = "PodGroup", **at: str
 ) -> None:
-    """The scheduler says why a root waits; nothing: it is placed."""
+    """Set the blocker of a root as the scheduler does; an empty one means that it is placed."""
     obj = harness.api.objects[kind, at.get("namespace", "default"), name]
     condition = {"type": f"{kind}InitiallyScheduled", "status": "False" if blocker else "True"}
     status: Json = {"conditions": [condition]}
@@ -111,13 +111,13 @@ def request(harness: ControllerHarness, name: str = "g") -> Json | None:
 
 
 def counts(harness: ControllerHarness, name: str = "g") -> list[int]:
-    """The counts of the request's pod sets; empty where there is none."""
+    """Return the counts of the request's pod sets; empty if there is none."""
     found = request(harness, name)
     return sorted(each["count"] for each in found["spec"]["podSets"]) if found else []
 
 
 def ends(harness: ControllerHarness, condition: str) -> None:
-    """The autoscaler says something about the request."""
+    """Set a condition of the request, as the autoscaler does."""
     found = request(harness)
     assert found is not None
     said = {"type": condition, "status": "True", "reason": "R", "message": "m"}
@@ -125,7 +125,7 @@ def ends(harness: ControllerHarness, condition: str) -> None:
 
 
 async def refused(harness: ControllerHarness, count: int = 2) -> None:
-    """A root of so many pods was refused, and has its request."""
+    """Create an unschedulable root of that many pods, with its request."""
     if ("PodGroup", "default", "g") not in harness.api.objects:
         group(harness)
     pods(harness, count)
@@ -176,7 +176,7 @@ async def test_a_tree_has_one_request_for_all_its_pods(served: ControllerHarness
 
 
 def expecting(name: str, count: int, cpu: str) -> Json:
-    """An entry of expectedPods as the controllers write it: without images."""
+    """Return an entry of expectedPods as the controllers write it, without images."""
     container = {"name": "c", "resources": {"requests": {"cpu": cpu}}}
     return {"name": name, "count": count, "template": {"spec": {"containers": [container]}}}
 
@@ -520,7 +520,7 @@ async def test_a_controller_that_restarts_goes_on_with_what_is_there(
 async def test_a_request_that_somebody_else_made_of_the_root_is_replaced(
     served: ControllerHarness, again: bool
 ) -> None:
-    """This leader made one for two pods, another one for three, and the gang has two again."""
+    """This leader created one for two pods, another one for three, and the gang has two again."""
     await refused(served)
     made = request(served)
     assert made is not None
@@ -555,7 +555,7 @@ ANSWERS: dict[str, tuple[Exception, bool, bool]] = {
 async def test_templates_stay_unless_their_request_was_certainly_refused(
     served: ControllerHarness, error: Exception, made: bool, kept: bool
 ) -> None:
-    """Cluster Autoscaler gives up a request whose PodTemplates are not there."""
+    """Cluster Autoscaler fails a request whose PodTemplates are missing."""
     served.api.client.fail(error, verbs=["create"], of=REQUESTS, answered=made)
     group(served)
     pods(served, 2)
@@ -631,7 +631,7 @@ async def test_a_request_that_cannot_be_read_is_left_as_it_is(
 ) -> None:
     await refused(served)
     made = request(served)
-    served.caches.requests.delete(("default", "g"))  # set aside
+    served.caches.requests.delete(("default", "g"))  # undecodable
     served.api.sent.clear()
 
     await served.settle(seconds=SETTLED)
@@ -706,7 +706,7 @@ async def test_a_root_that_is_done_makes_place_for_the_next(served: ControllerHa
 async def test_a_request_that_a_tenant_made_up_is_deleted_with_its_root(
     served: ControllerHarness,
 ) -> None:
-    """It says that it is Muster's, for a root that there is not."""
+    """It claims to be Muster's, for a root that does not exist."""
     notes = {"scheduling.muster.dev/made-for": "scheduling.muster.dev/PodGroup/g/u"}
     metadata = {"name": "g", "namespace": "default", "annotations": notes}
     metadata |= {"labels": {LABEL_MANAGED_BY: MANAGED_BY}}
@@ -743,7 +743,7 @@ STANDS_IN = {
 async def test_a_root_that_stands_for_a_name_has_the_request_that_its_pods_name(
     served: ControllerHarness, asks: str
 ) -> None:
-    """Unless the root of that name asks, too: whose pods it would be for nobody could know."""
+    """The root of that name must not request one too, because the pods would be ambiguous."""
     group(served, asks=asks)
     own = group(served, "g-own", **STANDS_IN)
     labels = {"labels": {LABEL_MANAGED_BY: MANAGED_BY}}
@@ -764,7 +764,7 @@ async def test_a_root_that_stands_for_a_name_has_the_request_that_its_pods_name(
 
     assert counts(served) == ([] if asks else [2])
     assert request(served, "g-own") is None
-    told = [text for text in served.recorded.messages if "create it again" in text]
+    told = [text for text in served.recorded.messages if "delete and recreate the owner" in text]
     assert bool(told) is bool(asks)
     if not asks:
         says(served, "", "g-own")

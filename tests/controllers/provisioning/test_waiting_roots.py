@@ -1,4 +1,4 @@
-"""From a tree and its pods to what its request asks for."""
+"""The content of a request, computed from a tree and its pods."""
 
 import asyncio
 from collections import Counter
@@ -24,7 +24,7 @@ LEAVES = ("a", "b", "elsewhere")
 
 @dataclass(frozen=True)
 class Member:
-    """A pod: its leaf, what it needs, and what may keep it from being counted."""
+    """A pod: its leaf, its requirements, and reasons not to count it."""
 
     leaf: str
     cpu: int
@@ -82,7 +82,7 @@ def group(name: str, parent: str = "") -> bytes:
 
 
 def waiting(bodies: list[Json]) -> tuple[Waiting, dict[str, int]]:
-    """The waiting pods under the root, and the pod sets of its request."""
+    """Return the pending pods under the root, and the pod sets of its request."""
     caches = Caches()
     caches.composites.upsert(decode_group(group("root")))
     for name in LEAVES:

@@ -1,4 +1,4 @@
-"""The runtime: writes are bounded and fenced, even those that waited their turn."""
+"""The runtime: writes are bounded and fenced, including queued ones."""
 
 import asyncio
 from typing import Any
@@ -19,7 +19,7 @@ def group(namespace: str) -> dict[str, Any]:
 
 
 def slow_server() -> tuple[MemoryApi, asyncio.Event]:
-    """An API server that creates nothing until the event."""
+    """Return an API server that delays creations until the event."""
     api, opened = MemoryApi(), asyncio.Event()
     api.on(lambda _: opened.wait(), "create")
     return api, opened

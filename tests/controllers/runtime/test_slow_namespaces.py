@@ -1,4 +1,4 @@
-"""A policy webhook of a namespace that hangs on the groups made there delays no other namespace."""
+"""A policy webhook that hangs on a namespace's new groups delays no other namespace."""
 
 import asyncio
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from tests.support.memory_api import Request
 from tests.support.owners import make_job
 
 HANGS = 10.0
-"""The time that an API server gives a webhook, unless its registration says more."""
+"""The API server's default timeout of a webhook."""
 
 
 def submit_job(harness: ControllerHarness, namespace: str, name: str) -> None:

@@ -1,4 +1,4 @@
-"""The server's time of day, as its answers tell it."""
+"""The server's time of day, according to its responses."""
 
 import time
 from datetime import UTC, datetime, timedelta

@@ -146,7 +146,7 @@ def test_freed_memory_is_trimmed_regularly(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def resident() -> int:
-    """Resident memory of this process in bytes."""
+    """Return the resident memory of this process in bytes."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * 4096
 

@@ -1,4 +1,4 @@
-"""Health, metrics and pages of a process, and what clients that mean harm cost it."""
+"""Health, metrics and debug pages of a process, and the cost of hostile clients."""
 
 import asyncio
 
@@ -240,7 +240,7 @@ async def test_what_is_no_request_is_refused(line: bytes) -> None:
 
 
 class _Counting(Collector):
-    """Counts how often the metrics are collected."""
+    """Collector that counts its calls."""
 
     times = 0
 
@@ -261,7 +261,7 @@ async def test_all_who_ask_at_once_share_one_answer() -> None:
 
 
 async def test_a_costly_page_rests_before_it_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It takes a tenth of the time at most, whoever asks how often."""
+    """It uses at most a tenth of the time, however many clients request it."""
     now = 0.0
     rests: list[float] = []
 

@@ -1,4 +1,4 @@
-"""What the client sends, and what it makes of the answers."""
+"""The client's requests, and its handling of responses."""
 
 import asyncio
 import socket

@@ -1,4 +1,4 @@
-"""Connections of our own: what is kept, what is dropped, and what odd servers say."""
+"""Our own connections: reuse, closing, and responses of odd servers."""
 
 import asyncio
 import gc
@@ -16,7 +16,7 @@ OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
 
 class Server:
-    """Answers each request with the next of some bytes; None closes the connection instead."""
+    """Server that responds to each request with the next bytes; None closes the connection."""
 
     def __init__(self, *answers: bytes | None) -> None:
         self.requests: list[bytes] = []
@@ -176,7 +176,7 @@ async def test_closing_ends_what_is_under_way_and_what_waits() -> None:
 async def test_closing_does_not_wait_for_ever_for_a_connection_that_never_says_it_ended(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """As uvloop's, when it is aborted right after its handshake."""
+    """uvloop does so, when a connection is aborted right after its handshake."""
     async with pair(OK) as (_, pool):
         await pool.exchange("GET", "/", {}, None, 5)
         (connection,) = pool._open

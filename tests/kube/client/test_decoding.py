@@ -1,4 +1,4 @@
-"""What is null in JSON counts as absent, in every field of every struct that is decoded."""
+"""Null in JSON counts as absent, in every field of every decoded struct."""
 
 import importlib
 import pkgutil
@@ -37,7 +37,7 @@ def modules() -> Iterator[ModuleType]:
 
 
 def decoders() -> dict[str, Decoder[Any]]:
-    """Every decoder by module and struct; a struct has one decoder."""
+    """Return every decoder by module and struct; a struct has one decoder."""
     return {
         f"{module.__name__}.{value.form.__name__}": value
         for module in modules()
@@ -50,7 +50,7 @@ DECODERS = decoders()
 
 
 def example(form: inspect.Type) -> Any:
-    """A value of the type in which every field is set."""
+    """Return a value of the type with every field set."""
     match form:
         case inspect.StructType():
             return {field.encode_name: example(field.type) for field in form.fields}
@@ -73,7 +73,7 @@ def example(form: inspect.Type) -> Any:
 
 
 def fields_of(form: inspect.Type, at: Path = ()) -> Iterator[tuple[Path, inspect.Field]]:
-    """Every field of every struct in `example(form)`, with its path."""
+    """Yield every field of every struct in `example(form)`, with its path."""
     match form:
         case inspect.StructType():
             for field in form.fields:
@@ -88,7 +88,7 @@ def fields_of(form: inspect.Type, at: Path = ()) -> Iterator[tuple[Path, inspect
 
 
 def written(value: Any, path: Path, **instead: Any) -> bytes:
-    """JSON of the value without what is at the path, or with the `null` there."""
+    """Return JSON of the value without the path, or with the given `null` there."""
     changed = msgspec.json.decode(msgspec.json.encode(value))
     holder = changed
     for step in path[:-1]:
@@ -100,7 +100,7 @@ def written(value: Any, path: Path, **instead: Any) -> bytes:
 
 
 def plain(value: Any) -> Any:
-    """The value with bytes in place of the parts that are not decoded."""
+    """Return the value with bytes in place of the undecoded parts."""
     if isinstance(value, msgspec.Raw):
         return bytes(value)
     if isinstance(value, msgspec.Struct):
@@ -137,7 +137,7 @@ def test_null_counts_as_an_object_without_fields(name: str) -> None:
 
 
 def lists_of(form: inspect.Type, at: Path = ()) -> Iterator[Path]:
-    """The first element of every list in `example(form)`."""
+    """Yield the first element of every list in `example(form)`."""
     match form:
         case inspect.StructType():
             for field in form.fields:
@@ -152,7 +152,7 @@ def lists_of(form: inspect.Type, at: Path = ()) -> Iterator[Path]:
 
 
 def replaced(value: Any, path: Path, instead: Any) -> bytes:
-    """JSON of the value with something else as an element of a list."""
+    """Return JSON of the value with another element in a list."""
     changed = msgspec.json.decode(msgspec.json.encode(value))
     holder = changed
     for step in path[:-1]:
@@ -163,7 +163,7 @@ def replaced(value: Any, path: Path, instead: Any) -> bytes:
 
 @pytest.mark.parametrize("name", DECODERS)
 def test_an_element_that_is_null_has_no_fields_or_is_rejected(name: str) -> None:
-    """As in Go, where null is the zero value; text is the only one that has none here."""
+    """In Go null is the zero value too; text is the only type without one here."""
     decode = DECODERS[name]
     form = inspect.type_info(decode.form)
     whole = example(form)
@@ -183,7 +183,7 @@ def elements(value: Any) -> Iterator[Any]:
 
 
 def decoded_by_controllers() -> dict[str, tuple[Callable[[bytes], Any], type]]:
-    """What the controllers and webhooks keep of objects, and the structs that they read."""
+    """Return the decoders of controllers and webhooks, and the structs that they read."""
     raw = {name: value.form for name, value in vars(decoding).items() if isinstance(value, Decoder)}
     return {
         "pod": (decoding.decode_pod, raw["_pod"]),
@@ -271,7 +271,7 @@ STRUCTS = re.compile(r"msgspec\.(json\.|msgpack\.|yaml\.)?(decode|convert)\(|\bD
 
 
 def test_objects_are_decoded_by_the_decoder_that_takes_null() -> None:
-    """In a variable of a module, where the tests above find it."""
+    """A decoder is a module's variable, where the tests above find it."""
     otherwise = {
         name
         for package in PACKAGES

@@ -1,4 +1,4 @@
-"""Whatever happens to two candidates' requests, never do both hold a valid fence."""
+"""Two candidates never have a valid fence at once, whatever happens to their requests."""
 
 import asyncio
 import random
@@ -15,14 +15,14 @@ from tests.support.memory_api import MemoryApi
 
 LEASE, RENEW, RETRY = 15.0, 10.0, 2.0
 LOOK = 0.25
-"""Seconds between two looks at the fences."""
+"""Seconds between two checks of the fences."""
 
 
 class FaultyClient(MemoryApi):
-    """One candidate's way to the server.
+    """One candidate's connection to the server.
 
-    `trouble` is "" or what goes wrong: the request is "lost", or its "answer" is; or the request
-    arrives "late", after `delay` seconds.
+    `trouble` is "" or the fault: the request is "lost", or its "answer" is; or the request arrives
+    "late", after `delay` seconds.
     """
 
     def __init__(self, server: MemoryApi, clock: FakeClock) -> None:

@@ -1,4 +1,4 @@
-"""No socket outlives its client, whatever the server does about it."""
+"""No socket outlives its client, whatever the server does."""
 
 import asyncio
 import contextlib
@@ -22,7 +22,7 @@ ANSWER = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 3\r\n\r\n{}\n
 
 @pytest.fixture
 def silent_server(tmp_path: Path) -> Iterator[Path]:
-    """The kubeconfig of one that answers each connection once and never says goodbye."""
+    """The kubeconfig of a server that responds once per connection and never closes it."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(server_certificate())
     held: list[ssl.SSLSocket] = []

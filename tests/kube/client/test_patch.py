@@ -1,4 +1,4 @@
-"""Patches, judged by an independent implementation of RFC 6902."""
+"""Patches, checked by an independent implementation of RFC 6902."""
 
 import json
 

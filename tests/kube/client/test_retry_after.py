@@ -1,4 +1,4 @@
-"""`Retry-After` of an API server: nothing asks again any sooner, whatever it asks for."""
+"""`Retry-After` of an API server: no client retries earlier, whatever it requests."""
 
 import asyncio
 import math
@@ -184,7 +184,7 @@ ANSWERS: tuple[KubeError, ...] = (
 async def test_whatever_is_answered_it_goes_on(
     asking: Asking, answer: KubeError, done: bool
 ) -> None:
-    """The first requests get the answer, and may have been carried out (`done`) all the same."""
+    """The first requests get the response, and may have been carried out (`done`) anyway."""
     clock = FakeClock()
     api = MemoryApi(clock)
 
@@ -197,7 +197,7 @@ async def test_whatever_is_answered_it_goes_on(
     await clock.advance(LASTS)
 
     assert not task.done() or task.exception() is None
-    # An event that is refused is dropped: it is worth no second request.
+    # A rejected event is dropped: it is not worth a second request.
     assert len(api.sent) > 5 or asking is events
     task.cancel()
     await asyncio.wait({task})

@@ -1,4 +1,4 @@
-"""What an API server says of its version."""
+"""The version that an API server reports."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""No namespace takes all that there is; nothing is lost, whoever is cancelled when."""
+"""No namespace takes all permits, and none is lost, whatever is cancelled."""
 
 import asyncio
 import contextlib
@@ -35,7 +35,7 @@ def test_items_go_in_the_order_they_came_except_of_a_namespace_at_its_share() ->
 
     assert taken(order) == [*(("a", n) for n in range(7)), ("b", 10), ("c", 11)]
     order.done("a")
-    assert taken(order) == []  # six of a are under way, and two may be besides
+    assert taken(order) == []  # six of a are running, and two more may
     order.done("a")
     assert taken(order) == [("a", 7)]
 
@@ -137,6 +137,6 @@ async def _crowd(
         with contextlib.suppress(asyncio.CancelledError):
             await task
     async with asyncio.timeout(5), contextlib.AsyncExitStack() as stack:
-        # All permits can be had again, by as many namespaces.
+        # All permits can be acquired again, by as many namespaces.
         for number in range(permits):
             await stack.enter_async_context(semaphore.acquired(f"late{number}"))

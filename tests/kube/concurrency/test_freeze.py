@@ -1,4 +1,4 @@
-"""While a freeze lasts, whoever changes it waits or leaves the change to later."""
+"""During a freeze, writers of the state wait or defer their changes."""
 
 import asyncio
 from functools import partial

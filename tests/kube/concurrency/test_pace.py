@@ -1,4 +1,4 @@
-"""Long work gives way to other tasks, and the longest stretch names its object."""
+"""Long work yields to other tasks, and the longest stretch is reported with its object."""
 
 from collections.abc import Iterator
 from itertools import count
@@ -20,7 +20,7 @@ def clock() -> FakeClock:
 
 @pytest.fixture
 def work() -> Iterator[str]:
-    """A name that no other test uses: metrics outlive a test."""
+    """Return a name that no other test uses, because metrics outlive a test."""
     return iter([f"test {next(_numbers)}"])
 
 

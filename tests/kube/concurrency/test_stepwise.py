@@ -1,4 +1,4 @@
-"""Plain functions give way in the middle, one at a time, and end where they are closed."""
+"""Plain functions that yield to the loop, one at a time, and end where they are closed."""
 
 import threading
 from collections.abc import Callable, Generator
@@ -24,7 +24,7 @@ def stepwise(clock: FakeClock) -> Stepwise:
 
 
 def ended(steps: Generator[None, None, T]) -> tuple[int, T]:
-    """How often it gave way, and what it returned."""
+    """Return the number of yields, and the returned value."""
     times = 0
     while True:
         try:
@@ -84,7 +84,7 @@ def test_long_work_gives_way_after_each_slice_and_returns_its_result(
     times, result = ended(stepwise.steps(work))
 
     assert result == 40
-    # Once when it turned out to be long, then after every second step.
+    # Once when it becomes long, then after every second step.
     assert times == 1 + 20
 
 

@@ -1,4 +1,4 @@
-"""Plain kubeconfig files are read as the official client reads them."""
+"""Plain kubeconfig files are read as by the official client."""
 
 import base64
 import os
@@ -159,7 +159,7 @@ def test_the_key_of_a_client_certificate_stays_in_no_file(
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     user = {"client-certificate-data": "CA", "client-key-data": "CA"}
-    path = written(tmp_path, {}, user)  # makes the certificate, in a file of its own
+    path = written(tmp_path, {}, user)  # creates the certificate, in a file of its own
     monkeypatch.setattr("tempfile.tempdir", str(scratch))
 
     read = kubeconfig.read(path)
@@ -201,7 +201,7 @@ async def facts(read: RestConfig) -> dict[str, Any]:
 
 
 def written(folder: Path, cluster: dict[str, Any], user: Any) -> Path:
-    """A kubeconfig; `CA` as data stands for the test's certificate with its key."""
+    """Write a kubeconfig; `CA` as data is replaced by the test's certificate with its key."""
     pem = Path(server_certificate()).read_bytes()
     (folder / "ca.pem").write_bytes(pem)
     (folder / "token").write_text("from-file")
@@ -231,7 +231,7 @@ def certificate() -> str:
 
 
 def shown_to_a_server(tls: ssl.SSLContext) -> bytes | None:
-    """What a server that asks for a client certificate gets, in DER."""
+    """Return the client certificate that a server receives, in DER."""
     theirs = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     theirs.load_cert_chain(server_certificate())
     theirs.load_verify_locations(server_certificate())

@@ -1,4 +1,4 @@
-"""Where configuration and credentials come from."""
+"""The sources of configuration and credentials."""
 
 from pathlib import Path
 from typing import Any

@@ -33,12 +33,12 @@ def material() -> Material:
 
 @dataclass
 class Server:
-    """An API server whose certificate can be replaced; it asks its clients for theirs."""
+    """An API server with a replaceable certificate, which requests client certificates."""
 
     port: int
     context: ssl.SSLContext
     shown: list[bytes | None]
-    """The certificate of the client, in DER, of each request."""
+    """The client certificate, in DER, of each request."""
     connection: bytes = b"close"
 
     def show(self, of: Material) -> None:
@@ -76,7 +76,7 @@ async def server() -> AsyncIterator[Server]:
 async def loaded(
     source: str, server: Server, folder: Path, patch: pytest.MonkeyPatch
 ) -> RestConfig:
-    """The configuration from one of the sources; all have the files in `folder`."""
+    """Load the configuration from one of the sources; all have the files in `folder`."""
     if source == "service account":
         for attribute, file in (("TOKEN", "token"), ("AUTHORITIES", "ca.crt")):
             patch.setattr(loading, attribute, folder / file)

@@ -1,4 +1,4 @@
-"""What becomes of events."""
+"""Event recording."""
 
 import asyncio
 from collections import Counter
@@ -45,7 +45,7 @@ def dropped() -> Any:
 async def test_an_event_may_be_reported_by_another_name(
     server: ScriptedServer, recorder: Recorder
 ) -> None:
-    """As kube-scheduler's profiles do; it is another event than the Recorder's own."""
+    """kube-scheduler's profiles do so; it is another event than the Recorder's own."""
     await server.answer(Reply({}, 201))
     await server.answer(Reply({}, 201))
 

@@ -137,7 +137,7 @@ def test_all_listeners_hear_of_a_change_whatever_one_of_them_raises(
         cache.upsert(pod("a"))
     assert heard == ["a"]
 
-    # It has not been heard by all: coming again, unchanged, it counts as news.
+    # Some listeners have not been notified: the same object again counts as a change.
     cache.upsert(pod("a"))
     cache.upsert(pod("a"))
     assert heard == ["a", "a"]

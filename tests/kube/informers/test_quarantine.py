@@ -1,4 +1,4 @@
-"""What one object contains, or does to the sink, is about that object alone."""
+"""An object's content, or its failure in the sink, affects only that object."""
 
 import asyncio
 import json
@@ -32,7 +32,7 @@ class Events:
 
 
 class Picky(Record):
-    """A sink that takes no pod with a label `poison`, and does not let go of some."""
+    """A sink that accepts no pod with a label `poison`, and fails to remove some."""
 
     def __init__(self) -> None:
         super().__init__()

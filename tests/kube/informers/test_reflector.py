@@ -30,7 +30,7 @@ from tests.support.api_server import (
 from tests.support.clock import FakeClock, settle
 
 FIRST_WAIT = 0.2
-"""Seconds that a first failure waits at most."""
+"""Maximum backoff after a first failure, in seconds."""
 
 
 async def test_lists_in_pages_then_watches_from_the_version_of_the_list(
@@ -251,7 +251,7 @@ async def test_a_silent_stream_is_renewed_at_once_and_without_a_word(
     server: ScriptedServer, sink: Record, clock: FakeClock, following: Following
 ) -> None:
     async def answer(_seen: Seen) -> Answer:
-        """Two streams are silent; a busy machine may be too late for the third as well."""
+        """Keep two streams silent; a busy machine may be too late for the third as well."""
         asked = len(server.seen)
         if asked == 4:
             clock.jump(100)
@@ -349,7 +349,7 @@ async def test_an_overloaded_server_gets_no_list_request(
 
 
 class TellsOpening(Client):
-    """Says when a watch is open, which a quiet one otherwise shows to nobody."""
+    """Client that reports an open watch, which is otherwise invisible while quiet."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -457,7 +457,7 @@ BEFORE = 4000.0
 
 
 def at(version: str) -> Reply:
-    """The answer to what is asked only for the version."""
+    """Return the response to a request for the version only."""
     return Reply({"metadata": {"resourceVersion": version}, "items": []})
 
 
@@ -603,7 +603,7 @@ async def test_catching_up_between_two_watches_lists_and_does_not_watch(
 
     async with following() as reflector:
         await reflector.synced.wait()
-        await clock.sleeping()  # until the next try to watch
+        await clock.sleeping()  # until the next attempt to watch
         await server.answer(at("20"), page("b", version="20"), Stream())
         await clock.play(reflector.catch_up(clock.monotonic() + 1))
 

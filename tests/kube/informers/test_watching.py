@@ -1,4 +1,4 @@
-"""What lists and watch lines mean, as plain calls."""
+"""The interpretation of lists and watch lines, as plain calls."""
 
 import json
 from collections.abc import Iterable
@@ -58,7 +58,7 @@ def listed(*items: dict[str, Any]) -> WatchState[Thing]:
 
 
 def read(state: WatchState[Thing], body: bytes) -> list[Change[Thing]]:
-    """All changes of one page."""
+    """Return all changes of one page."""
     return list(state.feed_page(body)[0])
 
 
@@ -292,7 +292,7 @@ def test_whatever_decoding_raises_is_about_that_object_alone(error: Exception) -
 
 
 _LEVELS = 9_990
-"""API servers take 10,000 levels, those of the list around the object included."""
+"""API servers accept 10,000 levels, including those of the list around the object."""
 
 
 @pytest.mark.parametrize("by_list", [True, False], ids=["in a list", "in a watch"])

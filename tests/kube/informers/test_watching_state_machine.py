@@ -1,4 +1,4 @@
-"""Whatever breaks, after a complete list and a quiet watch a sink equals the server.
+"""After any faults, a complete list and a quiet watch make a sink equal to the server.
 
 A model of an API server changes its objects at any time. Lists break between any two pages or in
 the middle of one, watches end anywhere, history expires. Names are few, so that they are reused.
@@ -27,7 +27,7 @@ ODD = "not a number"
 
 
 class FollowedServer(RuleBasedStateMachine):
-    """The server's objects by name, its events by version, and what one sink was told."""
+    """The server's objects by name, its events by version, and the calls of one sink."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -121,7 +121,7 @@ class FollowedServer(RuleBasedStateMachine):
         uids = {name: obj["metadata"]["uid"] for name, obj in self.objects.items()}
         odd = {name for name, obj in self.objects.items() if obj["size"] == ODD}
         held = {name: uid for (_, name), uid in self.sink.items()}
-        # Of an odd object what was known before may stay, but never another object of its name.
+        # The previous state of an odd object may remain, but never another object of its name.
         assert {name: uid for name, uid in held.items() if uids.get(name) != uid} == {}
         assert uids.keys() - held.keys() <= odd
         assert {name for _, name in self.left_out} == odd

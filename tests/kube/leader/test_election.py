@@ -26,7 +26,7 @@ AWAY = Unreachable("GET", "/", "reset")
 
 
 class Leases:
-    """The one lease of an API server, and who holds it after each write."""
+    """The one lease of an API server, and its holder after each write."""
 
     def __init__(self, clock: FakeClock) -> None:
         self.api = MemoryApi(clock)
@@ -44,16 +44,16 @@ class Leases:
         return spec
 
     def fail(self, error: Exception) -> None:
-        """Answer everything with this error until `recover`."""
+        """Respond to everything with this error until `recover`."""
         self.api.fail(error, verbs=("get", "create", "update"), times=FOREVER)
 
     def hold(self, holder: str, **spec: Any) -> None:
-        """Create or replace the lease as somebody else."""
+        """Create or replace the lease as another process."""
         lease = {"metadata": {"name": "muster"}, "spec": {"holderIdentity": holder, **spec}}
         self.api.put(LEASES, lease, "ns")
 
     def take(self, holder: str, **metadata: Any) -> None:
-        """Change the lease as somebody else."""
+        """Change the lease as another process."""
         patch = {"metadata": metadata, "spec": {"holderIdentity": holder}}
         self.api.change(LEASES, "muster", patch, "ns")
 
@@ -62,7 +62,7 @@ class Leases:
 
 
 class Worker:
-    """Work that runs until cancelled, and tells when it starts and ends."""
+    """Work that runs until cancelled, and records its start and end."""
 
     def __init__(self) -> None:
         self.started = asyncio.Event()
@@ -420,7 +420,7 @@ async def test_a_single_replica_leads_without_a_lease(leases: Leases) -> None:
     ],
 )
 def test_times_that_cannot_work_are_refused(times: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="must be more than renew"):
+    with pytest.raises(ValueError, match="must be more than"):
         LeaderElector(MemoryApi(), "muster", "ns", "a", **times)
 
 

@@ -1,8 +1,8 @@
-"""One bad answer of the API server, to each kind of request, leaves nothing undone.
+"""One error response of the API server, to each kind of request, leaves no work undone.
 
-The answers are those that a kube-apiserver gives while it starts, is overloaded, loses etcd or is
-replaced, and those of other writers. Each is given once; whatever the request was for is done in
-the end, in few requests.
+The responses are those of a kube-apiserver that starts, is overloaded, loses etcd or is replaced,
+and those caused by other writers. Each is sent once; the work of the request is completed in the
+end, in few requests.
 """
 
 import math
@@ -34,13 +34,13 @@ from tests.support.memory_api import Event, Request
 from tools.testing.effort import selected
 
 WITHIN = int(SPARED_FOR) + 60
-"""Seconds in which all is done: a victim whose deletion is refused is spared for a time."""
+"""Seconds to complete; a victim whose deletion is rejected is spared for a while."""
 
 RETRY_AFTER = 7.0
 
 
 class Answer(NamedTuple):
-    """An error, and whether the request was carried out all the same."""
+    """An error, and True if the request was carried out anyway."""
 
     error: KubeError
     carried_out: bool = False
@@ -67,7 +67,7 @@ ANSWERS = {
 
 
 SHORT = ANSWERS.keys() - {"504", "no answer and carried out"}
-"""To these two the scheduler does what it does to 500 and to "504 and carried out"."""
+"""The two omitted ones have the same effect as 500 and "504 and carried out"."""
 
 
 def patches(collection: str, path: str, condition: str = "") -> Callable[[Request], bool]:
@@ -117,7 +117,7 @@ KINDS: dict[str, Callable[[Request], bool]] = {
 
 
 def stage() -> EvictionHarness:
-    """A gang of two preempts another, and one that does not fit waits."""
+    """Set up a gang of two that preempts another, and one that does not fit."""
     harness = EvictionHarness()
     builder = harness.builder
     builder.nodes(2, cpu=1)
@@ -137,7 +137,7 @@ def stage() -> EvictionHarness:
 
 
 def left(harness: EvictionHarness) -> list[str]:
-    """What is not done yet."""
+    """Return the unfinished work."""
     pods = harness.builder.state.pods.values()
     bound = {pod.info.group for pod in pods if pod.info.node}
     waiting = [pod.info for pod in pods if pod.info.group == "waits"]
@@ -165,7 +165,7 @@ async def until_all_is_done(harness: EvictionHarness) -> None:
 
 
 def pause_of(sent: list[tuple[float, Request]]) -> float:
-    """The seconds between the first request and the next one like it; infinite without any."""
+    """Return the seconds until the first request is repeated; infinite if it is not."""
     (first, refused), *others = sent
     again = [at for at, request in others if request.path == refused.path]
     return min(again, default=math.inf) - first
@@ -175,7 +175,7 @@ def pause_of(sent: list[tuple[float, Request]]) -> float:
 @pytest.mark.parametrize("kind", KINDS)
 async def test_one_bad_answer_leaves_nothing_undone(kind: str, answer: str) -> None:
     harness, matches, given = stage(), KINDS[kind], ANSWERS[answer]
-    # What is deleted already is what 404 says.
+    # 404 means that the object is deleted already.
     carried_out = given.carried_out or (answer == "404" and "delete" in kind)
     sent: list[tuple[float, Request]] = []
     times = count()
@@ -245,7 +245,7 @@ OF_CLAIMS = {
 @pytest.mark.parametrize("answer", [each for each in ANSWERS if each != "404"])
 @pytest.mark.parametrize("kind", OF_CLAIMS)
 async def test_one_bad_answer_about_a_claim_stops_no_pod(kind: str, answer: str) -> None:
-    """404 says that the claim is gone, and its pod waits until it is made again."""
+    """After a 404 for the claim, its pod waits until it is recreated."""
     harness, given = cluster(1), ANSWERS[answer]
     harness.pod("p")
     harness.claim("p-0", owner="p")

@@ -1,4 +1,4 @@
-"""Bindings that fail: which are accepted, retried, rejected, and given up."""
+"""Failed Bindings: accepted, retried, rejected, and abandoned ones."""
 
 import asyncio
 from dataclasses import replace
@@ -163,7 +163,7 @@ async def test_a_binding_is_not_tried_again_once_the_lease_may_be_lost() -> None
 async def test_a_pod_that_is_deleted_before_its_binding_is_sent_is_not_bound() -> None:
     harness = Harness()
     harness.builder.nodes(1, cpu=5)
-    # As many as there are workers wait for an answer.
+    # As many as there are workers wait for a response.
     waiting = [harness.builder.pod() for _ in range(4)]
     late = harness.builder.pod()
     for pod in waiting:
@@ -396,7 +396,7 @@ async def test_each_bound_pod_gets_the_event_that_kube_scheduler_writes() -> Non
     harness.builder.nodes(2, cpu=1)
     harness.builder.gang("g", 2)
     harness.builder.pods("g", 2)
-    # One is bound by a request whose answer is lost.
+    # One is bound by a request whose response is lost.
     lost = iter([Unreachable("POST", "/", "reset")])
 
     def loses(request: Request) -> None:

@@ -1,4 +1,4 @@
-"""Gangs that cannot be bound are given up: in time, each on its own, and at growing intervals."""
+"""Gangs that cannot be bound are abandoned in time, independently, with growing backoff."""
 
 import asyncio
 from dataclasses import replace
@@ -26,13 +26,13 @@ def gang(harness: Harness, name: str, size: int = 2) -> list[PodInfo]:
 
 
 def told(harness: Harness, name: str) -> list[str]:
-    """What the events GangBindFailed say of the group."""
+    """Return the messages of the group's GangBindFailed events."""
     events = harness.events.told
     return [text for of, reason, text in events if of == f"PodGroup/{name}" and "Gang" in reason]
 
 
 def replaced(harness: Harness, deleted: PodInfo, serial: int) -> PodInfo:
-    """A Job's replacement of a pod that was deleted."""
+    """Return a Job's replacement of a deleted pod."""
     info = replace(deleted, uid=f"uid-{serial}", name=f"again-{serial}", node="", phase="Pending")
     harness.builder.state.set_pod(info)
     return info
@@ -161,7 +161,7 @@ async def test_a_busy_server_is_asked_again_when_it_says_and_for_no_other_pod_be
 
     def busy(_name: str) -> KubeError:
         times.append(harness.clock.monotonic())
-        # The first answers are others' faults: one that says when to come back counts.
+        # The first errors are the server's; one with Retry-After counts.
         return FAILING if len(times) < 3 else BUSY
 
     harness.api.fail_delete = busy
@@ -227,7 +227,7 @@ async def test_a_gang_that_can_never_be_bound_is_tried_at_growing_intervals() ->
                 running, serial = replaced(harness, running, serial), serial + 1
 
     pauses = [after - before for before, after in pairwise(times)]
-    # Each is a pause and the 15 s of the next five tries.
+    # Each is a backoff and the 15 s of the next five attempts.
     assert [round(pause, -1) for pause in pauses[:5]] == [140, 260, 500, 980, 1940]
     assert all(3600 <= pause <= 3640 for pause in pauses[5:])
     assert "Retry in 60 min" in told(harness, "g")[-1]

@@ -1,4 +1,4 @@
-"""A new leader completes what the last one began before it decides anything."""
+"""A new leader completes the work of the last one before it decides anything."""
 
 import asyncio
 import json
@@ -25,7 +25,7 @@ from tests.scheduler.state_builder import requests
 def left_behind(
     harness: Harness, *pods: tuple[PodInfo, str], age: float = 0, root: str = "g"
 ) -> None:
-    """A Reservation of an earlier leader, so many seconds old."""
+    """Store a Reservation of an earlier leader, `age` seconds old."""
     since = rfc3339(harness.server_clock.now() - timedelta(seconds=age))
     intent = {
         "root": {"kind": "PodGroup", "namespace": "ns", "name": root},
@@ -57,13 +57,13 @@ async def test_a_half_bound_gang_is_completed_on_the_decided_nodes(bound: int) -
 
     await lead(harness)
 
-    # Decided anew they would have gone to n0 and after.
+    # A new decision would place them on n0 and after.
     assert harness.api.bound == {pods[i].name: f"n{i + 3}" for i in range(bound, 3)}
     assert harness.api.reservations == {}
 
 
 def switch_off(harness: Harness) -> None:
-    """The gang uses a feature whose gate is off now."""
+    """Turn off the gate of a feature that the gang uses."""
     spec = harness.builder.state.forest.groups[POD_GROUP, "ns", "g"].spec
     assert spec is not None
     harness.builder.state.set_group(replace(spec, gate_off="TopologyAwareWorkloadScheduling"))
@@ -87,7 +87,7 @@ async def test_with_its_gate_off_what_was_begun_is_completed_and_nothing_else_st
 
 
 async def test_with_its_gate_off_what_cannot_be_completed_is_taken_back() -> None:
-    """Another node would be a new decision, and a part must not stay."""
+    """Another node would be a new decision, and a partial gang must not remain."""
     harness = Harness(timeout=20)
     harness.builder.nodes(2, cpu=1)
     harness.builder.gang("g", 2)
@@ -367,7 +367,7 @@ async def test_other_tasks_run_between_the_decisions_of_an_earlier_leader() -> N
 
 
 async def test_pods_that_exclude_each_other_on_their_decided_node_are_decided_again() -> None:
-    """The first fits there, and does not keep the place for a root that is not completed."""
+    """The first fits there, but does not reserve the slot for a root that is not completed."""
     harness = Harness()
     harness.builder.nodes(3, cpu=2, rack_of=1)
     harness.builder.gang("g", 2)

@@ -72,7 +72,7 @@ async def test_a_single_decision_is_written_at_once_and_a_stream_shares_writes()
 
     stored = [line for line in harness.api.log if line.startswith("store")]
     assert len(harness.api.bound) == 20
-    # `settle` lets ten milliseconds pass, a write waits fifty for others.
+    # `settle` advances by ten milliseconds; a write waits fifty for others.
     assert len(stored) == 3
 
 
@@ -196,7 +196,7 @@ async def test_a_large_decision_is_split_and_all_parts_are_stored_before_it_is_b
 
     first_bind = next(i for i, line in enumerate(harness.api.log) if line.startswith("bind"))
     assert len(sizes) > 2
-    assert max(sizes) < 700 + 150  # with its name and kind
+    assert max(sizes) < 700 + 150  # including its name and kind
     assert sorted(pods) == sorted(set(pods))
     assert len(pods) == 60
     assert first_bind == len(sizes)
@@ -262,7 +262,7 @@ async def test_of_a_decision_that_is_stored_in_part_nothing_stays() -> None:
     gangs(harness, 1, size=60)
     stored = count()
     refused = Invalid(422, "Invalid", "too much")
-    # The first part is stored, and no other.
+    # Only the first part is stored.
     harness.api.fail_store = lambda _obj: refused if next(stored) > 0 else None
 
     async with harness.leading(unsettled="it is tried again and again"):

@@ -1,4 +1,4 @@
-"""A provisioner is told the node that a claim's volume is to be made for."""
+"""The annotation that tells a provisioner the node of a claim's new volume."""
 
 import pytest
 

@@ -41,7 +41,7 @@ def prepared(nodes: str = "a b", **options: Any) -> Harness:
 
 
 def given(harness: Harness) -> list[str]:
-    """The volumes that got a claim's reference, in order."""
+    """Return the volumes that got a claim's reference, in order."""
     return [name for kind, name, _ in harness.api.patches if kind == PVS.kind]
 
 
@@ -174,7 +174,7 @@ async def test_a_write_that_fails(error: KubeError, writes: int) -> None:
     harness.api.fail_patch = lambda name: errors[name].pop() if errors[name] else None
 
     async with harness.leading():
-        # Less time than a root that failed waits before it is decided again.
+        # Less time than the backoff of a failed root.
         await harness.settle(0.5)
         soon = len(given(harness))
         await harness.settle(5)
@@ -330,7 +330,7 @@ async def test_a_claim_with_the_selected_node_is_not_written_again() -> None:
 
 
 def gang_on_disks(harness: Harness) -> list[tuple[PodInfo, str]]:
-    """Three members, which an earlier leader meant for c, b and a."""
+    """Create three members, which an earlier leader decided for c, b and a."""
     harness.builder.gang("g", 3)
     members = []
     for index, node in enumerate("cba"):
@@ -375,7 +375,7 @@ async def test_a_claim_ref_stays_when_the_decision_cannot_be_completed() -> None
 
 
 def volume_controller(harness: Harness) -> None:
-    """Binds claims to volumes that have their reference, as soon as somebody waits for them."""
+    """Bind claims to volumes that have their reference, as soon as a binder waits for them."""
     get, storage = harness.api.get, harness.builder.state.volumes
 
     async def bind(resource: Any, name: str, namespace: str | None = None) -> Any:
@@ -462,7 +462,7 @@ async def test_a_namespace_whose_claims_are_never_provisioned_does_not_stop_anot
 
     async with harness.leading(unsettled="nothing is provisioned"):
         await harness.settle(2)
-        assert len(selected(harness)) == 7  # two thirds of what may be under way
+        assert len(selected(harness)) == 7  # two thirds of the maximum in flight
         theirs = ClaimInfo(("other", "data"), "", "made", uid="u")
         storage.set_claim(theirs)
         other = harness.builder.pod(
@@ -475,14 +475,14 @@ async def test_a_namespace_whose_claims_are_never_provisioned_does_not_stop_anot
         await harness.settle(1)
         assert set(harness.api.bound) == {other.name}
 
-        # The deadline of those that had no turn holds as well.
+        # The deadline of the queued ones applies as well.
         await harness.settle(27)
         users = [harness.builder.single(info).key for info in never]
         assert {harness.queue.failures(key) for key in users} == {1}
 
 
 def selected(harness: Harness) -> list[str]:
-    """The claims that got a node."""
+    """Return the claims with a selected node."""
     return [name for kind, name, _ in harness.api.patches if kind == PVCS.kind]
 
 
@@ -507,7 +507,7 @@ async def test_a_volume_whose_claim_ref_names_no_claim_is_not_taken(ref: dict[st
 
 
 async def test_whose_a_volume_is_that_others_took_is_not_told() -> None:
-    """Conditions, events and blockers do not name what is in another namespace."""
+    """Conditions, events and blockers do not name objects of another namespace."""
     harness = prepared("a b")
     disk(harness.builder, "disk", "b")
     claim(harness.builder)

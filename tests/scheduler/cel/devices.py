@@ -1,4 +1,4 @@
-"""Devices as the tests of selectors write them: the JSON of a ResourceSlice's devices."""
+"""Devices in the format of selector tests: the JSON of a ResourceSlice's devices."""
 
 import json
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ class Device:
 
 
 def device(**attributes: bool | int | str) -> Device:
-    """With attributes of the driver's domain; a text is a string, not a version."""
+    """Return a device with attributes of the driver's domain; a text is a string, not a version."""
     kinds = {bool: "bool", int: "int", str: "string"}
     return Device(
         tuple(
@@ -52,13 +52,13 @@ def from_json(written: Mapping[str, Any]) -> Device:
 
 
 def written_devices() -> list[dict[str, Any]]:
-    """The devices of the corpus."""
+    """Return the devices of the corpus."""
     read: list[dict[str, Any]] = json.loads((HERE / "devices.json").read_text("utf-8"))
     return read
 
 
 def corpus() -> dict[str, list[tuple[str, str]]]:
-    """(verdicts, expression) by group; the file says what they mean."""
+    """Return (verdicts, expression) by group; the file explains the verdicts."""
     groups: dict[str, list[tuple[str, str]]] = {}
     for line in (HERE / "corpus.txt").read_text("utf-8").splitlines():
         if line.startswith("["):

@@ -1,4 +1,4 @@
-"""Selectors on devices, judged as kube-scheduler judges them."""
+"""Selectors on devices, evaluated as by kube-scheduler."""
 
 import pytest
 

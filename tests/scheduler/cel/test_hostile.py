@@ -1,4 +1,4 @@
-"""Whoever may create a ResourceClaim writes expressions: none may hold up the others."""
+"""Hostile expressions in ResourceClaims: none may delay other tenants."""
 
 import tracemalloc
 from contextlib import suppress
@@ -17,13 +17,13 @@ TEN = "[1, 2, 3, 4, 5, 6, 7, 8, 9, 10]"
 DEVICE = device(model="a" * 64, index=1)
 
 CALLS = 8 * COST
-"""How many functions one evaluation may call: what is not charged for would go beyond."""
+"""Maximum function calls of one evaluation; uncharged work would exceed it."""
 
 MEMORY = 64 * 1024 * 1024
 
 
 def doubled(first: str, twice: str, last: str, times: int = 40) -> str:
-    """Each variable is made of the one before, twice."""
+    """Return an expression in which each variable uses the previous one twice."""
     steps = [f"cel.bind(a0, {first}, "]
     steps += [f"cel.bind(a{at}, {twice.format(f'a{at - 1}')}, " for at in range(1, times)]
     return "".join(steps) + last.format(f"a{times - 1}") + ")" * times

@@ -1,4 +1,4 @@
-"""Each selector judges each device once, and no decision judges more than its allowance."""
+"""Each selector is evaluated once per device, and each decision within its allowance."""
 
 import pytest
 

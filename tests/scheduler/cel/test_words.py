@@ -1,4 +1,4 @@
-"""What users read when a selector fails."""
+"""The messages about selectors that fail."""
 
 import pytest
 

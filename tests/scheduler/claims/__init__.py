@@ -1,1 +1,1 @@
-"""Tests of ResourceClaims: how they are watched, written and given back."""
+"""Tests of ResourceClaims: watches, writes and deallocation."""

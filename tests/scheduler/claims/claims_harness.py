@@ -1,6 +1,6 @@
 """A scheduler whose pods have ResourceClaims: the real event handlers, and claims on an API server.
 
-Claims are delivered when a test says so.
+The test decides when claims are delivered.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ DRIVER = "gpu.example.com"
 
 
 class ClaimsApi(SchedulerApi):
-    """The pods and claims of the harness; each change is delivered at once, unless held back.
+    """The pods and claims of the harness; each change is delivered at once, unless delayed.
 
-    `before_write` is called with (name, step), and may raise or change what is stored. A step is
-    the sub-resource of a claim, None for its metadata, `create`, `delete`, or `tell` for a pod.
+    `before_write` is called with (name, step), and may raise or change the stored object. A step is
+    the subresource of a claim, None for its metadata, `create`, `delete`, or `tell` for a pod.
     """
 
     before_write: Callable[[str, str | None], None] = staticmethod(lambda _name, _step: None)
@@ -62,11 +62,11 @@ class ClaimsApi(SchedulerApi):
         self.follow(RESOURCE_CLAIMS, self._claim_changed)
 
     def store(self, claim: Json) -> None:
-        """Store a claim that somebody wrote."""
+        """Store another writer's claim."""
         self.put(RESOURCE_CLAIMS, claim)
 
     def drop_claim(self, name: str) -> None:
-        """Take out a claim that is gone."""
+        """Remove a deleted claim."""
         self.drop(RESOURCE_CLAIMS, name, "ns")
 
     async def before(self, request: Request) -> None:
@@ -108,7 +108,7 @@ class ClaimsApi(SchedulerApi):
             self.harness.claim_event(event.obj)
 
     def _expect(self, request: Request) -> None:
-        """Assert that the request is one that the scheduler may send."""
+        """Check that the scheduler may send the request."""
         if request.verb == "create":
             assert "status" not in request.body
         if request.verb == "patch":
@@ -125,7 +125,7 @@ class ClaimsApi(SchedulerApi):
 
 
 def _tells(request: Request) -> bool:
-    """Return True if a pod is told of its claim for extended resources."""
+    """Return True if the request writes a pod's claim for extended resources."""
     pods, said = request.collection == PODS.full_name, "extendedResourceClaimStatus"
     return pods and request.verb == "patch" and said in request.body[-1]["path"]
 
@@ -135,7 +135,7 @@ def _step(request: Request) -> str | None:
 
 
 def _check_claim(before: Json, after: Json) -> None:
-    """Refuse what the validation of an API server refuses. Raises Invalid."""
+    """Validate as the API server does. Raises Invalid."""
     old, new = before.get("status") or {}, after.get("status") or {}
     if old.get("allocation") and new.get("allocation") not in (None, old["allocation"]):
         raise Invalid(422, "Invalid", "field is immutable")
@@ -147,9 +147,9 @@ def _check_claim(before: Json, after: Json) -> None:
 
 
 class ClaimsHarness(Harness):
-    """`pods`, `groups` and `claims` are the event handlers; `api` stores the claims.
+    """A harness; `pods`, `groups` and `claims` are the event handlers; `api` stores the claims.
 
-    `extends` is false for an API server that knows no claims for extended resources.
+    `extends` is false for an API server without claims for extended resources.
     """
 
     api: ClaimsApi
@@ -173,7 +173,7 @@ class ClaimsHarness(Harness):
         return ClaimsApi(self.builder, self)
 
     def build_handlers(self, expected: ExpectedPods | None = None) -> None:
-        """The event handlers, which tell of no pods but those that exist without `expected`."""
+        """Create the event handlers; without `expected` they ignore expected pods."""
         state = self.builder.state
         self.news = ClaimNews()
         self.pods = PodHandler(
@@ -208,14 +208,14 @@ class ClaimsHarness(Harness):
     def device_class(
         self, name: str = "gpu", *expressions: str, resource: str | None = None
     ) -> None:
-        """A class, which stands for the extended resource if there is one."""
+        """Add a device class, which provides the extended resource if given."""
         selectors = [{"cel": {"expression": text}} for text in expressions]
         spec = {"selectors": selectors, "extendedResourceName": resource}
         body = {"metadata": {"name": name}, "spec": spec}
         self.classes.upsert(decode_device_class(_encoded(body)))
 
     def devices(self, node: str, devices: int | list[Json], *, generation: int = 1) -> None:
-        """The node's slice, with so many plain devices or these."""
+        """Add the node's slice, with that many plain devices or these."""
         listed = (
             [{"name": f"d{index}"} for index in range(devices)]
             if isinstance(devices, int)
@@ -226,7 +226,7 @@ class ClaimsHarness(Harness):
     def slice(
         self, node: str, part: str = "", *, generation: int = 1, count: int = 1, **content: Any
     ) -> None:
-        """A part of the node's pool, which has `count` slices."""
+        """Add a part of the node's pool, which has `count` slices."""
         pool = {"name": node, "generation": generation, "resourceSliceCount": count}
         spec = {"driver": DRIVER, "nodeName": node, "pool": pool, **content}
         body = {"metadata": {"name": f"slice-{node}{part}"}, "spec": spec}
@@ -235,7 +235,7 @@ class ClaimsHarness(Harness):
     def claim(
         self, name: str, *, count: int = 1, owner: str = "", namespace: str = "ns", **request: Any
     ) -> Json:
-        """A claim for so many devices; with an owner's name it is that pod's own."""
+        """Create a claim for that many devices; with an owner's name it is that pod's own."""
         metadata: Json = {"name": name, "namespace": namespace, "uid": f"uid-claim-{name}"}
         if owner:
             reference = {"kind": "Pod", "name": owner, "uid": f"uid-{owner}", "controller": True}
@@ -260,9 +260,9 @@ class ClaimsHarness(Harness):
         named: bool = True,
         **more: Any,
     ) -> None:
-        """A pod with `own` claims from a template, named NAME-0 and so on, and `shared` ones.
+        """Create a pod with `own` claims from a template (NAME-0 and so on) and `shared` ones.
 
-        Unless `named`, its status does not tell of its own ones yet.
+        Unless `named`, its status does not name its own claims yet.
         """
         entries = [{"name": f"own{at}", "resourceClaimTemplateName": "t"} for at in range(own)]
         entries += [{"name": each, "resourceClaimName": each} for each in shared]
@@ -284,7 +284,7 @@ class ClaimsHarness(Harness):
         self.api.put(PODS, pod)
 
     def gang(self, name: str, pods: int, *, claims: bool = True) -> list[str]:
-        """A gang of pods with a claim of their own each; their names."""
+        """Create a gang of pods, each with its own claim, and return their names."""
         self.observe(self.builder.gang(name, pods))
         names = [f"{name}-{at}" for at in range(pods)]
         for each in names:
@@ -298,7 +298,7 @@ class ClaimsHarness(Harness):
         self.api.drop(PODS, name, "ns", told=False)
 
     def held(self) -> dict[str, list[str]]:
-        """The devices of each allocated claim, as the API server has it."""
+        """Return the devices of each allocated claim in the API server."""
         found: dict[str, list[str]] = {}
         for name, claim in self.api.claims.items():
             allocation = (claim.get("status") or {}).get("allocation")
@@ -312,7 +312,7 @@ class ClaimsHarness(Harness):
         return [each["name"] for each in status.get("reservedFor") or ()]
 
     def foreign(self, name: str, pool: str, device: str, *consumers: str, **more: Any) -> None:
-        """Another scheduler allocates a claim; `more` are fields of its result."""
+        """Allocate a claim as another scheduler; `more` are fields of its result."""
         claim = self.api.claims[name]
         result = {"request": "gpu", "driver": DRIVER, "pool": pool, "device": device, **more}
         claim["status"] = {

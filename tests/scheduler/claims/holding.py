@@ -26,14 +26,14 @@ ADDED: Final = [
 
 
 def expected(name: str, count: int, *, own: int = 1, stage: int = 0, **spec: Any) -> Json:
-    """One entry of expectedPods, whose pods have `own` claims from the template t."""
+    """Return one entry of expectedPods, whose pods have `own` claims from the template t."""
     entries = [{"name": f"own{at}", "resourceClaimTemplateName": "t"} for at in range(own)]
     made = {"schedulerName": "muster-scheduler", "resourceClaims": entries, **spec}
     return {"name": name, "count": count, "stage": stage, "template": {"spec": made}}
 
 
 class HoldingClaimsHarness(ClaimsHarness):
-    """`template` and `group` deliver objects; what preemption does is not part of it."""
+    """A harness in which `template` and `group` deliver objects; it has no preemption."""
 
     expected: ExpectedPods
     held_places: HeldPlaces
@@ -56,7 +56,7 @@ class HoldingClaimsHarness(ClaimsHarness):
         return expected, held
 
     def template(self, name: str = "t", *, count: int = 1, **request: Any) -> None:
-        """A ResourceClaimTemplate for so many devices."""
+        """Add a ResourceClaimTemplate for that many devices."""
         exactly = {"deviceClassName": "gpu", "count": count, **request}
         spec = {"devices": {"requests": [{"name": "gpu", "exactly": exactly}]}}
         body = {"metadata": {"name": name, "namespace": "ns", "uid": f"uid-{name}"}}
@@ -64,7 +64,7 @@ class HoldingClaimsHarness(ClaimsHarness):
         self.templates.upsert(decode_claim_template(json.dumps(obj).encode()))
 
     def group(self, name: str, minimum: int, *kinds: Json, priority: int = 0) -> GroupKey:
-        """A gang that expects pods of these kinds; again with the same name: it has changed."""
+        """Add a gang that expects pods of these kinds; the same name again changes it."""
         metadata = {"name": name, "namespace": "ns", "uid": f"uid-{name}"}
         spec = {
             "schedulingPolicy": {"gang": {"minCount": minimum}},
@@ -77,16 +77,16 @@ class HoldingClaimsHarness(ClaimsHarness):
         return (POD_GROUP, "ns", name)
 
     def worker(self, name: str, group: str, **more: Any) -> None:
-        """A pod and its claim from the template, which was made for it."""
+        """Create a pod and its claim from the template."""
         self.pod(name, group, tolerations=ADDED, **more)
         self.claim(f"{name}-0", owner=name)
 
     def worker_without_claim(self, name: str, group: str, **more: Any) -> None:
-        """A pod that has no claim of its own."""
+        """Create a pod without an own claim."""
         self.pod(name, group, own=0, tolerations=ADDED, **more)
 
     def deliver_deletion(self, name: str, *, claim: bool = True) -> None:
-        """The pod is gone; `claim`: kube-controller-manager has deleted its claim already."""
+        """Delete the pod; with `claim`, kube-controller-manager has deleted its claim already."""
         self.delete_pod(name)
         self.api.bound.pop(name, None)
         if claim:
@@ -96,11 +96,11 @@ class HoldingClaimsHarness(ClaimsHarness):
         return {name: node for name, node in self.api.bound.items() if name.startswith(prefix)}
 
     def held_for(self, group: str) -> dict[str, int]:
-        """How many places each node has that are held for the group."""
+        """Return the number of places held for the group on each node."""
         return places_held_for(self.builder.state, group)
 
     def in_use(self) -> dict[tuple[str, str], str]:
-        """Devices by pool and name, and which claim has them: one each."""
+        """Return devices by pool and name, each with the one claim that uses it."""
         table = self.builder.state.devices
         found: dict[tuple[str, str], str] = {}
         for claim in [*table.claims, *table.assumed]:
@@ -111,7 +111,7 @@ class HoldingClaimsHarness(ClaimsHarness):
         return found
 
     async def restart(self) -> None:
-        """Another process leads: it has the objects, the Reservations, and no memory."""
+        """Restart as another leader, with the objects and the Reservations, but no memory."""
         state = self.builder.state
         for uid in [uid for uid, pod in state.pods.items() if pod.assumed]:
             state.forget(uid)
@@ -128,7 +128,7 @@ class HoldingClaimsHarness(ClaimsHarness):
 
 
 def without_status(claim: Json) -> Json:
-    """The claim after kube-controller-manager gave its devices back."""
+    """Return the claim after kube-controller-manager deallocated it."""
     freed = copy.deepcopy(claim)
     freed.pop("status", None)
     return freed

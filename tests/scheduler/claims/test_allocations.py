@@ -1,4 +1,4 @@
-"""What is written into ResourceClaims before pods are bound, in which order, and what fails."""
+"""Writes into ResourceClaims before pods are bound: their order and failures."""
 
 import pytest
 
@@ -11,7 +11,7 @@ FINALIZER = "resource.kubernetes.io/delete-protection"
 
 
 def cluster(*devices: int) -> ClaimsHarness:
-    """Nodes n0, n1, ... with so many devices each."""
+    """Create nodes n0, n1, ... with that many devices each."""
     harness = ClaimsHarness()
     harness.device_class()
     for index, count in enumerate(devices):
@@ -26,7 +26,7 @@ async def run(harness: ClaimsHarness, seconds: float = 5, *, unsettled: str = ""
 
 
 def turns(harness: ClaimsHarness, count: int) -> FairSemaphore:
-    """So many claims are written at once from now on."""
+    """Limit the number of concurrent claim writes."""
     assert harness.allocations is not None
     harness.allocations._semaphore = FairSemaphore(count)
     return harness.allocations._semaphore
@@ -67,7 +67,7 @@ async def test_no_pod_of_a_gang_is_bound_before_all_of_its_claims_stand() -> Non
 
 
 async def test_pods_of_equal_gangs_are_bound_where_their_claims_are() -> None:
-    """The gangs are decided together, by age; their pods come in another order."""
+    """The gangs are decided together, by age; their pods arrive in another order."""
     harness = cluster(3, 3)
     for group, first in (("g0", "z"), ("g1", "m"), ("g2", "a")):
         harness.observe(harness.builder.gang(group, 2))
@@ -275,7 +275,7 @@ async def test_a_claim_that_others_allocate_meanwhile_is_decided_anew() -> None:
     await run(harness, seconds=10)
 
     assert harness.held() == {"p-0": ["n1/d0"]}
-    # The other scheduler said nothing about nodes, so any can use it.
+    # The other scheduler wrote no node selector, so any node can use it.
     assert list(harness.api.bound) == ["p"]
     assert harness.consumers("p-0") == ["somebody", "p"]
 
@@ -382,7 +382,7 @@ async def test_devices_with_binding_conditions_are_waited_for() -> None:
 
 
 async def test_a_claim_that_no_patch_can_change_is_said_with_the_way_out() -> None:
-    """Parameters stored with blanks: the API server compares what it would store without them."""
+    """Its parameters contain blanks, which the API server drops before it compares them."""
     harness = cluster(1)
     harness.observe(harness.builder.gang("g", 1))
     harness.pod("p", "g")

@@ -1,4 +1,4 @@
-"""Finding devices may take long, for whoever asks for them; it costs others nothing."""
+"""The search for devices may take long, but delays only the requester."""
 
 from contextlib import suppress
 from typing import Any
@@ -18,7 +18,7 @@ NODES, EACH = 20, 8
 
 
 def cluster() -> ClaimsHarness:
-    """Nodes whose devices differ from each other, so that each has to be judged."""
+    """Create nodes whose devices differ from each other, so that each has to be evaluated."""
     harness = ClaimsHarness()
     harness.device_class()
     for at in range(NODES):
@@ -36,7 +36,7 @@ def selector(text: str) -> dict[str, Any]:
 
 
 def slow(number: int) -> str:
-    """Costs some 900 units for each device, and selects none."""
+    """Return a selector that costs some 900 units for each device, and matches none."""
     numbers = ", ".join(str(each) for each in range(200))
     return (
         f"[{numbers}].exists(n, n == {1000 + number}) "
@@ -65,7 +65,7 @@ async def test_a_decision_that_takes_long_goes_on_where_it_stopped(
 async def test_slow_selectors_of_one_namespace_hold_up_nobody_else(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Who comes waits for what a namespace may do at once when it is alone, and no longer."""
+    """A new root waits only for the allowance of a namespace that is alone."""
     harness = cluster()
     charge = DeviceWork._charge
 
@@ -96,7 +96,7 @@ async def test_slow_selectors_of_one_namespace_hold_up_nobody_else(
 def test_a_namespace_with_much_work_gets_a_fifth_unless_it_is_alone(
     alone: bool, least: float, most: float
 ) -> None:
-    """Its roots are decided as often as they may be, each as far as its allowance goes."""
+    """Its roots are decided as often as possible, each up to its allowance."""
     # Near zero: sums of microseconds are exact enough for the bound there.
     clock, allowance = FakeClock(start=0.0), Allowance()
     work = DeviceWork(allowance, Selectors(), clock)

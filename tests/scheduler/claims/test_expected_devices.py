@@ -1,4 +1,4 @@
-"""Devices are held for pods that do not exist yet, as places are."""
+"""Devices are held for pods that do not exist yet, like places."""
 
 import pytest
 
@@ -11,7 +11,7 @@ NODES = 4
 
 
 def cluster(harness: HoldingClaimsHarness, devices: int = 2, *, template: bool = True) -> None:
-    """Four nodes with two devices each."""
+    """Create four nodes with two devices each."""
     harness.device_class()
     for at in range(NODES):
         harness.builder.node(f"n{at}", 8)
@@ -139,7 +139,7 @@ async def test_a_group_that_goes_gives_its_devices_back() -> None:
 
 
 async def test_stages_hold_devices_each_for_itself() -> None:
-    """Devices are held for the sum of all stages: what they have in common is not worked out."""
+    """Devices are held for the sum of all stages: their common part is not computed."""
     harness = HoldingClaimsHarness()
     async with harness.leading(unsettled="needs twelve devices"):
         cluster(harness)
@@ -166,7 +166,7 @@ async def test_where_pods_with_claims_are_refused_none_are_expected(claims_refus
 
 
 async def test_a_named_claim_is_decided_for_those_that_are_to_come() -> None:
-    """All share one device, which two nodes reach; the driver goes where there is room for all."""
+    """All share one device, which two nodes reach; the driver goes where all fit."""
     harness = HoldingClaimsHarness()
     async with harness.leading():
         cluster(harness)
@@ -196,7 +196,7 @@ async def test_extended_resources_are_held_for_those_to_come() -> None:
 
 @pytest.mark.parametrize("first", ["claim", "pod"])
 async def test_a_pod_that_is_made_again_finds_its_devices(first: str) -> None:
-    """Whoever comes first: its claim, or the controller that frees the one before."""
+    """Either its claim arrives first, or the deallocation of the previous one."""
     harness = HoldingClaimsHarness()
     async with harness.leading():
         cluster(harness)
@@ -265,7 +265,7 @@ async def test_higher_priority_takes_devices_that_are_held() -> None:
 async def test_devices_that_are_hard_to_find_are_looked_for_in_turn(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A claim that asks for something else than was expected: nothing is lost meanwhile."""
+    """The claim requests something else than expected: no device is lost meanwhile."""
     harness = HoldingClaimsHarness()
     harness.held_places._device_work = harness.build_device_work()
     async with harness.leading():
@@ -287,7 +287,7 @@ async def test_devices_that_are_hard_to_find_are_looked_for_in_turn(
 
 
 async def test_a_template_that_many_groups_name_is_taken_in_by_parts() -> None:
-    """Whoever may make templates must not stop the others by groups that name them."""
+    """A tenant's groups that name a template must not block other tenants."""
     harness = HoldingClaimsHarness()
     async with harness.leading():
         cluster(harness, template=False)

@@ -12,7 +12,7 @@ GROUPS = ("a", "b", "c")
 
 
 class Course:
-    """A random course of events on four nodes with some devices each."""
+    """A random sequence of events on four nodes with some devices each."""
 
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)
@@ -51,7 +51,7 @@ class Course:
             self.harness.worker(name, group)
 
     def go(self) -> None:
-        """A pod is deleted; its claim goes with it, or some time later."""
+        """Delete a pod; its claim is deleted with it, or some time later."""
         if self.pods:
             name = self.chance.choice(sorted(self.pods))
             del self.pods[name]
@@ -59,7 +59,7 @@ class Course:
             self.harness.deliver_deletion(name, claim=claim and self.chance.random() < 0.5)
 
     def collect(self) -> None:
-        """Claims of pods that are gone go, too."""
+        """Delete claims of deleted pods."""
         for name in sorted(self.harness.api.claims):
             if name.removesuffix("-0") not in self.pods:
                 self.harness.api.drop_claim(name)
@@ -77,7 +77,7 @@ class Course:
 
 
 def check(harness: HoldingClaimsHarness) -> None:
-    """Devices are assumed for held places and for nothing else, and nobody has one twice."""
+    """Check that devices are assumed only for held places, and that none has two users."""
     state = harness.builder.state
     table = state.devices
     held = [pod for pod in state.pods.values() if pod.info.expected and pod.assumed]

@@ -1,4 +1,4 @@
-"""Claims for extended resources that devices stand for: made, told to their pods, and deleted."""
+"""Claims for extended resources that devices provide: created, recorded on pods, deleted."""
 
 import copy
 from collections import Counter
@@ -19,7 +19,7 @@ FINALIZER = "resource.kubernetes.io/delete-protection"
 
 
 def cluster(*devices: int, harness: ClaimsHarness | None = None) -> ClaimsHarness:
-    """Nodes n0, n1, ... with so many devices each, of a class that stands for GPU."""
+    """Create nodes n0, n1, ... with that many devices each, of a class that provides GPU."""
     made = harness or ClaimsHarness()
     made.device_class(resource=GPU)
     for index, count in enumerate(devices):
@@ -29,7 +29,7 @@ def cluster(*devices: int, harness: ClaimsHarness | None = None) -> ClaimsHarnes
 
 
 def pod(harness: ClaimsHarness, name: str, group: str = "", *, count: int = 1, **more: Any) -> str:
-    """A pod whose container requests so many; the name of its claim."""
+    """Create a pod whose container requests that many; return the name of its claim."""
     requests = {"cpu": "1", GPU: str(count)}
     container = {"name": "main", "resources": {"requests": requests, "limits": requests}}
     harness.pod(name, group, own=0, containers=[container], **more)
@@ -41,7 +41,7 @@ def waiting(harness: ClaimsHarness, name: str) -> Pod:
 
 
 def offers(harness: ClaimsHarness, node: str, count: int) -> None:
-    """The node's device plugin offers the resource itself."""
+    """Let the node's device plugin offer the resource itself."""
     allocatable = {"cpu": 8000, "memory": 1 << 36, "pods": 110, GPU: count}
     harness.builder.state.set_node(NodeInfo(node, allocatable))
 
@@ -216,7 +216,7 @@ async def test_a_pod_whose_devices_went_to_another_gets_others() -> None:
 
 
 async def test_a_pod_that_goes_where_the_resource_is_offered_is_told_of_no_claim() -> None:
-    """Else the kubelet would wait for a claim that is gone."""
+    """Otherwise the kubelet would wait for a deleted claim."""
     harness = cluster(1)
     offers(harness, "n0", 1)
     name = pod(harness, "p")
@@ -293,7 +293,7 @@ async def test_where_claims_are_not_placed_the_pod_is_refused(*, served: bool) -
 
 
 async def test_claims_of_pods_that_wait_or_run_are_not_taken_for_left_over() -> None:
-    """Somebody's own claims, whatever they are called and whomever they name as owner."""
+    """They are users' own claims, whatever their names and owners."""
     harness = cluster(0)
     name = pod(harness, "p")
     harness.claim(f"{name}x", owner="p")
@@ -308,7 +308,7 @@ async def test_claims_of_pods_that_wait_or_run_are_not_taken_for_left_over() -> 
 
 
 async def test_who_does_not_lead_notes_nothing_of_what_the_leader_writes() -> None:
-    """It would keep that for as long as it stands by."""
+    """It would keep that for as long as it is a standby."""
     leader, standby = cluster(1), cluster(1)
     name = pod(leader, "p")
     pod(standby, "p")
@@ -324,7 +324,7 @@ async def test_who_does_not_lead_notes_nothing_of_what_the_leader_writes() -> No
 
 
 STEPS = 14
-"""More writes than binding a gang of three takes."""
+"""More writes than the binding of a gang of three needs."""
 
 
 def mortal() -> MortalHarness:

@@ -1,4 +1,4 @@
-"""The finalizer of a pod's own claim is written before the pod is decided, and nothing else is."""
+"""The finalizer of a pod's own claim is the only write before the pod is decided."""
 
 import asyncio
 
@@ -22,7 +22,7 @@ def cluster(devices: int = 1) -> ClaimsHarness:
 
 
 def named(harness: ClaimsHarness, name: str) -> None:
-    """kube-controller-manager names the claim in the pod's status."""
+    """Name the claim in the pod's status, as kube-controller-manager does."""
     pod = harness.api.pods[name]
     statuses = [{"name": "own0", "resourceClaimName": f"{name}-0"}]
     status = {"phase": "Pending", "resourceClaimStatuses": statuses}
@@ -65,7 +65,7 @@ async def test_other_claims_are_left_alone(what: str) -> None:
             harness.foreign("p-0", "n0", "d0", "p")
         else:
             harness.api.store(claim)
-        del harness.api.held_events[0]  # as it was before
+        del harness.api.held_events[0]  # the previous version
         harness.api.release_events()
         await harness.settle()
         written = list(harness.api.writes)

@@ -1,4 +1,4 @@
-"""Devices that pods hold without being bound are given back, whoever gave them to the pods."""
+"""Devices of unbound pods are deallocated, whichever scheduler allocated them."""
 
 from itertools import pairwise
 
@@ -10,7 +10,7 @@ from tests.scheduler.claims.test_allocations import cluster, run
 
 
 async def take_over(harness: ClaimsHarness, seconds: float = 5) -> None:
-    """Lead after somebody else did."""
+    """Take over the lease from another process."""
     harness.binder.reset()
     await harness.binder.recover(harness.fence)
     harness.builder.state.reconsider_all()
@@ -18,7 +18,7 @@ async def take_over(harness: ClaimsHarness, seconds: float = 5) -> None:
 
 
 def written(harness: ClaimsHarness, name: str, pool: str, device: str, *consumers: str) -> None:
-    """What an earlier leader wrote: its allocations say for which node they are."""
+    """Write an allocation as an earlier leader does, with its node."""
     harness.foreign(name, pool, device, *consumers)
     claim = harness.api.claims[name]
     fields = [{"key": "metadata.name", "operator": "In", "values": [pool]}]
@@ -64,7 +64,7 @@ async def test_pods_that_may_not_be_decided_give_back_what_they_have() -> None:
         assert list(harness.held()) == ["g-0-0"]
         await harness.settle(IN_VAIN)
         assert harness.held() == {}
-        # The other member comes late.
+        # The other member arrives late.
         harness.pod("g-1", "g")
         harness.claim("g-1-0", owner="g-1")
         await harness.settle(2)
@@ -153,7 +153,7 @@ async def test_a_freed_device_wakes_who_waits_for_it() -> None:
 
 
 async def test_forged_consumers_are_of_no_use() -> None:
-    """Who may write the status of claims can name any pod; it holds its own devices by that."""
+    """A tenant with write access to claim statuses can name any pod, but blocks only itself."""
     harness = cluster(1, 1)
     harness.pod("p")
     harness.claim("p-0", owner="p")
@@ -178,7 +178,7 @@ async def test_forged_consumers_are_of_no_use() -> None:
 
 
 async def test_the_claim_of_another_namespace_is_not_given_back_for_a_pod_it_names() -> None:
-    """Who may write the status of his claim may name any UID there."""
+    """A tenant that may write the status of its claim may name any UID there."""
     harness = cluster(1)
     harness.pod("p")
     (uid,) = (pod.info.uid for pod in harness.builder.state.pods.values())

@@ -1,4 +1,4 @@
-"""kill -9 between any two writes: the next leader completes what was begun, or gives it back."""
+"""Kills between any two writes: the next leader completes the work, or rolls it back."""
 
 import asyncio
 from collections import Counter
@@ -14,7 +14,7 @@ PODS = 3
 
 
 class MortalApi(ClaimsApi):
-    """Answers `left` writes; the next one is carried out or not, and never answered."""
+    """API that answers `left` writes; the next one is carried out or not, and gets no response."""
 
     left = 1_000_000
     carries_out_the_last = False
@@ -40,7 +40,7 @@ class MortalHarness(ClaimsHarness):
 
 
 def scheduler() -> MortalHarness:
-    """A scheduler that sees nodes with a device each, one more than the gang needs."""
+    """Return a scheduler with one more node, each with one device, than the gang needs."""
     harness = MortalHarness()
     harness.device_class()
     for index in range(PODS + 1):
@@ -51,7 +51,7 @@ def scheduler() -> MortalHarness:
 
 
 async def killed(after: int, *, carries_out_the_last: bool) -> MortalHarness:
-    """A scheduler that dies at this write of binding a gang."""
+    """Return a scheduler that is killed at this write of binding a gang."""
     harness = scheduler()
     harness.api.left = after
     harness.api.carries_out_the_last = carries_out_the_last
@@ -64,7 +64,7 @@ async def killed(after: int, *, carries_out_the_last: bool) -> MortalHarness:
 
 
 def successor(dead: MortalHarness, made: Callable[[], MortalHarness] = scheduler) -> MortalHarness:
-    """Another scheduler, on what the dead one left on the API server."""
+    """Return another scheduler, with the API objects of the killed one."""
     harness = made()
     harness.api.reservations.update(dead.api.reservations)
     harness.api.bound = dict(dead.api.bound)

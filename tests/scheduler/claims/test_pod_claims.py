@@ -1,4 +1,4 @@
-"""Pods wait for their ResourceClaims, and are counted anew when these come, change or go."""
+"""Pods wait for their ResourceClaims, and are re-evaluated when these change."""
 
 from typing import Any, cast
 
@@ -260,7 +260,7 @@ def test_the_gate_decides_whether_claims_are_refused(
 def sharing(
     harness: ClaimsHarness, *, uid: str = "uid-g", made: str = "", name: str = "g", **meta: Any
 ) -> None:
-    """The PodGroup g, whose pods share the claim g.imex; `made` says its status."""
+    """Add the PodGroup g, whose pods share the claim g.imex; `made` is in its status."""
     body: dict[str, Any] = {
         "metadata": {"name": name, "namespace": "ns", "uid": uid, "resourceVersion": "1"} | meta,
         "spec": {
@@ -275,7 +275,7 @@ def sharing(
 
 
 def make(harness: ClaimsHarness, owner: str = "") -> None:
-    """The claim g.imex, of the group with this UID or of nobody."""
+    """Create the claim g.imex, owned by the group with this UID or by none."""
     claim = harness.claim("g.imex")
     if owner:
         reference = {"kind": "PodGroup", "name": "g", "uid": owner, "controller": True}
@@ -328,7 +328,7 @@ def test_a_group_that_stands_for_a_name_has_its_own_claim_or_says_what_to_do(
 
     told = info(harness).unclaimed
     assert bool(told) is lacks
-    assert not lacks or "delete their owner and create it again" in told
+    assert not lacks or "delete and recreate the owner of the pods" in told
 
 
 def test_what_the_status_says_later_is_heard_and_other_pods_may_use_the_claim() -> None:
@@ -360,7 +360,7 @@ def test_a_pod_that_came_before_its_group_is_told_to_name_the_claim() -> None:
     harness.pod_event(body)
     sharing(harness, made="g.imex")
 
-    assert "name that claim instead, resourceClaimName: g.imex" in info(harness).unclaimed
+    assert "use resourceClaimName g.imex instead" in info(harness).unclaimed
 
 
 @pytest.mark.parametrize(

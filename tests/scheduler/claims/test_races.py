@@ -18,7 +18,10 @@ KIND: Final = 'device.attributes["gpu.example.com"].kind == "%s"'
 
 
 def two_nodes() -> ClaimsHarness:
-    """Each with a plain device, a shared one of 4 units, and parts of one that has 2 counters."""
+    """Create two nodes, each with a plain device, a shared one of 4 units, and parts.
+
+    The parts are of one device with 2 counters.
+    """
     harness = ClaimsHarness()
     harness.device_class()
     for node in ("n0", "n1"):
@@ -44,7 +47,7 @@ def _part(name: str, parts: int) -> Json:
 
 
 def asked(kind: str, units: int = 0) -> Json:
-    """What a request for such a device says besides."""
+    """Return the additional fields of a request for such a device."""
     found: Json = {"selectors": [{"cel": {"expression": KIND % kind}}]}
     if units:
         found["capacity"] = {"requests": {"units": str(units)}}
@@ -58,7 +61,7 @@ def share(units: int) -> Json:
 
 @dataclass(frozen=True)
 class Race:
-    """We ask for this, and they take that device on node n0."""
+    """A race: our request, and the device that they allocate on node n0."""
 
     ours: Json
     theirs: str
@@ -108,7 +111,7 @@ def racing(race: Race) -> ClaimsHarness:
 
 
 def before(harness: ClaimsHarness, race: Race, subresource: str | None) -> None:
-    """They allocate before our first write of this kind."""
+    """Let them allocate before our first write of this kind."""
 
     def first(name: str, written: str | None) -> None:
         if name == "p-0" and written == subresource and "theirs" not in harness.held():
@@ -146,7 +149,7 @@ async def test_what_is_known_to_be_theirs_is_not_written(race: Race) -> None:
 
 @pytest.mark.parametrize("race", RACES)
 async def test_a_list_tells_who_was_first_only_once_it_is_complete(race: Race) -> None:
-    """It has no order, and what was written to a claim after its allocation hides when that was."""
+    """It has no order, and later writes to a claim hide the time of its allocation."""
     harness = racing(race)
     before(harness, race, "status")
     harness.api.hold_events(RESOURCE_CLAIMS)
@@ -229,7 +232,7 @@ PARTS: Final = {"half0": 1, "half1": 1, "whole": 2}
 
 @dataclass(frozen=True)
 class Act:
-    """What they do before one of our writes: allocate, and let the watch deliver, or not."""
+    """Their action before one of our writes: they allocate, and the watch may deliver it."""
 
     write: int
     node: str
@@ -255,11 +258,11 @@ LATE: Final = [
     Act(write=5, node="n0", theirs=3, watch=False),
     Act(write=9, node="n1", theirs=2, watch=False),
 ]
-"""The last of these comes when claims that were not confirmed in time are written again."""
+"""Acts of which the last one occurs when unconfirmed claims are written again."""
 
 
 class Story:
-    """Pods of ours and claims of theirs; they look at nothing, and write at any moment."""
+    """Our pods and their claims; they check nothing, and write at any moment."""
 
     def __init__(self, ours: list[int], gang: int, acts: list[Act]) -> None:
         self.harness = harness = two_nodes()
@@ -287,7 +290,7 @@ class Story:
         self.writes += 1
 
     def too_much(self) -> list[str]:
-        """The claims that got what earlier ones have, or more than these left."""
+        """Return the claims that got earlier ones' devices, or more than the rest."""
         units: Counter[str] = Counter()
         devices: set[tuple[str, str]] = set()
         found: list[str] = []
@@ -303,7 +306,7 @@ class Story:
         return found
 
     def allocated(self) -> dict[str, int]:
-        """When each claim was allocated; nothing else is written to them later."""
+        """Return the version at which each claim was allocated; no later writes follow."""
         claims = self.harness.api.claims
         return {
             name: int(claims[name]["metadata"]["resourceVersion"]) for name in self.harness.held()
@@ -324,14 +327,14 @@ async def test_in_whatever_order_two_schedulers_write_ours_takes_nothing_twice(
     harness = story.harness
     async with harness.leading():
         await harness.settle(20)
-        for _ in range(len(acts) + 1):  # one of theirs may hold the watch back once more
+        for _ in range(len(acts) + 1):  # one of theirs may delay the watch once more
             harness.api.release_events()
             await harness.settle(40)
         await harness.settle(60)
         writes = list(harness.api.writes)
         await harness.settle(70)
 
-    # Theirs may come second, and take what was ours already; ours never does.
+    # They may be second, and take our devices; we never do.
     assert [name for name in story.too_much() if name.startswith("p")] == []
     assert harness.api.writes == writes
     for name in harness.held():

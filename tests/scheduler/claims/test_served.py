@@ -1,4 +1,4 @@
-"""Devices are watched where ResourceClaims are served, from the start or later."""
+"""Devices are watched if ResourceClaims are served, from the start or later."""
 
 import asyncio
 from typing import Any, cast
@@ -20,13 +20,13 @@ from scheduler.watch.informers import Informers
 NO_CLAIM = 'could not find ResourceClaim "ns/common". Create it, or correct the name.'
 
 RULES = ["v1beta2", "v1alpha3"]
-"""The versions of DeviceTaintRules, the one to prefer first."""
+"""The versions of DeviceTaintRules, the preferred one first."""
 
 
 class Answers:
-    """An API server that answers lists with these errors in turn, and then with nothing.
+    """An API server that fails lists with these errors in sequence, and then returns empty ones.
 
-    None stands for an answer without an error.
+    None is a response without an error.
     """
 
     def __init__(self, *errors: KubeError | None) -> None:
@@ -93,7 +93,7 @@ async def test_pods_with_claims_are_refused_where_a_kind_is_not_served(at: int) 
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A 403 is meant at once, unless a test says otherwise."""
+    """Treat a 403 as final at once, unless a test overrides it."""
     monkeypatch.setattr(informers_module, "STARTING", 0.0)
     monkeypatch.setattr(informers_module, "_ASKED_AGAIN", 0.0)
 
@@ -145,9 +145,9 @@ async def test_what_is_served_later_is_followed_then(monkeypatch: pytest.MonkeyP
 async def test_templates_are_followed_where_pods_are_expected(
     monkeypatch: pytest.MonkeyPatch, errors: tuple[KubeError, ...]
 ) -> None:
-    """At once, or after the right to read them was given: that it is lacking is told."""
+    """The watch starts at once, or after the missing permission, which is reported, is granted."""
     monkeypatch.setattr(informers_module, "_PROBE_SECONDS", 0.0)
-    # Before them three kinds, the version and the rules are asked for.
+    # Three kinds, the version and the rules are requested before them.
     informers = of(*[None] * 5, *errors, gates=FeatureGates.of({"ExpectedPods": True}))
     informers.template_reflector = cast("Any", Follower(RESOURCE_CLAIM_TEMPLATES))
     expected, changed = informers.expected, asyncio.Event()

@@ -1,7 +1,7 @@
-"""A PriorityClass comes, changes or goes: Kubernetes gives only new pods the new value.
+"""A changed PriorityClass: Kubernetes gives only new pods the new value.
 
-A tree has one priority when it is scheduled first. What runs goes on later, whatever its new pods
-have, and counts with one number that nobody can make higher than his pods'.
+A tree has one priority when it is first scheduled. A running tree continues later, whatever its new
+pods have, and counts with one number that no user can raise above his pods'.
 """
 
 from dataclasses import replace
@@ -25,14 +25,14 @@ def flaw(builder: StateBuilder, key: GroupKey) -> str:
 
 
 def made(builder: StateBuilder, key: GroupKey) -> None:
-    """Muster made the group for a Job."""
+    """Mark the group as created by Muster for a Job."""
     spec = of(builder, key).spec
     assert spec is not None
     builder.state.set_group(replace(spec, owner=("Job", "train")))
 
 
 def running(priority: int, *, by_muster: bool, pods: int = 2) -> tuple[StateBuilder, GroupKey]:
-    """A gang of two that runs, in a cluster with room for four."""
+    """Create a running gang of two, in a cluster with capacity for four."""
     builder = StateBuilder()
     builder.nodes(4, cpu=1)
     key = builder.gang("g", 2, priority=priority)
@@ -91,7 +91,7 @@ def test_pods_that_differ_start_nothing() -> None:
 
 
 def test_nobody_has_the_priority_of_a_group_whose_pods_have_less() -> None:
-    """Once it was scheduled, anything may be put into it."""
+    """After the first scheduling, a user may add any pod to it."""
     builder, key = running(1000, by_muster=False)
     group = of(builder, key)
     assert group.priority == 1000

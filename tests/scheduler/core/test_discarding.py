@@ -1,4 +1,4 @@
-"""A change to a pod that breaks off anywhere leaves nothing of the pod, and all else as it was."""
+"""A change of a pod that fails anywhere leaves no trace of the pod, and no other change."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -31,15 +31,15 @@ SITES = (
     "node_pods.put",
     "node_pods.take",
 )
-"""Whatever a change of a pod calls."""
+"""The functions that a change of a pod calls."""
 
 
 class InjectedError(Exception):
-    """What no code expects."""
+    """An error that no code expects."""
 
 
 def small_cluster() -> StateBuilder:
-    """A tree with two gangs, a pod without a group, and anti-affinity that counts labels."""
+    """Create a tree with two gangs, a pod without a group, and anti-affinity by labels."""
     builder = StateBuilder()
     builder.nodes(3, cpu=16, rack_of=2)
     builder.composite("tree", 1)
@@ -54,14 +54,14 @@ def small_cluster() -> StateBuilder:
 
 
 def apart(app: str) -> Requirements:
-    """No other pod of this app on the same node."""
+    """Return anti-affinity to other pods of this app on the same node."""
     selector = PodSelector((Expression("app", "In", (app,)),), ("ns",))
     return Requirements(requests(1), required_anti_affinity=(PodTerm(selector, "rack"),))
 
 
 @contextmanager
 def broken(state: State, site: str, after: int) -> Iterator[None]:
-    """Inside, the call after so many calls of this method raises; the calls before do not."""
+    """Let this method raise at the call after that many calls."""
     *path, name = site.split(".")
     owner: Any = state
     for part in path:
@@ -87,9 +87,9 @@ def _patch(owner: Any, name: str, value: Any) -> None:
 
 
 def counted(state: State) -> dict[str, Any]:
-    """Everything that pods are counted in."""
+    """Return all counters of pods."""
     nodes = state.nodes
-    state.take_changes()  # frees what no pod uses
+    state.take_changes()  # frees entries that no pod uses
     state.units.refresh()
     return {
         "pods": {uid: (pod.info, pod.node) for uid, pod in sorted(state.pods.items())},
@@ -103,7 +103,7 @@ def counted(state: State) -> dict[str, Any]:
             for rows in nodes.match_counts._counts.values()
         ),
         "groups": {key: _counters(group) for key, group in sorted(state.forest.groups.items())},
-        # The state itself tells of the past: a group that was scheduled once may be disrupted.
+        # The state is history-dependent: a group that was scheduled once may be disrupted.
         "states are counted": +Counter(state.forest.states)
         == Counter((g.key[0], g.state) for g in state.forest.groups.values() if g.state),
         "held": state.forest.held,
@@ -129,7 +129,7 @@ def _counters(group: Group) -> dict[str, Any]:
 
 
 def changes_of(info: PodInfo) -> st.SearchStrategy[PodInfo]:
-    """The pod after some event."""
+    """Draw the pod after some event."""
     bigger = Requirements(requests=requests(3))
     return st.sampled_from(
         [

@@ -1,4 +1,4 @@
-"""What no pod uses any more is freed: shapes, match counts, matches, labels, node classes."""
+"""Unused entries are freed: shapes, match counts, matches, labels, node classes."""
 
 from dataclasses import replace
 
@@ -34,7 +34,7 @@ def of_job(number: int) -> PodSelector:
 
 
 def wants(number: int) -> Requirements:
-    """Requirements that no other job has, with terms of every kind."""
+    """Return requirements that no other job has, with terms of every kind."""
     own = of_job(number)
     return Requirements(
         requests(1),
@@ -48,7 +48,7 @@ def wants(number: int) -> Requirements:
 
 
 def job(builder: StateBuilder, number: int) -> None:
-    """Two pods come, are placed, run, and are gone, and their group with them."""
+    """Let two pods be created, placed, run and deleted, with their group."""
     name = f"g{number}"
     builder.gang(name, 2)
     labels = {"job": f"j{number}"}
@@ -144,7 +144,7 @@ def test_a_term_that_comes_back_is_heeded_again() -> None:
 
 
 def test_whoever_was_refused_is_looked_at_again_when_its_shape_is_another() -> None:
-    """The queue knows what waits by shape, and shapes change with the terms of others."""
+    """The queue indexes pending pods by shape, and shapes change with others' terms."""
     builder = cluster()
     queue = Queue(builder.state)
     builder.gang("g", 99)
@@ -218,7 +218,7 @@ def test_arrays_of_shapes_of_which_no_pod_waits_are_let_go() -> None:
 
 
 def strange(number: int) -> Requirements:
-    """Requirements that no other pod has, in names that no node knows, of every kind."""
+    """Return requirements that no other pod has, with unknown names, of every kind."""
     key, own = f"example.com/k{number}", of_job(number)
     term = PodTerm(own, key)
     lacking = PodSelector((Expression(key, "DoesNotExist", ()),), (f"ns{number}",))
@@ -239,7 +239,7 @@ def strange(number: int) -> Requirements:
 
 
 def flood(builder: StateBuilder, first: int, count: int) -> None:
-    """Strange pods wait, run and are gone, with their groups and namespaces."""
+    """Let strange pods be pending, run and be deleted, with their groups and namespaces."""
     state = builder.state
     infos = []
     for number in range(first, first + count):
@@ -280,7 +280,7 @@ def test_hundreds_of_strange_pods_leave_nothing() -> None:
     flood(builder, 60, 300)
     after = sizes(builder.state), builder.state.nodes.free.shape
 
-    slots = 9  # of the table of units; vacant ones are reused
+    slots = 9  # slots of the table of units; vacant ones are reused
     assert before[0][:slots] + before[0][slots + 1 :] == after[0][:slots] + after[0][slots + 1 :]
     assert before[1] == after[1]
 

@@ -1,4 +1,4 @@
-"""That a group was scheduled once is kept as long as its object exists."""
+"""The fact that a group was once scheduled is kept for as long as its object exists."""
 
 from dataclasses import replace
 
@@ -13,7 +13,7 @@ KEY = (POD_GROUP, "ns", "g")
 
 
 def created(builder: StateBuilder, name: str = "g", minimum: int = 2) -> Group:
-    """A gang whose object exists since SINCE."""
+    """Create a gang whose object exists since SINCE."""
     builder.gang(name, minimum)
     spec = builder.state.forest.groups[POD_GROUP, "ns", name].spec
     assert spec is not None
@@ -46,7 +46,7 @@ def test_a_pod_that_fails_before_the_last_one_is_seen_bound_counts() -> None:
 def test_a_new_leader_counts_the_pods_that_failed_since_the_object_exists(
     bound_at: str, *, counts: bool, pods_first: bool
 ) -> None:
-    """Of an earlier object of this name, as before a Job was suspended, failed pods may be left."""
+    """Failed pods of an earlier object of this name may remain, as of a suspended Job."""
     builder = StateBuilder()
     builder.nodes(1)
     if pods_first:

@@ -1,4 +1,4 @@
-"""What must always hold, whatever the cluster and the pods are."""
+"""Invariants of any cluster and any pods."""
 
 import itertools
 from collections import Counter
@@ -26,7 +26,7 @@ def build(nodes: list[int], pods: list[int], *, gpus: list[int] | None = None) -
 
 
 def feasible(nodes: list[int], pods: list[int], minimum: int) -> bool:
-    """By trying everything: do `minimum` of the pods fit together?"""
+    """Return True if `minimum` of the pods fit together, by an exhaustive search."""
     for chosen in itertools.combinations(pods, minimum):
         for places in itertools.product(range(len(nodes)), repeat=minimum):
             used = Counter[int]()

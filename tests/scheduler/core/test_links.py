@@ -1,4 +1,4 @@
-"""Chains, rings and wide trees: every event costs the same, and all groups end up judged right."""
+"""Chains, rings and wide trees: every event has the same cost, and all groups end up correct."""
 
 import random
 
@@ -13,7 +13,7 @@ from tests.scheduler.state_builder import StateBuilder
 from tests.support.counting import calls
 
 MOST = 150
-"""Groups visited for one event, at most: the postponed steps in passing included."""
+"""Maximum number of groups visited for one event, including postponed steps."""
 
 
 def key_of(name: str) -> GroupKey:
@@ -25,12 +25,12 @@ def name_of(number: int) -> str:
 
 
 def link(builder: StateBuilder, number: int) -> None:
-    """One composite of the chain, below the one before it."""
+    """Add one composite of the chain, below the previous one."""
     builder.composite(name_of(number), 1, parent=name_of(number - 1) if number else None)
 
 
 def build_chain(builder: StateBuilder, order: list[int]) -> int:
-    """Returns how many groups the dearest event visited."""
+    """Build the chain, and return the number of groups that the most expensive event visited."""
     dearest, forest = 0, builder.state.forest
     for number in order:
         before = forest.visited
@@ -188,7 +188,7 @@ def test_an_event_in_a_wide_tree_costs_what_it_costs_in_a_narrow_one() -> None:
 
 
 def levels(parents: dict[str, str | None], name: str) -> int:
-    """How many named ancestors the group has, itself included; more than 20 in a cycle."""
+    """Return the number of named ancestors, including the group; above 20 in a cycle."""
     level, at = 1, parents.get(name)
     while at is not None and level <= 20:
         level, at = level + 1, parents.get(at)

@@ -1,4 +1,4 @@
-"""Minimums of leaves and composites, basic or gang at every level, changed as they run."""
+"""Minimums of leaves and composites, basic or gang at every level, changed while running."""
 
 from collections.abc import Callable
 
@@ -13,7 +13,7 @@ ROOT = (COMPOSITE_POD_GROUP, "ns", "root")
 
 
 def chain(builder: StateBuilder, depth: int, *, basic: tuple[int, ...] = ()) -> None:
-    """A tree of so many levels with two leaves of two pods each; `basic` levels need but one."""
+    """Create a tree of that many levels with two leaves of two pods; `basic` levels need one."""
     parent = None
     for level in range(1, depth):
         name = "root" if level == 1 else f"level{level}"
@@ -54,7 +54,7 @@ def test_a_tree_of_gangs_is_whole_or_nothing(depth: int) -> None:
     ],
 )
 def test_basic_and_gang_at_every_level(depth: int, basic: tuple[int, ...], want: list[int]) -> None:
-    """How many pods are placed with room for one, two, three and four."""
+    """`want` is the number of placed pods with capacity for one, two, three and four."""
     placed = []
     for cpu in (1, 2, 3, 4):
         builder = StateBuilder()
@@ -75,7 +75,7 @@ def test_basic_and_gang_at_every_level(depth: int, basic: tuple[int, ...], want:
     ],
 )
 def test_children_are_chosen_by_what_fits(minimum: int, want: set[str] | None) -> None:
-    """Room for five: c of six pods never fits, b of two always, a of three beside b."""
+    """Five pods fit: c of six never fits, b of two always, a of three with b."""
     builder = StateBuilder()
     builder.nodes(1, cpu=5 if minimum > 1 else 2)
     builder.composite("root", minimum)
@@ -98,7 +98,7 @@ def test_children_are_chosen_by_what_fits(minimum: int, want: set[str] | None) -
     ],
 )
 def test_members_that_count_for_the_min_count(terminating: bool, phase: str, placed: int) -> None:
-    """A gang of two with one bound member and two that wait, with room for one of them."""
+    """A gang of two with one bound member and two pending ones, of which one fits."""
     builder = StateBuilder()
     builder.node("n0", cpu=1)
     builder.node("n1", cpu=1)
@@ -112,14 +112,14 @@ def test_members_that_count_for_the_min_count(terminating: bool, phase: str, pla
 
 
 def waiting(builder: StateBuilder) -> Queue:
-    """The queue once all that may be decided has been."""
+    """Return the queue after all possible decisions."""
     queue = Queue(builder.state)
     settle(builder, queue)
     return queue
 
 
 def settle(builder: StateBuilder, queue: Queue) -> list[str]:
-    """Decide until nothing is ready; the names of the pods that were placed, in order."""
+    """Decide until nothing is ready; return the names of the placed pods, in order."""
     placed: list[str] = []
     for _ in range(20):
         queue.refresh(builder.state.take_changes(), 0.0)

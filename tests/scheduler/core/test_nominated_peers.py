@@ -1,4 +1,4 @@
-"""What a pod needs of other pods must hold without nominated ones too: they may never come."""
+"""Required peers must exist without nominated pods too, because these may never run."""
 
 import pytest
 
@@ -10,7 +10,7 @@ WEB = PodSelector((Expression("app", "In", ("web",)),), ("ns",))
 
 
 def two_zones() -> StateBuilder:
-    """Node n0 in zone z0, n1 in z1."""
+    """Create node n0 in zone z0, n1 in z1."""
     builder = StateBuilder()
     for at in range(2):
         builder.node(f"n{at}", labels={"zone": f"z{at}"})

@@ -1,4 +1,4 @@
-"""A pod that is decided on its nominated nodes looks only at what is nominated there."""
+"""A decision on a pod's nominated nodes reads only the nominations there."""
 
 import random
 from typing import Any

@@ -1,4 +1,4 @@
-"""Nominated places are taken together where that is the same, once for all trials of a plan."""
+"""Nominations are subtracted together if that is equivalent, once for all trials of a plan."""
 
 import random
 from collections import Counter
@@ -35,7 +35,7 @@ KINDS = ("plain", "blue", "apart", "claim", "unbound", "port")
 
 
 class Nominated:
-    """Nodes with pods that run, and waiting pods of several kinds, most with a nomination."""
+    """Nodes with running pods, and pending pods of several kinds, most with a nomination."""
 
     def __init__(self, seed: int, kinds: tuple[str, ...] = KINDS) -> None:
         self.rng = random.Random(seed)
@@ -72,7 +72,7 @@ class Nominated:
         return self.builder.single(info)
 
     def seen(self) -> tuple[Any, ...]:
-        """All that decisions read of what is taken."""
+        """Return everything that decisions read of used resources."""
         nodes, framework = self.state.nodes, self.state.framework
         nodes.touch()
         slots = [framework.slots(pod.shape).tolist() for pod in self.pods]
@@ -82,7 +82,7 @@ class Nominated:
 
 @contextmanager
 def one_by_one(case: Nominated, root: Pod) -> Iterator[None]:
-    """The rule: every place of others that have as high a priority is taken, shape by shape."""
+    """Apply the rule: subtract every nomination of equal or higher priority, shape by shape."""
     with case.state.nodes.trial():
         for each in case.state.nominations:
             if each.root == root.key or each.priority < root.priority:
@@ -220,7 +220,7 @@ def test_sums_follow_nominations_that_come_and_go_and_nodes_that_change() -> Non
         state, rng = case.state, case.rng
         for step in range(12):
             with state.nominations.respected(case.pods[9].key, 1):
-                pass  # what is summed up now has to follow
+                pass  # the current sums have to follow
             pod = rng.choice(case.pods)
             if pod.key in state.nominations:
                 state.nominations.drop(pod.key)
@@ -237,7 +237,7 @@ def test_sums_follow_nominations_that_come_and_go_and_nodes_that_change() -> Non
 
 @pytest.mark.parametrize("priorities", [3, 40])
 def test_sums_are_kept_for_some_priorities_only(priorities: int) -> None:
-    """However many a tenant's pods have."""
+    """The number of priorities of a tenant's pods does not matter."""
     case = Nominated(1)
     for priority in range(priorities):
         with case.state.nominations.respected(case.pods[0].key, priority):

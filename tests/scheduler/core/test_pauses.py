@@ -1,4 +1,4 @@
-"""Between two pauses of a decision there is no more work if more is asked for."""
+"""The work between two pauses of a decision does not grow with the request."""
 
 import gc
 import sys
@@ -14,11 +14,11 @@ from tests.scheduler.preemption_builder import PreemptionBuilder
 FEW = 30
 MORE = 100
 WALK = 20
-"""Calls for each more group or pod: some walks visit each once, in about a microsecond."""
+"""Calls for each additional group or pod: some loops visit each once, in a microsecond."""
 
 
 class Stretch:
-    """Counts the calls between two pauses."""
+    """Counter of the calls between two pauses."""
 
     def __init__(self) -> None:
         self.longest = 0
@@ -85,7 +85,7 @@ def test_placing_pauses_however_much_is_placed(case: str) -> None:
         assert isinstance(outcome, Placement | Refusal)
         return stretch.longest
 
-    longest(FEW)  # what is called for the first time may have to be imported
+    longest(FEW)  # a first call may import modules
     few, more = longest(FEW), longest(MORE)
 
     assert more - few <= WALK * (MORE - FEW)
@@ -110,7 +110,7 @@ def test_preempting_pauses_however_many_victims_there_are(wanted: int, *, budget
         assert isinstance(plan, Plan)
         return stretch.longest
 
-    longest(FEW)  # what is called for the first time may have to be imported
+    longest(FEW)  # a first call may import modules
     few, more = longest(FEW), longest(MORE)
 
     assert more - few <= WALK * (MORE - FEW)

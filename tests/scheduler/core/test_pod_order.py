@@ -12,7 +12,7 @@ from tests.scheduler.state_builder import StateBuilder
 
 
 def pods(parts: list[tuple[int, str, str, str]]) -> list[Pod]:
-    """Pods with these priorities, creation times, namespaces and names."""
+    """Return pods with these priorities, creation times, namespaces and names."""
     builder = StateBuilder()
     wants = builder.pod().requirements
     state = builder.state
@@ -24,14 +24,14 @@ def pods(parts: list[tuple[int, str, str, str]]) -> list[Pod]:
 
 @given(st.lists(st.tuples(st.integers(-2, 2), *(st.sampled_from("abc") for _ in range(3)))))
 def test_in_order_sorts_by_order(parts: list[tuple[int, str, str, str]]) -> None:
-    """Stably, as `sorted` does."""
+    """The sort is stable, like `sorted`."""
     some = pods(parts)
 
     assert in_order(some) == sorted(some, key=lambda pod: pod.order)
 
 
 def test_ordering_many_pods_makes_no_garbage() -> None:
-    """Each 700 new tuples start a collection, some of which look at all objects of the process."""
+    """Each 700 new tuples start a collection, some of which visit all objects of the process."""
     many = pods([(0, "", "ns", f"p{number}") for number in range(5_000)])
     random.Random(1).shuffle(many)
     started: list[object] = []

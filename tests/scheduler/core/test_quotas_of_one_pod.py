@@ -1,4 +1,4 @@
-"""A wave of one pod needs no order of all nodes: the quotas open the same rows to it."""
+"""A wave of one pod needs no order of all nodes: the quotas admit the same rows."""
 
 import random
 
@@ -13,7 +13,7 @@ NODES = 12
 
 
 def domains(rng: random.Random) -> Domains:
-    """Of one key; some nodes have none."""
+    """Draw the domains of one key; some nodes have none."""
     count = rng.randint(1, 4)
     codes = np.array([rng.randint(-1, count - 1) for _ in range(NODES)], np.int64)
     values = tuple(f"d{at}" for at in range(count))
@@ -45,7 +45,7 @@ def quotas(rng: random.Random) -> Quotas:
 
 
 def passes_filter(limits: Quotas, row: int) -> bool:
-    """As the filters of affinity and spread judge a node."""
+    """Evaluate a node as the filters of affinity and spread do."""
     limited = all(int(it.most[it.domains.codes[row]]) > 0 for it in limits.domain_quotas)
     return limited and all(
         int(it.quota.most[it.domains.codes[row]]) > 0 for it in limits.skew_limits
@@ -58,7 +58,7 @@ def test_one_pod_goes_where_a_wave_of_one_would(seed: int) -> None:
     limits = quotas(rng)
     passed = [row for row in range(NODES) if passes_filter(limits, row)]
     if not passed:
-        return  # no node has room, and no wave is asked for
+        return  # no node fits, and no wave is requested
     rows = np.array(rng.sample(passed, rng.randint(1, len(passed))), np.int64)
     room = np.array([rng.randint(1, 3) for _ in rows], np.int64)
 

@@ -1,4 +1,4 @@
-"""Several schedulerNames: each root is placed as its own says, and no gang has two."""
+"""Several schedulerNames: each root is placed by its own profile, and no gang has two."""
 
 from dataclasses import replace
 
@@ -16,7 +16,7 @@ BUDGET = SearchBudget(profiles={"packs": "pack", "spreads": "spread"})
 
 
 def cluster() -> StateBuilder:
-    """Two nodes, n1 the fuller one."""
+    """Create two nodes, n1 the fuller one."""
     builder = StateBuilder()
     builder.nodes(2)
     builder.pod(node="n1")
@@ -24,7 +24,7 @@ def cluster() -> StateBuilder:
 
 
 def flaw(builder: StateBuilder, key: GroupKey) -> tuple[str, str]:
-    """The group at fault, and what is wrong; empty if nothing is."""
+    """Return the invalid group and its error; empty if there is none."""
     decision = place(builder.state, builder.state.forest.groups[key], BUDGET)
     if isinstance(decision, Placement):
         return "", ""
@@ -104,7 +104,7 @@ def test_the_members_of_a_group_have_one_scheduler(first: str, second: str, want
 
 
 def test_the_groups_of_a_tree_have_one_scheduler_and_may_get_it_later() -> None:
-    """Neither leaf is at fault by itself, and neither changes in any other way."""
+    """Neither leaf is invalid by itself, and neither changes in any other way."""
     builder = cluster()
     builder.composite("root", 2)
     builder.gang("a", 1, parent="root")
@@ -150,7 +150,7 @@ def test_a_tree_of_two_names_says_so_once_it_is_linked() -> None:
 
 
 def test_a_pod_that_brings_a_second_name_costs_the_same_whatever_else_is_there() -> None:
-    """A tenant may mix names again and again in the largest tree: no pod of it is walked."""
+    """A tenant may mix names repeatedly in the largest tree: its pods are not iterated."""
 
     def cost(size: int) -> int:
         builder = StateBuilder()

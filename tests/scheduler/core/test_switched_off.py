@@ -1,4 +1,4 @@
-"""Groups that use a feature whose gate is off: their tree waits, wherever in it they are."""
+"""Groups that use a disabled feature: their tree waits, wherever in it they are."""
 
 from dataclasses import replace
 
@@ -13,7 +13,7 @@ TOPOLOGY, TREE, JOB = "TopologyAwareWorkloadScheduling", "CompositePodGroup", "W
 
 
 def switched(builder: StateBuilder, key: GroupKey, *, gate: str = "", maker: str = "") -> Group:
-    """The group with these gates off; empty for none."""
+    """Set these disabled gates of the group; empty for none."""
     spec = builder.state.forest.groups[key].spec
     assert spec is not None
     builder.state.set_group(replace(spec, gate_off=gate, maker_off=maker))
@@ -21,7 +21,7 @@ def switched(builder: StateBuilder, key: GroupKey, *, gate: str = "", maker: str
 
 
 def said(builder: StateBuilder, group: Group) -> tuple[str, str]:
-    """At which group of the tree it waits, and the words."""
+    """Return the group of the tree at which it waits, and the message."""
     found = builder.state.forest.not_ready(group)
     return (found.at.name, found.message) if found is not None else ("", "")
 
@@ -63,7 +63,7 @@ def test_a_tree_waits_for_the_one_group_in_it_that_uses_what_is_off() -> None:
 
 
 def test_a_parent_that_is_not_there_is_not_asked_for_while_trees_are_off() -> None:
-    """It would be refused: what to do is said of the gate."""
+    """The webhook would reject it: the message names the gate instead."""
     builder = StateBuilder()
     key = builder.gang("leaf", 1, parent="top")
     builder.pod("leaf")
@@ -121,7 +121,7 @@ STEPS = st.lists(
 def test_a_root_knows_of_every_use_below_it_whatever_happens(
     steps: list[tuple[str, str | None, str, bool, bool]],
 ) -> None:
-    """Groups come, go, move, close cycles, and change: the flag is what a walk finds."""
+    """Groups are added, deleted, moved and changed, and close cycles; the flag stays correct."""
     builder = StateBuilder()
     forest = builder.state.forest
     for name, parent, gate, composite, goes in steps:

@@ -1,4 +1,4 @@
-"""Thousands of pods with terms about others: each costs what its own labels and terms cost."""
+"""Thousands of pods with terms about others: each costs only its own labels and terms."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -154,7 +154,7 @@ def test_the_terms_of_one_namespace_take_nothing_from_another() -> None:
 
 
 def caught_up(builder: StateBuilder) -> int:
-    """How many steps it took."""
+    """Return the number of steps."""
     return sum(1 for _ in builder.state.catch_up())
 
 
@@ -176,7 +176,7 @@ def test_a_term_about_everybody_changes_running_pods_in_few_steps() -> None:
 
 
 def of_all_kinds(builder: StateBuilder, first: int, last: int) -> list[PodInfo]:
-    """Running pods of which no two ask for the same."""
+    """Create running pods of which no two have the same requirements."""
     return [
         builder.pod(
             node=f"n{number % 4}",
@@ -218,7 +218,7 @@ def test_terms_that_go_are_taken_out_in_steps_too() -> None:
 
 
 def counted(builder: StateBuilder) -> dict[int, int]:
-    """How many pods that `EVERYBODY` selects are on each row."""
+    """Return the number of pods on each row that `EVERYBODY` selects."""
     counts = builder.state.nodes.match_counts
     selected = builder.state.selectors.match_id((EVERYBODY,))
     pairs = zip(counts.rows(selected).tolist(), counts.amounts(selected).tolist(), strict=True)
@@ -226,14 +226,14 @@ def counted(builder: StateBuilder) -> dict[int, int]:
 
 
 def test_what_changes_between_the_steps_is_counted_right() -> None:
-    """Pods come, go, end, move, and change their labels, while a term is being applied."""
+    """Pods change in every way while a term is applied."""
     builder = cluster()
     state = builder.state
     pods = of_all_kinds(builder, 0, 600)
     builder.pod(requirements=away_from(EVERYBODY))
     steps = state.catch_up()
     next(steps)
-    for at in (10, 200, 300, 590):  # before, at and after the place that was reached
+    for at in (10, 200, 300, 590):  # before, at and after the current position
         state.remove_pod(pods[at].uid)
         state.set_pod(replace(pods[at + 1], labels={}))
         state.set_pod(replace(pods[at + 2], phase="Succeeded"))

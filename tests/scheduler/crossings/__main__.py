@@ -1,6 +1,7 @@
 """Runs the crossings: `python -m tests.scheduler.crossings --seconds 60 [--seed S] [--courses]`.
 
-Prints each failure as a test of a few lines, and how many instances had each pair of features.
+Prints each failure as a test of a few lines, and the number of instances with each pair of
+features.
 """
 
 import argparse
@@ -12,7 +13,7 @@ from tests.scheduler.crossings.run import Totals, courses, digest, instances
 
 
 def main() -> int:
-    """Return 1 if anything was wrong."""
+    """Run the crossings; return 1 if there was a failure."""
     parser = argparse.ArgumentParser(prog="python -m tests.scheduler.crossings")
     parser.add_argument("--seconds", type=float, default=60, help="of processor time")
     parser.add_argument("--seed", default=str(time.time_ns()), help="the same for the same seed")

@@ -78,11 +78,11 @@ NANO = 1_000_000_000
 
 
 def _nothing() -> None:
-    """Nobody waits for changes."""
+    """Do nothing: no task waits for changes."""
 
 
 class Built:
-    """The state, its queue, and the handlers through which the objects came."""
+    """The state, its queue, and the event handlers of the objects."""
 
     def __init__(self, instance: Mapping[str, Any]) -> None:
         self.state = state = State(judge=SELECTORS.judge)
@@ -116,7 +116,7 @@ class Built:
             self.deliver(kind, obj)
 
     def deliver(self, kind: Resource, obj: Json) -> None:
-        """The object as a watch delivers it."""
+        """Deliver the object as a watch does."""
         handler, decode = self._sinks[kind]
         handler.upsert(decode(msgspec.json.encode(obj)))
 
@@ -127,7 +127,7 @@ class Built:
         self._sinks[RESOURCE_CLAIMS][0].delete(key_of(name))
 
     def next(self) -> GroupKey | None:
-        """The root that is decided next."""
+        """Return the root to decide next."""
         for _ in self.state.catch_up():
             pass
         while True:
@@ -137,7 +137,7 @@ class Built:
                 return key
 
     def decide(self, key: GroupKey) -> Json:
-        """Decide the root, and carry the decision out as far as the state goes."""
+        """Decide the root, and apply the decision to the state."""
         entity = self.queue.entity(key)
         assert entity is not None
         free = self.state.nodes.free.copy()
@@ -197,7 +197,7 @@ class Built:
 
 
 def pod_name(pod: Pod) -> str:
-    """The name; of an expected pod GROUP/KIND/NUMBER."""
+    """Return the name; of an expected pod GROUP/KIND/NUMBER."""
     return _name(pod.info.uid, pod.info.name, pod.info.namespace)
 
 
@@ -221,7 +221,7 @@ def _claims(pod: Pod) -> list[str]:
 
 
 def _given(allocation: Allocation) -> list[list[Any]]:
-    """[pool, device, option, amount] of each device."""
+    """Return [pool, device, option, amount] of each device."""
     return [
         [
             each.key[1],

@@ -1,7 +1,7 @@
-"""Judges decisions by the documents alone: it knows instances and what was decided, and no code.
+"""Checks decisions by the documents alone, from instances and decisions, without any code.
 
-A decision names its root, the node of each pod, what claims are given, the volumes of claims, and
-whom it evicts in units. The judge says what a decision breaks, not whether a refusal was right.
+A decision names its root, the node of each pod, the devices of claims, the volumes of claims, and
+the victims by unit. The check finds rules that a decision violates, but not wrong rejections.
 """
 
 from collections import Counter
@@ -17,7 +17,7 @@ STEPS: Final = 500
 
 
 def complaints(cluster: Cluster, decision: Entry) -> list[str]:
-    """What is wrong with a decision, given what was before it."""
+    """Return the violations of a decision, given the previous state."""
     found = []
     if decision.get("steps", 0) > STEPS + _preferring(cluster, decision["root"]):
         found.append(f"{decision['steps']} steps")
@@ -43,13 +43,16 @@ def complaints(cluster: Cluster, decision: Entry) -> list[str]:
 
 
 def _preferring(cluster: Cluster, root: str) -> int:
-    """How many groups of the tree prefer a topology: the whole region always keeps a step."""
+    """Return the number of groups in the tree that prefer a topology.
+
+    The complete region always keeps a step.
+    """
     preferring = (name for name, it in cluster.groups.items() if it.get("preferred"))
     return sum(cluster.above(name)[-1]["name"] == root for name in preferring)
 
 
 def lasting(cluster: Cluster, bound: Collection[str]) -> list[str]:
-    """What is wrong with pods that were `bound`, whatever has come and gone since."""
+    """Return the violations of pods that were `bound`, whatever has changed since."""
     here = [it for it in cluster.present() if it["name"] in bound and it["node"] in cluster.nodes]
     decision = {"root": "", "kind": "", "places": [], "claims": dict(cluster.given)}
     judged = _Placement(cluster, decision)
@@ -87,13 +90,13 @@ def _about_victims(cluster: Cluster, decision: Entry, leaving: Collection[str]) 
 def _needless_violations(
     cluster: Cluster, decision: Entry, leaving: Collection[str]
 ) -> Iterator[str]:
-    """Complain about a violated budget if a single pod fits where only unprotected units go."""
+    """Yield a violated budget if a single pod fits where only unprotected units are evicted."""
     (name, _), *_ = decision["places"]
     pod = cluster.pod(name)
     if pod.get("volumes") or pod.get("claims") or pod.get("asks"):
         return
     if pod.get("spread") and any(map(cluster.stage, cluster.present())):
-        return  # whether it fits depends on the order of the stages
+        return  # a fit depends on the order of the stages
     victims = [cluster.pods[it] for unit in decision["victims"] for it in unit]
     violated = [
         budget["app"]
@@ -108,7 +111,7 @@ def _needless_violations(
 
 
 def _unprotected(cluster: Cluster, priority: int, leaving: Collection[str]) -> Iterator[str]:
-    """The pods of units of lower priority that no budget protects."""
+    """Yield the pods of units of lower priority that no budget protects."""
     for pod in cluster.present():
         unit = [cluster.pods[it] for it in {pod["name"], *_unit(cluster, pod["name"])} - {*leaving}]
         roots = [above for it in unit for above in cluster.above(it.get("group", ""))[-1:]]
@@ -126,7 +129,7 @@ def _protects(budget: Entry, pod: Entry) -> bool:
 
 
 def _unit(cluster: Cluster, name: str) -> set[str]:
-    """The pods that are evicted together with this one."""
+    """Return the pods that are evicted together with this one."""
     whole = [
         it["name"] for it in cluster.above(cluster.pods[name].get("group", "")) if it.get("all")
     ]
@@ -159,7 +162,7 @@ class _Placement(NodeRules, PeerRules, DeviceRules):
         yield from self._topology()
 
     def lasting(self) -> Iterator[str]:
-        """What stays true of pods once they run."""
+        """Yield violations of rules that apply to running pods."""
         yield from self.capacity()
         for pod in self.new:
             yield from self.keeps_away(pod)
@@ -185,7 +188,7 @@ class _Placement(NodeRules, PeerRules, DeviceRules):
                 yield f"{pod['name']} is not to be placed"
 
     def _expected(self, group: Entry, names: Collection[str]) -> Iterator[str]:
-        """Complain about more expected pods than are missing."""
+        """Yield a violation if there are more expected pods than missing ones."""
         others = [it for it in self.cluster.pods.values() if it["name"] not in names]
         pods = [it for it in (*others, *self.new) if it.get("group") == group["name"]]
         for kind in group.get("expects", ()):
@@ -195,7 +198,7 @@ class _Placement(NodeRules, PeerRules, DeviceRules):
                 yield f"{group['name']} has {len(of_kind)} pods {kind['name']} of {kind['count']}"
 
     def _runs(self, group: str) -> int:
-        """Members that count for minCount."""
+        """Return the number of members that count for minCount."""
         names = {pod["name"] for pod in self.new}
         running = [
             it

@@ -1,4 +1,4 @@
-"""What runs and what is reserved, as plain values: what a decision is judged by."""
+"""Running pods and reservations as plain values, by which a decision is checked."""
 
 import copy
 from collections import defaultdict
@@ -8,14 +8,14 @@ from typing import Any, Final
 
 Entry = dict[str, Any]
 Stage = tuple[str, int, bool]
-"""The tree, the number of the stage, and whether the pod exists. Those that exist run at once."""
+"""The tree, the number of the stage, and True if the pod exists. Existing ones run at once."""
 
 NETWORK: Final = "net"
 ENDED: Final = ("Succeeded", "Failed")
 
 
 def load(items: Iterable[tuple[int, Stage | None]]) -> int:
-    """The most that is in use at a time: of each tree, pods of one stage, or all that exist."""
+    """Return the maximum concurrent use: in each tree, one stage's pods or all existing ones."""
     total, trees = 0, defaultdict[str, dict[int, list[int]]](dict)
     for amount, stage in items:
         if stage is None:
@@ -30,21 +30,22 @@ def load(items: Iterable[tuple[int, Stage | None]]) -> int:
 
 
 def space(entry: Entry) -> str:
-    """The namespace of a pod: what follows the @ of its name, or of its group's if expected."""
+    """Return the namespace of a pod: the part after @ in its name or its group's."""
     return str(entry["name"]).split("/")[0].partition("@")[2]
 
 
 def keeps_out(node: Entry, pod: Entry) -> bool:
-    """Whether the taint of the node keeps the pod out."""
+    """Return True if the taint of the node excludes the pod."""
     tolerated = pod.get("tolerates") in (True, node.get("taint"))
     return node.get("taint") in ("NoSchedule", "NoExecute") and not tolerated
 
 
 @dataclass
 class Cluster:
-    """Pods by name, with their nodes as far as they have some; those expected have one each.
+    """Pods by name, with the nodes of those that have one; expected pods have one each.
 
-    `reserved` are places nominated for roots: (root, priority, pods). `given` is what claims have.
+    `reserved` are places nominated for roots: (root, priority, pods). `given` are the allocations
+    of claims.
     """
 
     instance: Mapping[str, Any]
@@ -70,7 +71,7 @@ class Cluster:
                 self.reserved["Pod", pod["name"]] = (pod.get("priority", 0), places)
 
     def pod(self, name: str) -> Entry:
-        """A pod; of an expected one, GROUP/KIND/NUMBER, what its kind says."""
+        """Return a pod; an expected one, GROUP/KIND/NUMBER, from its kind."""
         if name in self.pods:
             return self.pods[name]
         group, kind, _ = name.split("/")
@@ -82,7 +83,7 @@ class Cluster:
         }  # fmt: skip
 
     def above(self, group: str) -> list[Entry]:
-        """The group and its ancestors, the nearest first."""
+        """Return the group and its ancestors, nearest first."""
         found = []
         while group in self.groups and self.groups[group] not in found:
             found.append(self.groups[group])
@@ -90,7 +91,7 @@ class Cluster:
         return found
 
     def root(self, pod: Entry) -> str:
-        """The name of the topmost group, or of the pod."""
+        """Return the name of the topmost group, or of the pod."""
         above = self.above(pod.get("group", ""))
         return str((above[-1] if above else pod)["name"])
 
@@ -102,7 +103,7 @@ class Cluster:
         return None
 
     def present(self, gone: Collection[str] = ()) -> list[Entry]:
-        """The pods that take room."""
+        """Return the pods that use resources."""
         return [
             pod
             for pod in self.pods.values()
@@ -110,7 +111,7 @@ class Cluster:
         ]
 
     def apply(self, decision: Entry) -> None:
-        """What holds once the decision is being carried out."""
+        """Apply the decision to the state."""
         key = (decision["kind"], decision["root"])
         self.reserved.pop(key, None)
         placed = [self.pod(name) | {"node": node} for name, node in decision.get("places", ())]
@@ -130,7 +131,7 @@ class Cluster:
         self.assumed |= decision.get("volumes", {})
 
     def release(self, name: str) -> None:
-        """The pod is gone; its claims, and shared ones that nobody else uses, are free."""
+        """Remove the pod; free its claims, and shared ones without other users."""
         pod = self.pods.pop(name)
         self.reserved.pop(("Pod", name), None)
         for claim in self.users.pop(name, ()):

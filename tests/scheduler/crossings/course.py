@@ -1,7 +1,7 @@
-"""Whole courses: a scheduler process on an API server in memory, and all that happens around it.
+"""Complete courses: a scheduler process on an API server in memory, and the events around it.
 
-Workloads come and go, pods end, nodes are lost, writes fail, the leader dies between two writes and
-another takes over. What is bound is judged each time that things have come to rest.
+Workloads are created and deleted, pods end, nodes are lost, writes fail, the leader is killed
+between two writes and another takes over. Bound pods are checked whenever the cluster has settled.
 """
 
 import asyncio
@@ -47,16 +47,16 @@ _ELECTION: Final = LeaderElection(lease_seconds=3, renew_seconds=2, retry_second
 _CONFIG: Final = Config(status=Status(delay_seconds=0.1, busy_seconds=0.5, pods_seconds=1))
 _STEP: Final = 0.25
 _REST: Final = 6.0
-"""Virtual seconds in which things come to rest; a new leader waits for the lease."""
+"""Virtual seconds until the cluster settles; a new leader waits for the lease."""
 
 _BIND_TIMEOUT: Final = 160.0
 _INJECTED: Final = ("injected", "somebody was first", "gone")
-"""What errors say that courses cause; the log may say so, too."""
+"""The texts of injected errors, which the log may contain too."""
 _BAD: Final = ("error", "critical")
 
 
 class Course:
-    """One course; `complaints` is what was wrong."""
+    """One course; `complaints` are its failures."""
 
     def __init__(self, seed: str, acts: int = 12) -> None:
         self.seed, self.acts = seed, acts
@@ -75,7 +75,7 @@ class Course:
         self._stop = asyncio.Event()
 
     async def run(self) -> None:
-        """Play it to the end, or to the first complaint."""
+        """Play it to the end, or to the first failure."""
         self._begin()
         with capture_logs() as logs:
             self._lead()
@@ -139,7 +139,7 @@ class Course:
         self.complaints += lasting(self._cluster(), self.bound)
 
     async def _calm(self) -> None:
-        """Nobody disturbs any more: no gang stays half bound, and nobody is evicted for nothing."""
+        """Check without disturbances: no gang remains half-bound, and no eviction is needless."""
         assert self._client is not None
         self._client.recover()
         await self._rest()
@@ -156,7 +156,7 @@ class Course:
             self.complaints.append(f"{evicted} pods were evicted, and none bound")
 
     def _half(self) -> list[str]:
-        """Gangs that nobody disturbed, which run below their minimum."""
+        """Return undisturbed gangs that run below their minimum."""
         cluster, found = self._cluster(), []
         for group in cluster.groups.values():
             root = cluster.above(group["name"])[-1]["name"]
@@ -173,7 +173,7 @@ class Course:
         return any(self.server.stored(it, *at(group)) is not None for it in GROUPS.values())
 
     def _cluster(self) -> Cluster:
-        """What the server has, as an instance."""
+        """Return the server's objects as an instance."""
         shown = dict(self.instance)
         pods, claims = [], []
         for pod in shown.get("pods", ()):
@@ -227,7 +227,7 @@ class Course:
         act()
 
     def _comes(self) -> None:
-        """Other workloads arrive."""
+        """Create other workloads."""
         self.serial += 1
         more = draw(f"{self.seed}/{self.serial}")
         known = {it["name"] for it in self.instance.get("pvcs", ())}
@@ -268,7 +268,7 @@ class Course:
             self._change(PODS, pod["name"], {"status": {"phase": phase}})
 
     def _node(self) -> None:
-        """A node is lost with its pods, or another comes."""
+        """Lose a node with its pods, or add another."""
         nodes = [it for it in self.instance["nodes"] if self.server.stored(NODES, it["name"])]
         if len(nodes) > 1 and self.dice.random() < 0.6:
             node = self.dice.choice(nodes)
@@ -278,7 +278,7 @@ class Course:
                 if stored is not None and stored["spec"]["nodeName"] == node["name"]:
                     self._disturb(pod)
                     self.server.remove(PODS, *at(pod["name"]), grace=0)
-            # What is being bound there is disturbed as well.
+            # Pods that are being bound there are disturbed as well.
             self.disturbed |= {Cluster(self.instance).root(it) for it in self._pods(bound=False)}
             return
         self.serial += 1
@@ -314,7 +314,7 @@ class Course:
                 self._change(PODS, pod["name"], patch)
 
     def _fails(self) -> None:
-        """The next writes of some kind fail, though some of them are carried out."""
+        """Let the next writes of some kind fail, though some of them are carried out."""
         assert self._client is not None
         error = self.dice.choice(
             (Unreachable("memory", "", "gone"), Conflict(409, "Conflict", "somebody was first"),
@@ -328,7 +328,7 @@ class Course:
         self._client.fail(*[error] * times, verbs=verbs, answered=answered, **match)
 
     def _dies(self) -> None:
-        """The leader is killed: now, before one of its next writes, or before the answer."""
+        """Kill the leader: now, before one of its next writes, or before the response."""
         if self.dice.random() < 0.2:
             self._died.set()
             return
@@ -372,7 +372,7 @@ class Course:
             self._release(name)
 
     def _release(self, pod: str) -> None:
-        """Delete the pod's own claims; of others, take it out, and free those without users."""
+        """Delete the pod's own claims; remove it from others, and free those without users."""
         name, namespace = at(pod)
         for claim in self.server.all(RESOURCE_CLAIMS, namespace):
             meta, status = claim["metadata"], claim.get("status") or {}
@@ -391,7 +391,7 @@ class Course:
             self._bind(claim, event.obj["metadata"]["name"])
 
     def _pvc_changed(self, event: Event, _kind: str) -> None:
-        """Provision a volume for the node that was selected."""
+        """Provision a volume for the selected node."""
         claim, meta = event.obj, event.obj["metadata"]
         node = meta.get("annotations", {}).get("volume.kubernetes.io/selected-node")
         stored = self.server.stored(NODES, node) if node else None
@@ -419,7 +419,7 @@ def _name(obj: Json) -> str:
 
 
 def _given(claim: Json) -> Entry:
-    """What a ResourceClaim has been given, as an instance says it."""
+    """Return the allocation of a ResourceClaim in the format of an instance."""
     allocation = (claim.get("status") or {}).get("allocation")
     if not allocation:
         return {}
@@ -433,7 +433,7 @@ def _given(claim: Json) -> Entry:
 
 
 def _renamed(instance: Mapping[str, Any], serial: int) -> dict[str, list[Entry]]:
-    """The workloads that wait, under other names."""
+    """Return the pending workloads under other names."""
 
     def new(name: str) -> str:
         short, namespace = at(name)

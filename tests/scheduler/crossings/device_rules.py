@@ -1,4 +1,4 @@
-"""The rules about devices and volumes: each is given once, to who may use it."""
+"""The rules about devices and volumes: each has one user, which may use it."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
@@ -8,10 +8,10 @@ from tests.scheduler.crossings.placed import Placed
 
 
 class DeviceRules(Placed):
-    """What is wrong with the devices and volumes of pods."""
+    """The violations of pods' devices and volumes."""
 
     def volumes(self, pod: Entry) -> Iterator[str]:
-        """Judge the volumes of a pod's claims."""
+        """Yield the violations of the volumes of a pod's claims."""
         assumed = self.cluster.assumed | self.decision.get("volumes", {})
         for name in pod.get("volumes", ()):
             claim = self.cluster.pvcs[name]
@@ -84,7 +84,7 @@ class DeviceRules(Placed):
         return next((it for it in listed if it["name"] == name), {})
 
     def devices(self) -> Iterator[str]:
-        """Each device and each counter is given once, at any time."""
+        """Yield devices and counters that are used twice at any time."""
         pods = {pod["name"]: pod for pod in self.all}
         holders = defaultdict[tuple[str, str], list[tuple[str, int, Stage | None]]](list)
         for claim, given in self.given.items():
@@ -122,7 +122,7 @@ class DeviceRules(Placed):
 
 
 def _suits(device: Entry, option: Entry, amount: int) -> bool:
-    """Whether a device that exists can be given for the option."""
+    """Return True if an existing device matches the option."""
     if not device or device.get("taint") or option.get("size") not in (None, device.get("size")):
         return False
     least = option.get("amount", 0)

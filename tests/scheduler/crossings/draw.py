@@ -37,12 +37,12 @@ EFFECTS: Final = ("NoSchedule", "NoSchedule", "NoExecute", "PreferNoSchedule")
 
 
 def draw(seed: str) -> Instance:
-    """The instance of the seed; most features are in it, or none of them, by chance."""
+    """Return the instance of the seed; it has most features, or none of them, by chance."""
     return _Draw(random.Random(seed)).instance()
 
 
 def _elsewhere(entry: Entry, volumes: Collection[str]) -> Entry:
-    """The entry in the other namespace, with those of its volumes that have a twin."""
+    """Return the entry in the other namespace, with those of its volumes that have a twin."""
     made = copy.deepcopy(entry)
     for key in ("name", "group", "parent", "owner"):
         if made.get(key):
@@ -59,9 +59,9 @@ class _Draw:
         self.dice = dice
         self.scarce = dice.uniform(0.4, 1.1)
         self.listed = self.chance(0.4)
-        self.roomy = self.chance(0.4)  # then it is not the CPU that is scarce
+        self.roomy = self.chance(0.4)  # then CPU is not the scarce resource
         names = ("topology", "devices", "volumes", "peers", "stages", "unequal", "running", "tree")
-        # A few of them a lot, or all of them: what is asked too much of is only refused.
+        # A few of them often, or all of them: excessive requests would only be rejected.
         much = dice.sample(names, dice.choice((1, 2, 2, 3, 3, len(names))))
         share = 0.4 if len(much) == len(names) else 0.8
         self.likely = {name: share if name in much else 0.0 for name in names}
@@ -71,7 +71,7 @@ class _Draw:
         return self.dice.random() < share
 
     def some(self, feature: str, share: float = 1.0) -> bool:
-        """Whether to use a feature now; an instance has much of some of them."""
+        """Return True to use a feature now; an instance uses some of them often."""
         return self.chance(self.likely[feature] * share)
 
     def add(self, what: str, **fields: Any) -> Entry:
@@ -130,7 +130,7 @@ class _Draw:
         return fields
 
     def volume(self, at: int) -> None:
-        """A claim: bound to a volume, or waiting for one that is there or that is provisioned."""
+        """Add a claim: bound to a volume, or waiting for an existing or provisioned one."""
         dice, kind = self.dice, self.dice.choice(("", "", "hand", "later"))
         if kind != "later":
             zone, claim = dice.choice(("", "z0", "z1")), "" if kind else f"c{at}"
@@ -169,7 +169,7 @@ class _Draw:
                 self.hold_device(pod, node)
 
     def circumstance(self, *, alone: bool) -> Entry:
-        """What is special about a pod that runs, if anything."""
+        """Return a special state of a running pod, if any."""
         if self.chance(0.1):
             return {"deleted": True}
         if alone and self.chance(0.3):
@@ -183,7 +183,7 @@ class _Draw:
         return cpu - taken
 
     def hold_device(self, pod: Entry, node: Entry) -> None:
-        """Give the pod a device of the node that no other has."""
+        """Give the pod an unused device of the node."""
         claims = self.made.get("claims", ())
         taken = {tuple(it[:2]) for claim in claims for it in claim.get("given", ())}
         for device in node.get("devices", ()):
@@ -267,7 +267,7 @@ class _Draw:
                 self.give_claims(pod, shared if self.chance(0.6) else "", own[kind])
 
     def starts(self, pod: Entry) -> None:
-        """A member that runs already, where its own node takes it."""
+        """Start a member in advance, if its own node fits it."""
         node = self.dice.choice(self.made["nodes"])
         if self.free(node) >= pod["cpu"] and not pod.get("volumes"):
             pod |= {"node": node["name"], "phase": "Running"}
@@ -275,7 +275,7 @@ class _Draw:
                 pod["deleted"] = True
 
     def expecting(self, group: Entry, kinds: Sequence[Entry], count: int) -> None:
-        """A group of which some pods exist, and others are expected, in stages or not."""
+        """Create a group with existing and expected pods, in stages or not."""
         dice, name = self.dice, group["name"]
         expects, total = [], 0
         for at, template in enumerate(kinds if len(kinds) > 1 else [*kinds, *kinds]):
@@ -330,7 +330,7 @@ class _Draw:
         return term | {it: True for it in ("taints", "everywhere") if self.chance(0.3)}
 
     def twins(self) -> None:
-        """Give roots that wait a twin of the same names in another namespace, or move them."""
+        """Give pending roots a twin of the same names in another namespace, or move them."""
         kept, twins = dict[str, bool](), dict[str, bool]()
         unbound = {it["name"]: it for it in self.made.get("pvcs", ()) if it.get("kind")}
         claimed = dict[str, Entry]()
@@ -382,7 +382,7 @@ class _Draw:
         return name
 
     def give_claims(self, pod: Entry, shared: str, asks: Sequence[Entry] = ()) -> None:
-        """Claims of the pod's own, and one that it names."""
+        """Add the pod's own claims, and one that it names."""
         names = []
         for at, ask in enumerate(asks):
             names.append(f"{pod['name']}-{at}")
@@ -433,7 +433,7 @@ _CLAIM: Final[Mapping[str, Callable[[Entry], bool]]] = {
 
 
 def features(instance: Instance) -> list[str]:
-    """The features that the instance has, by name."""
+    """Return the features of the instance, by name."""
     nodes, groups = instance.get("nodes", ()), instance.get("groups", ())
     pods, claims = instance.get("pods", ()), instance.get("claims", ())
     devices = [it for node in nodes for it in node.get("devices", ())]

@@ -7,7 +7,7 @@ from tests.scheduler.crossings.placed import Placed
 
 
 class NodeRules(Placed):
-    """What is wrong with the nodes of pods."""
+    """The violations of pods' nodes."""
 
     def capacity(self) -> Iterator[str]:
         others = self._reserved()
@@ -38,13 +38,13 @@ class NodeRules(Placed):
                 yield f"{name}: {len(volumes)} volumes are attached of {node['attach']}"
 
     def _attached(self, pods: Iterable[Entry]) -> Iterator[str]:
-        """What the driver attaches; a volume that is yet to be chosen may be of any driver."""
+        """Yield the volumes that the driver attaches; an unselected one may be of any driver."""
         for name in (it for pod in pods for it in pod.get("volumes", ())):
             if self.cluster.pvcs.get(name, {}).get("kind") != "hand":
                 yield name
 
     def _reserved(self) -> list[Entry]:
-        """Places that are nominated for others, which the root must not take."""
+        """Return the nominations for others, which the root must respect."""
         own = (self.decision["kind"], self.decision["root"])
         if not self.decision["root"]:
             return []

@@ -1,4 +1,4 @@
-"""An instance as the objects that an API server would have."""
+"""An instance as API objects."""
 
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
@@ -28,9 +28,9 @@ NETWORK: Final = "net"
 EXTRA: Final = "example.com/extra"
 NAMESPACE: Final = "ns"
 OTHER: Final = "other"
-"""The namespace of what is named NAME@b."""
+"""The namespace of objects named NAME@b."""
 BEGIN: Final = datetime(2026, 1, 1, tzinfo=UTC)
-"""When the objects are created, and pods deleted."""
+"""The creation time of the objects, and the deletion time of pods."""
 
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _TAINT: Final = {"key": "old", "value": ""}
@@ -40,24 +40,24 @@ Object = tuple[Resource, Json]
 
 
 def at(name: str) -> tuple[str, str]:
-    """The name and the namespace of an object of an instance."""
+    """Return the name and the namespace of an object of an instance."""
     short, other, _ = name.partition("@")
     return short, OTHER if other else NAMESPACE
 
 
 def key_of(name: str) -> tuple[str, str]:
-    """The namespace and the name."""
+    """Return the namespace and the name."""
     short, namespace = at(name)
     return namespace, short
 
 
 def named(name: str, namespace: str) -> str:
-    """What an instance calls an object."""
+    """Return an instance's name of an object."""
     return f"{name}@b" if namespace == OTHER else name
 
 
 def objects(instance: Mapping[str, Any]) -> Iterator[Object]:
-    """All objects, in an order in which one may create them."""
+    """Yield all objects in a valid order of creation."""
     yield DEVICE_CLASSES, _meta("gpu", "") | {"spec": {}}
     yield DAEMON_SETS, _meta("d")
     yield DAEMON_SETS, _meta("d@b")
@@ -87,7 +87,7 @@ def objects(instance: Mapping[str, Any]) -> Iterator[Object]:
 
 
 def node_objects(node: Json) -> Iterator[Object]:
-    """A node with its CSINode and its ResourceSlice."""
+    """Yield a node with its CSINode and its ResourceSlice."""
     name = node["name"]
     labels = {"host": name} | {it: node[it] for it in ("rack", "block", "zone") if it in node}
     amounts = {"cpu": str(node["cpu"]), "memory": f"{node.get('memory') or 64}Gi"}
@@ -112,7 +112,7 @@ def node_objects(node: Json) -> Iterator[Object]:
 
 
 def group_objects(group: Json, instance: Mapping[str, Any], age: int) -> Iterator[Object]:
-    """A group, with the ResourceClaimTemplates of its expected pods."""
+    """Yield a group, with the ResourceClaimTemplates of its expected pods."""
     spec: Json = {"disruptionMode": {"all" if group.get("all") else "single": {}}}
     count = "minGroupCount" if group.get("composite") else "minCount"
     gang = {"gang": {count: group.get("min", 1)}}
@@ -160,7 +160,7 @@ def group_objects(group: Json, instance: Mapping[str, Any], age: int) -> Iterato
 
 
 def pod_object(pod: Json, age: int) -> Json:
-    """A pod; `age` is its number, which its time of creation follows."""
+    """Return a pod; `age` is its number, which determines its creation time."""
     made = _meta(pod["name"])
     meta, labels = made["metadata"], {key: pod[key] for key in ("app", "kind") if pod.get(key)}
     meta["creationTimestamp"] = _time(age)
@@ -239,7 +239,7 @@ def _affinity(pod: Json) -> Json:
 
 
 def claim_object(claim: Json, instance: Mapping[str, Any]) -> Json:
-    """A ResourceClaim, with what it has been given and the pods that use it."""
+    """Return a ResourceClaim with its allocation and its consumers."""
     made = _meta(claim["name"]) | {"spec": _ask(claim.get("ask", {}))}
     owner, group = claim.get("owner", ""), claim.get("group", "")
     if owner or group:

@@ -9,10 +9,10 @@ from tests.scheduler.crossings.placed import Placed
 
 
 class PeerRules(Placed):
-    """What is wrong with the peers of pods."""
+    """The violations of pods' peers."""
 
     def _apart(self, pod: Entry, other: Entry) -> bool:
-        """Whether the two never run at the same time."""
+        """Return True if the two never run at the same time."""
         one, two = self.cluster.stage(pod), self.cluster.stage(other)
         if one is None or two is None or one[0] != two[0] or (one[2] and two[2]):
             return False
@@ -45,9 +45,9 @@ class PeerRules(Placed):
 
     @cached_property
     def _in_turn(self) -> list[Entry]:
-        """The pods that are there once each new pod has come after a peer that it needs.
+        """Return the pods that exist after each new pod has followed a peer that it needs.
 
-        Two pods that need each other are not each other's company: one of them comes first.
+        Two pods that need each other do not satisfy each other: one of them must be first.
         """
         there, left = list(self.before), list(self.new)
         while True:
@@ -62,7 +62,7 @@ class PeerRules(Placed):
             left = [it for it in left if it not in come]
 
     def _near(self, pod: Entry, app: str, key: str, there: list[Entry]) -> bool:
-        """Whether a peer is in the pod's domain, or the pod may be the first of its kind."""
+        """Return True if a peer is in the pod's domain, or the pod may be the first of its kind."""
         where = self.value(pod["node"], key)
         peers = [it for it in self._of(pod, app, there) if it["name"] != pod["name"]]
         if where is not None and any(self.value(it["node"], key) == where for it in peers):
@@ -72,7 +72,7 @@ class PeerRules(Placed):
         )
 
     def _of(self, pod: Entry, app: str, others: Iterable[Entry]) -> list[Entry]:
-        """The pods of the app in the pod's namespace."""
+        """Return the pods of the app in the pod's namespace."""
         return [it for it in others if it.get("app") == app and space(it) == space(pod)]
 
     def _spread(self, pod: Entry, term: Entry) -> Iterator[str]:

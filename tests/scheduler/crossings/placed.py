@@ -1,4 +1,4 @@
-"""A decision's places, and who and what is there besides."""
+"""A decision's placements, together with the existing pods and claims."""
 
 from collections.abc import Collection
 
@@ -6,7 +6,7 @@ from tests.scheduler.crossings.cluster import Cluster, Entry
 
 
 class Placed:
-    """The places that a decision has, beside what is there without those that are `gone`.
+    """The placements of a decision, and the existing pods except those that are `gone`.
 
     With a `plan` others are evicted first; claims without users are free by then.
     """

@@ -1,4 +1,4 @@
-"""Plays an instance: decides all roots, judges each decision, and lets victims end."""
+"""Plays an instance: decides all roots, checks each decision, and lets victims end."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,11 +10,11 @@ from tests.scheduler.crossings.cluster import Cluster
 from tests.scheduler.crossings.objects import claim_object
 
 MOST = 16
-"""Decisions of an instance."""
+"""Maximum number of decisions of an instance."""
 
 
 def play(instance: Mapping[str, Any]) -> tuple[list[str], list[dict[str, Any]]]:
-    """What is wrong, and all decisions."""
+    """Return the violations, and all decisions."""
     built, cluster, decisions = Built(instance), Cluster(instance), list[dict[str, Any]]()
     while len(decisions) < MOST:
         key = built.next()
@@ -32,7 +32,7 @@ def play(instance: Mapping[str, Any]) -> tuple[list[str], list[dict[str, Any]]]:
 
 
 def _victims_end(built: Built, cluster: Cluster) -> bool:
-    """The pods that are being deleted are gone; whether there were any."""
+    """Delete the terminating pods; return True if there were any."""
     gone = [it for it in cluster.pods.values() if it.get("deleted")]
     for pod in gone:
         claims = cluster.users.get(pod["name"], ())

@@ -1,4 +1,4 @@
-"""Instances and courses one after the other, until the time is over."""
+"""Runs instances and courses in sequence, until the time is over."""
 
 import asyncio
 import hashlib
@@ -20,7 +20,7 @@ from tests.scheduler.crossings.shrink import as_test, shrunk
 
 @dataclass
 class Totals:
-    """What was tried: instances or courses, decisions or bindings, and pairs of features."""
+    """The counts: instances or courses, decisions or bindings, and pairs of features."""
 
     runs: int = 0
     failed: int = 0
@@ -55,7 +55,7 @@ class Totals:
 
 
 def instances(seed: str, seconds: float, totals: Totals, most: int = 10) -> Iterator[str]:
-    """Failures, one of each kind, until the processor time is over."""
+    """Yield failures, one of each kind, until the CPU time is over."""
     until, seen = time.process_time() + seconds, set[str]()
     for number in count():
         if time.process_time() >= until or len(seen) >= most:
@@ -74,7 +74,7 @@ def instances(seed: str, seconds: float, totals: Totals, most: int = 10) -> Iter
 
 
 def digest(seed: str, runs: int) -> str:
-    """A hash of all decisions, which is the same in each process."""
+    """Return a hash of all decisions, which is the same in each process."""
     found = hashlib.sha256()
     for number in range(runs):
         complaint, decisions = played(draw(f"{seed}/{number}"))
@@ -83,14 +83,14 @@ def digest(seed: str, runs: int) -> str:
 
 
 def report(seed: str, instance: Instance, found: str) -> str:
-    """The failure as a test of a few lines."""
+    """Return the failure as a test of a few lines."""
     kind = kind_of(found)
     small = shrunk(instance, lambda it: kind_of(played(it)[0]) == kind)
     return f"# seed {seed}: {played(small)[0]}\n{as_test(small, kind)}"
 
 
 def played(instance: Instance) -> tuple[str, list[Instance]]:
-    """The first complaint, or what was raised; empty if all is well."""
+    """Return the first violation, or the raised error; empty without failure."""
     try:
         found, decisions = play(instance)
     except Exception as error:  # noqa: BLE001 - this is what is looked for
@@ -100,12 +100,12 @@ def played(instance: Instance) -> tuple[str, list[Instance]]:
 
 
 def kind_of(found: str) -> str:
-    """The complaint without names and numbers."""
+    """Return the violation without names and numbers."""
     return re.sub(r"[\w./-]*\d[\w./-]*", "#", found)
 
 
 def courses(seed: str, seconds: float, totals: Totals, most: int = 10) -> Iterator[str]:
-    """The same for courses."""
+    """Yield failures of courses, like `instances`."""
     until, seen = time.process_time() + seconds, set[str]()
     for number in count():
         if time.process_time() >= until or len(seen) >= most:

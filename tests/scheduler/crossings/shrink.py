@@ -8,7 +8,7 @@ from tests.scheduler.crossings.draw import Instance
 
 
 def shrunk(instance: Instance, fails: Callable[[Instance], bool], most: int = 600) -> Instance:
-    """A smaller instance that fails as well, from which nothing can be left out."""
+    """Return a minimal instance that fails as well."""
     smaller = True
     while smaller and most > 0:
         smaller = False
@@ -23,7 +23,7 @@ def shrunk(instance: Instance, fails: Callable[[Instance], bool], most: int = 60
 
 
 def _smaller(value: Any) -> Iterator[Any]:
-    """Values with one part less, or a smaller number; large parts first."""
+    """Yield values with one part less, or a smaller number; large parts first."""
     if isinstance(value, dict):
         for key in sorted(value.keys() - {"name", "cpu"}):
             yield {each: it for each, it in value.items() if each != key}
@@ -38,7 +38,7 @@ def _smaller(value: Any) -> Iterator[Any]:
 
 
 def as_test(instance: Instance, found: str) -> str:
-    """The lines of a test that fails for the instance."""
+    """Return the lines of a test that fails for the instance."""
     shown = pformat(instance, width=90, sort_dicts=False, compact=True)
     lines = "\n".join(f"    {line}" for line in shown.splitlines())
     name = "".join(it if it.isalnum() else "_" for it in found.lower())[:60].strip("_")

@@ -1,6 +1,6 @@
-"""All features at once: random instances and whole courses beside an independent judge.
+"""All features at once: random instances and complete courses, with an independent check.
 
-New ones each time; the seed is printed, and a failure is shown as a test of a few lines. For more:
+Each run draws new ones; it prints the seed, and shows a failure as a test of a few lines. For more:
 `python -m tests.scheduler.crossings --help`.
 """
 
@@ -53,7 +53,7 @@ HOSTS: Instance = {"app": "a", "key": "host"}
 
 
 def waiting(*pods: Instance, **group: Any) -> Instance:
-    """Pods p0, p1, ... of one group."""
+    """Return pods p0, p1, ... of one group."""
     named = [{"name": f"p{at}", "cpu": 1, "group": "g", **pod} for at, pod in enumerate(pods)]
     return {"pods": named, "groups": [{"name": "g", "min": len(pods), **group}]}
 
@@ -161,7 +161,7 @@ def test_nobody_is_near_a_peer_that_is_nominated_only() -> None:
 
 
 def test_children_that_are_packed_together_stay_with_those_of_theirs_that_run() -> None:
-    """One of a child that requires a block runs on a node that is in none."""
+    """One of a child that requires a block runs on a node without a block."""
     group: Instance = {"priority": 9, "min": 2}
     instance: Instance = {
         "nodes": [{"name": "n1", "cpu": 12, "block": "b1"}, {"name": "n3", "cpu": 4}],

@@ -1,4 +1,4 @@
-"""From events to Bindings: what is bound, in which order, and what waits for what."""
+"""From events to Bindings: the bound pods, their order, and waiting roots."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""A root whose decision raises is refused with SchedulerError and backs off; all others go on."""
+"""A root whose decision raises gets SchedulerError and backs off; all others continue."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -20,12 +20,12 @@ POISON: GroupKey = ("PodGroup", "ns", "poison")
 
 
 class BugError(Exception):
-    """What no code expects."""
+    """An error that no code expects."""
 
 
 @contextmanager
 def raising(where: str, is_about: Callable[..., bool]) -> Iterator[None]:
-    """Inside, the function of this name raises for those calls; after it has done its work."""
+    """Let the function of this name raise for those calls, after it has done its work."""
     with pytest.MonkeyPatch.context() as patch:
         module, _, name = where.rpartition(".")
         function = getattr(import_module(module), name)
@@ -66,7 +66,7 @@ FAULTS = [
 
 
 def pod_reasons(harness: Harness) -> set[str]:
-    """The reasons of all conditions that were written to pods."""
+    """Return the reasons of all conditions that were written to pods."""
     ops = [op for kind, _, ops in harness.api.patches if kind == "Pod" for op in ops]
     values = [op["value"] for op in ops if op["path"].startswith("/status/conditions")]
     return {each["reason"] for value in values for each in _listed(value)}
@@ -179,7 +179,7 @@ async def test_a_new_root_of_the_name_of_one_that_failed_starts_afresh() -> None
 async def test_a_root_whose_refusal_cannot_be_explained_is_refused_all_the_same() -> None:
     harness = Harness()
     harness.builder.nodes(1, cpu=1)
-    # Not of one size: equal roots share one answer.
+    # Of different sizes, because equal roots share one result.
     for name, size in (("big", 3), ("poison", 4)):
         harness.observe(harness.builder.gang(name, size))
         harness.builder.pods(name, size)

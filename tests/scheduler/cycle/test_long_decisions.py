@@ -1,4 +1,4 @@
-"""A long decision gives way in the middle, and the state stays as it is until it has ended."""
+"""A long decision yields to other tasks, and the state does not change until it has ended."""
 
 import asyncio
 import threading
@@ -28,7 +28,7 @@ WIDTH = 40
 
 @pytest.fixture(autouse=True)
 def each_pause_gives_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Virtual time stands still while something is decided: as if each step took its slice."""
+    """Let each step use its slice, because virtual time does not advance during a decision."""
     monkeypatch.setattr(kube.concurrency.stepwise, "SHORT", 0.0)
     monkeypatch.setattr(kube.concurrency.stepwise, "SLICE", 0.0)
     monkeypatch.setattr(scheduler.cycle.loop, "_SLICE", 0.0)
@@ -36,7 +36,7 @@ def each_pause_gives_way(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def harness() -> Harness:
-    """A tree whose children all differ, and room for it."""
+    """A tree whose children all differ, with enough capacity."""
     harness = Harness()
     _wide_tree(harness)
     harness.builder.nodes(WIDTH, cpu=WIDTH)
@@ -109,7 +109,7 @@ async def test_a_decision_that_is_cancelled_leaves_the_state_as_it_was(harness: 
 
 
 def steps_to(harness: Harness, count: int) -> Iterator[None]:
-    """The cycle's steps until so many pods are assumed."""
+    """Run the cycle's steps until that many pods are assumed."""
     steps = harness.cycle.step()
     while assumed(harness) < count:
         next(steps)
@@ -190,7 +190,7 @@ async def test_the_search_for_victims_gives_way_too() -> None:
 
 
 def test_a_decision_counts_all_that_a_new_term_selects() -> None:
-    """Its turn comes before the last of thousands have their new shapes."""
+    """It is decided before the last of thousands have their new shapes."""
     harness = Harness()
     builder = harness.builder
     for index in range(3):

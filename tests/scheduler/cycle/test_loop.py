@@ -1,4 +1,4 @@
-"""The decision loop lets other tasks run in between, and says whether it is deciding."""
+"""The decision loop yields to other tasks, and reports if it is deciding."""
 
 import asyncio
 from collections.abc import Generator, Iterator
@@ -19,14 +19,14 @@ from tests.support.steps import ended
 
 
 class Decisions(list[int]):
-    """A queue, and the cycle that takes from it six milliseconds at a time."""
+    """A queue, and the cycle that takes from it for six milliseconds at a time."""
 
     def __init__(self, clock: FakeClock, count: int) -> None:
         super().__init__(range(count))
         self.clock = clock
 
     def refresh(self) -> Iterator[None]:
-        """Nothing changes."""
+        """Report no changes."""
         return iter(())
 
     def step(self) -> Generator[tuple[str, ...], None, GroupKey | None]:
@@ -131,7 +131,7 @@ def test_thousands_of_changes_are_taken_in_one_by_one() -> None:
     harness = Harness()
     harness.builder.nodes(2, cpu=1)
     for index in range(100):
-        # Each asks for more than there is, and for something else than all others.
+        # Each requests more than there is, and something else than all others.
         harness.builder.pod(cpu=5 + index)
     first = sum(1 for _ in harness.cycle.refresh())
     while ended(harness.cycle.step()):

@@ -1,4 +1,4 @@
-"""Each phase of a cycle is timed, without the time in which other tasks run."""
+"""Each phase of a cycle is timed, excluding the time of other tasks."""
 
 from collections.abc import Generator
 
@@ -33,7 +33,7 @@ async def test_a_root_that_fits_and_one_that_does_not_pass_all_phases() -> None:
 
     passed = {phase: count - before[phase] for phase, count in observed().items()}
     refused = passed["PostFilter"]
-    assert refused > 0  # it is decided again while nothing else is to be done
+    assert refused > 0  # it is decided again when there is no other work
     assert passed["Reserve"] == 1
     assert passed["QueueSort"] == passed["PreFilter"] == passed["Filter"] == 1 + refused
 

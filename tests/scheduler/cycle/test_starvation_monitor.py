@@ -1,4 +1,4 @@
-"""A large gang that smaller ones pass again and again may close the starvation gate for them."""
+"""A large gang that smaller ones overtake repeatedly may close the starvation gate for them."""
 
 import random
 
@@ -25,7 +25,7 @@ ON = Starvation(enabled=True, after_seconds=5, after_passed=5, closed_seconds=60
 
 
 def leave(builder: StateBuilder, group: str) -> None:
-    """A gang is done and deleted."""
+    """Complete and delete a gang."""
     key = (POD_GROUP, "ns", group)
     for uid in list(builder.state.forest.groups[key].members):
         builder.state.remove_pod(uid)
@@ -33,7 +33,10 @@ def leave(builder: StateBuilder, group: str) -> None:
 
 
 async def rounds_until_the_large_one_runs(starvation: Starvation, most: int) -> int | None:
-    """Room for four small gangs, of which one ends each second and another has come by then."""
+    """Return the rounds until the large gang runs.
+
+    Four small gangs fit, of which one ends each second and another arrives.
+    """
     harness = Harness(starvation=starvation)
     builder = harness.builder
     builder.nodes(8, cpu=1)
@@ -76,7 +79,7 @@ class Cluster:
         )
 
     def decide(self, key: GroupKey) -> Placement | Refusal:
-        """As the cycle does, but what is placed is not bound."""
+        """Decide as the cycle does, but without Bindings."""
         entity = self.queue.entity(key)
         assert entity is not None
         outcome = decide(self.state, entity, SearchBudget())
@@ -87,7 +90,7 @@ class Cluster:
         return outcome
 
     def pass_by(self, count: int = 5, priority: int = 0) -> None:
-        """Others are placed, in virtual time."""
+        """Place others, in virtual time."""
         for _ in range(count):
             info = self.builder.pod(cpu=0, priority=priority)
             self.monitor.placed(("Pod", "ns", info.name), self.state.pods[info.uid])
@@ -99,7 +102,7 @@ class Cluster:
         return self.state.starvation.closed_for is not None
 
     def changed(self) -> set[GroupKey]:
-        """What the next cycle takes in."""
+        """Return the changes for the next cycle."""
         changes = self.state.take_changes()
         self.monitor.forget_gone(sorted(changes.entities))
         return {*changes.reconsider, *self.state.take_changes().reconsider}
@@ -109,7 +112,7 @@ BIG = (POD_GROUP, "ns", "big")
 
 
 def starving(starvation: Starvation = ON, *, priority: int = 0) -> Cluster:
-    """A gang of three, room for three of which one is taken; the gate is closed."""
+    """Create a gang of three with three slots, one of them used; the gate is closed."""
     cluster = Cluster(starvation)
     cluster.builder.nodes(3, cpu=1)
     cluster.builder.pod(node="n0", name="runs")
@@ -173,7 +176,7 @@ def test_places_nominated_for_others_make_no_root_impossible(cpu: int, want: boo
 def test_what_the_gate_cannot_hold_back_stays_where_it_is(
     priority: int, daemon_set: str, want: bool
 ) -> None:
-    """A pod of a DaemonSet that exists comes back at once; one of a higher priority may pass."""
+    """A pod of an existing DaemonSet is recreated at once; one of a higher priority may pass."""
     builder = PreemptionBuilder()
     builder.state.units.daemons.set(("ns", "ds"))
     builder.nodes(2, cpu=4)

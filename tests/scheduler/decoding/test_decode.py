@@ -1,4 +1,4 @@
-"""From the bytes of a watch to the values of the decision core."""
+"""Decoding from the bytes of a watch to the values of the decision core."""
 
 from typing import Any
 
@@ -80,7 +80,7 @@ def test_what_a_pod_asks_for_is_not_read_again_as_it_is_bound() -> None:
 def test_what_a_pod_asks_for_is_read_at_all_other_events(
     before: dict[str, Any], now: dict[str, Any]
 ) -> None:
-    """A user may have written the generation of a pod where the API server does not count it."""
+    """A user may set the generation of a pod if the API server does not count it."""
     known = read(None, cpu="1", **before)
 
     assert dict(read(known, cpu="2", **now).requirements.requests) == {"cpu": 2000}
@@ -305,7 +305,7 @@ def test_a_spread_by_an_empty_selector_counts_no_pods(fields: dict[str, Any], wa
 
 @pytest.mark.parametrize("scheduler", ["muster-scheduler", "default-scheduler"])
 def test_preferred_terms_about_other_pods(scheduler: str) -> None:
-    """Those of other schedulers' pods too: whom they like near counts for ours."""
+    """Those of other schedulers' pods too: their preferred peers count for ours."""
     term = {"topologyKey": "t", "labelSelector": WEB}
     soft = {
         "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 7, "podAffinityTerm": term}]
@@ -404,7 +404,7 @@ def test_the_group_of_a_pod(labels: dict[str, str], spec: dict[str, Any], want: 
 def test_the_foreign_forms_of_pods_with_several_schedulers(
     words: dict[str, Any], group: str, scheduler: str, ours: bool
 ) -> None:
-    """Names that are not configured are other schedulers', the usual one as well."""
+    """Names that are not configured are other schedulers', even the default one."""
     labels = words.get("labels") or {}
     fields = {key: value for key, value in words.items() if key != "labels"}
     spec = {"schedulerName": scheduler, "containers": [container("1")], **fields}
@@ -419,7 +419,7 @@ def test_the_foreign_forms_of_pods_with_several_schedulers(
 
 
 def test_a_pod_that_kubernetes_gave_a_group_stays_in_the_one_that_muster_named() -> None:
-    """As the Job controller of 1.36 does for a Job of Muster's."""
+    """The Job controller of 1.36 sets it on a Job of Muster's."""
     spec = {
         "schedulerName": "muster-scheduler",
         "schedulingGroup": {"podGroupName": "f"},
@@ -457,7 +457,7 @@ BOUND = {"type": "PodScheduled", "status": "True", "lastTransitionTime": "2026-0
     ],
 )
 def test_when_a_failed_pod_was_bound(phase: str, conditions: list[Any], want: str) -> None:
-    """A kubelet that refuses a pod leaves only when it was made."""
+    """A kubelet that rejects a pod leaves only the creation time."""
     meta = {"name": "p", "uid": "u", "creationTimestamp": "2026-01-01T00:00:01Z"}
     document = {"metadata": meta, "status": {"phase": phase, "conditions": conditions}}
 

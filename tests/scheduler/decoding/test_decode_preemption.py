@@ -1,4 +1,4 @@
-"""What preemption reads: policies, delays, conditions, ends of grace periods, budgets."""
+"""The inputs of preemption: policies, delays, conditions, ends of grace periods, budgets."""
 
 import msgspec
 import pytest
@@ -108,7 +108,7 @@ def test_the_grace_period_is_the_pods_or_the_default(written: int | None, grace:
 
     assert repr(pod(spec=spec).preemption.grace) == repr(
         grace
-    )  # a snapshot is the same once it was read
+    )  # a snapshot is the same after it was read
 
 
 def test_what_another_scheduler_nominated_is_read() -> None:
@@ -145,7 +145,7 @@ def test_a_mirror_pod_has_the_annotation_and_belongs_to_a_node() -> None:
 
 
 def test_pods_that_say_nothing_of_preemption_share_one_value() -> None:
-    """Most pods are such: a value of its own for each would cost every event."""
+    """Most pods are such: separate values would add memory to every pod."""
     usual = pod(
         spec={"terminationGracePeriodSeconds": 30, "preemptionPolicy": "PreemptLowerPriority"}
     ).preemption

@@ -1,4 +1,4 @@
-"""From the bytes of slices, device classes and resource claims to the decision core's values."""
+"""Decoding of slices, device classes and resource claims to the decision core's values."""
 
 import copy
 import re
@@ -359,7 +359,7 @@ def test_a_claim_that_somebody_else_uses() -> None:
 
 
 def with_field(value: dict[str, Any], path: str) -> dict[str, Any]:
-    """A copy with a field of the last name at the path; numbers are places in lists."""
+    """Return a copy with a field of the last name at the path; numbers are list indexes."""
     changed = copy.deepcopy(value)
     *steps, last = path.split(".")
     at: Any = changed

@@ -1,4 +1,4 @@
-"""DeviceTaintRules as they are delivered, of all versions that serve them."""
+"""DeviceTaintRules as delivered, in all served versions."""
 
 from typing import Any
 

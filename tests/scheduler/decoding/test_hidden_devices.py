@@ -1,4 +1,4 @@
-"""Devices that nobody is given, as something about them is not known: what is told of them."""
+"""Devices that are never allocated, because they have an unknown field, and their messages."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ MAPPING = {"cpu": {"capacityKey": "cores"}}
 
 
 def hidden(**more: Any) -> list[Json]:
-    """Two devices, of which the first has a field more."""
+    """Return two devices, the first with an additional field."""
     return [{"name": "d0", **more}, {"name": "d1"}]
 
 

@@ -1,4 +1,4 @@
-"""What a pod may ask for at most; one that asks for more is refused and costs nothing."""
+"""Limits of a pod's content; a pod beyond them is rejected and costs no resources."""
 
 from typing import Any
 
@@ -146,7 +146,7 @@ def test_a_pod_with_too_much_of_a_kind_is_refused_by_name(
 
 @pytest.mark.parametrize("scheduler", ["muster-scheduler", "default-scheduler"])
 def test_terms_of_a_pod_with_too_many_are_not_considered(scheduler: str) -> None:
-    """Wherever it runs; they would be a cost for all others."""
+    """The node does not matter; they would be a cost for all others."""
     beyond = pod(**pod_terms(65), schedulerName=scheduler, nodeName="n").requirements
     within = pod(**pod_terms(64), **selector_labels(65), schedulerName=scheduler).requirements
 
@@ -156,7 +156,7 @@ def test_terms_of_a_pod_with_too_many_are_not_considered(scheduler: str) -> None
 
 @pytest.mark.parametrize("scheduler", ["muster-scheduler", "default-scheduler"])
 def test_of_too_many_disks_the_first_are_considered(scheduler: str) -> None:
-    """Wherever the pod runs: each is a cost for all that names the same one."""
+    """The node does not matter: each is a cost for all pods that name the same one."""
     many = disks(5000)["volumes"] + attached_disks(5000)["volumes"]
     requirements = pod(volumes=many, schedulerName=scheduler, nodeName="n").requirements
 
@@ -195,7 +195,7 @@ _PLAIN = {
 
 @pytest.mark.parametrize("scheduler", ["muster-scheduler", "default-scheduler"])
 def test_pods_that_are_alike_share_one_value(scheduler: str) -> None:
-    """A cluster has few templates and many pods: what they ask for is kept once."""
+    """A cluster has few templates and many pods: their requirements are stored once."""
     one, other = (pod(**_PLAIN, schedulerName=scheduler).requirements for _ in range(2))
 
     assert one is other
@@ -215,9 +215,9 @@ def test_pods_that_are_alike_share_one_value(scheduler: str) -> None:
     ],
 )
 def test_nothing_large_is_kept_to_be_shared(spec: dict[str, Any], scheduler: str) -> None:
-    """Whoever makes many pods that are large would fill the memory with them."""
+    """A tenant that creates many large pods would fill the memory with them."""
     one, other = (pod(**spec, schedulerName=scheduler).requirements for _ in range(2))
 
     assert one == other
     shared = scheduler == "default-scheduler" and set(spec) <= {"nodeSelector", "tolerations"}
-    assert (one is other) == shared  # of others' pods neither of these is read
+    assert (one is other) == shared  # neither of these is read of others' pods

@@ -1,4 +1,4 @@
-"""What a pod requests while it is resized in place, as kube-scheduler 1.36 counts it."""
+"""A pod's requests during an in-place resize, as kube-scheduler 1.36 counts them."""
 
 from dataclasses import replace
 from typing import Any

@@ -1,4 +1,4 @@
-"""How claims, volumes, StorageClasses and CSINodes are read."""
+"""Decoding of claims, volumes, StorageClasses and CSINodes."""
 
 from typing import Any
 

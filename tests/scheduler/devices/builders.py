@@ -1,4 +1,4 @@
-"""Devices, slices and claims in domain words, and a judge of the selectors that tests use."""
+"""Builders of devices, slices and claims, and an evaluator of the tests' selectors."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -31,7 +31,7 @@ _TERM = re.compile(
 
 
 def judge(expression: str, driver: str, device: DeviceInfo) -> bool | str:
-    """Equality with a literal, joined by &&; an attribute that is missing is an error."""
+    """Evaluate equality with a literal, joined by &&; a missing attribute is an error."""
     for part in expression.split(" && "):
         if part in ("true", "false"):
             if part == "false":
@@ -57,13 +57,13 @@ def judge(expression: str, driver: str, device: DeviceInfo) -> bool | str:
 
 
 def has(name: str, value: object, *, domain: str = DRIVER) -> str:
-    """The selector for devices whose attribute has the value."""
+    """Return the selector for devices whose attribute has the value."""
     text = f'"{value}"' if isinstance(value, str) else str(value).lower()
     return f'device.attributes["{domain}"].{name} == {text}'
 
 
 def value_of(value: bool | int | str) -> Attribute:
-    """A string that starts with v is a version."""
+    """Return the attribute; a string that starts with v is a version."""
     if isinstance(value, bool):
         return Attribute("bool", value)
     if isinstance(value, int):
@@ -85,7 +85,10 @@ def device(
     scope: NodeScope | None = None,
     binding: Iterable[str] = (),
 ) -> DeviceInfo:
-    """Capacities and counters count in whole units; `node` is that of the device alone."""
+    """Return a device; capacities and counters count in whole units.
+
+    `node` is that of the device alone.
+    """
     capacities = []
     for key, amount in sorted((capacity or {}).items()):
         value, policy = amount if isinstance(amount, tuple) else (amount, None)
@@ -114,7 +117,7 @@ def pool(
     slices: int = 1,
     counters: Mapping[str, Mapping[str, int]] | None = None,
 ) -> SliceInfo:
-    """A slice that, unless said otherwise, is the whole pool of the node."""
+    """Return a slice that by default is the complete pool of the node."""
     return SliceInfo(
         name or f"{driver}-{pool}",
         driver,
@@ -128,7 +131,7 @@ def pool(
 
 
 def gpus(count: int, attributes: Mapping[str, bool | int | str] | None = None) -> SliceInfo:
-    """The node's pool of devices gpu-0, gpu-1, ... that are all alike."""
+    """Return the node's pool of equal devices gpu-0, gpu-1, ..."""
     return pool(*(device(f"gpu-{at}", attributes) for at in range(count)))
 
 
@@ -141,7 +144,7 @@ def gpu(count: int = 1, *selectors: str, name: str = "gpu") -> DeviceRequest:
 
 
 def first_of(name: str, *options: DeviceRequest) -> DeviceRequest:
-    """A firstAvailable list of these requests' options."""
+    """Return a firstAvailable list of these requests' options."""
     listed = tuple(
         type(o)(
             f"{name}/{o.name}", o.device_class, o.selectors, o.count, o.every, o.admin,
@@ -162,12 +165,12 @@ def different(attribute: str, *requests: str) -> DeviceConstraint:
 
 
 def units(**amounts: int) -> tuple[tuple[str, int], ...]:
-    """Amounts of capacities in whole units."""
+    """Return amounts of capacities in whole units."""
     return _amounts(amounts)
 
 
 def policy(**limits: int) -> CapacityPolicy:
-    """`values` is given as v1, v2, ...; all in whole units."""
+    """Return a policy; `values` are v1, v2, ...; all in whole units."""
     values = tuple(sorted(limits.pop(key) * NANO for key in list(limits) if key[0] == "v"))
     scaled = {key: amount * NANO for key, amount in limits.items()}
     return CapacityPolicy(values=values, **scaled)

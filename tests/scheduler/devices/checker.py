@@ -1,8 +1,8 @@
-"""Checks allocations without knowing how they were found.
+"""Checks allocations without knowledge of the search.
 
-Whatever wrote them: each device exists and can be used on the pod's node, the selectors take it,
-the constraints hold, no device is given away twice, and counters and capacities suffice. Give it
-what an API server has, as values.
+Whichever scheduler wrote them: each device exists and can be used on the pod's node, the selectors
+match it, the constraints hold, no device is allocated twice, and counters and capacities suffice.
+The inputs are the API server's objects, as values.
 """
 
 from collections import Counter
@@ -26,7 +26,10 @@ Judge = Callable[[str, str, DeviceInfo], bool | str]
 
 
 class Checker:
-    """`current` are the slices of the newest generation of each pool, as a node may use them."""
+    """Independent checker of allocations.
+
+    `current` are the slices of each pool's newest generation, as a node may use them.
+    """
 
     def __init__(
         self,
@@ -35,7 +38,7 @@ class Checker:
         judge: Judge,
         labels: Mapping[str, Mapping[str, str]],
     ) -> None:
-        """`labels` are those of each node, by name."""
+        """Create a checker; `labels` are those of each node, by name."""
         self.classes = classes
         self.judge = judge
         self.labels = labels
@@ -57,7 +60,7 @@ class Checker:
     def complaints(
         self, claims: Sequence[DeviceClaimInfo], nodes: Mapping[str, Sequence[str]]
     ) -> list[str]:
-        """What is wrong with the claims; `nodes` are those of the pods that use each, by UID."""
+        """Return the violations; `nodes` are those of the pods that use each claim, by UID."""
         found: list[str] = []
         for claim in claims:
             if claim.allocation is not None:

@@ -1,4 +1,4 @@
-"""A cluster with devices and claims: pods ask, decisions are carried out, the checker looks on."""
+"""A cluster with devices and claims: requests, decisions, and checks of the allocations."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -34,7 +34,7 @@ class DeviceCluster(StateBuilder):
         cpu: int = 64,
         labels: Mapping[str, str] | None = None,
     ) -> None:
-        """A node with these devices, or so many that are alike."""
+        """Add a node with these devices, or that many equal ones."""
         self.node(name, cpu, labels=labels)
         found = devices or tuple(device(f"gpu-{at}") for at in range(count))
         self.slice(pool(*found, pool=name, node=name))
@@ -52,7 +52,7 @@ class DeviceCluster(StateBuilder):
         selector: tuple[tuple[str, str], ...] = (),
         priority: int = 0,
     ) -> PodInfo:
-        """A waiting pod with a claim of its own for each ask, and the named ones."""
+        """Add a pending pod with its own claim for each ask, and the named ones."""
         name = f"p{self._serial + 1:05}"
         keys = tuple(
             self.claim(f"{name}-{at}", each, owner=f"uid-{name}") if isinstance(each, Ask) else each
@@ -62,7 +62,7 @@ class DeviceCluster(StateBuilder):
         return self.pod(group, name=name, requirements=wants, device_claims=keys, priority=priority)
 
     def write(self, decision: Placement | Refusal) -> Placement:
-        """Carry the decision out, and write what claims are given, as the shell will."""
+        """Carry the decision out, and write the allocations, as the shell will."""
         self.run(decision)
         assert isinstance(decision, Placement)
         users: dict[ClaimKey, set[str]] = {}
@@ -84,7 +84,7 @@ class DeviceCluster(StateBuilder):
         return decision
 
     def complaints(self) -> list[str]:
-        """What the checker finds about all claims, as pods that have nodes use them."""
+        """Return the checker's findings in all claims, as used by pods with nodes."""
         labels = {info.name: info.labels for info in self.state.nodes.infos if info is not None}
         checker = Checker(self.slices.values(), self.table.classes, self.judge, labels)
         nodes: dict[str, list[str]] = {}
@@ -96,7 +96,7 @@ class DeviceCluster(StateBuilder):
         return checker.complaints(list(self.table.claims.values()), nodes)
 
     def devices_of(self, keys: Iterable[ClaimKey]) -> list[str]:
-        """The devices that claims are given, by name, each with its pool."""
+        """Return the devices of claims by name, each with its pool."""
         found = []
         for key in keys:
             allocation = self.table.allocation(key)

@@ -1,4 +1,4 @@
-"""Random gangs with device claims on few nodes, and the exact solver's answer for them."""
+"""Random gangs with device claims on few nodes, and the exact solver's result for them."""
 
 import random
 from collections import defaultdict
@@ -30,7 +30,7 @@ CARD = "card"
 
 @dataclass(frozen=True)
 class Node:
-    """`memory` is what its devices share, in units; None if they share nothing."""
+    """A node; `memory` is the counter that its devices share, in units; None without one."""
 
     cpu: int
     devices: tuple[DeviceInfo, ...]
@@ -39,14 +39,14 @@ class Node:
 
 @dataclass(frozen=True)
 class Instance:
-    """All pods must run; each is (cpu, what it asks for)."""
+    """All pods must run; each is (cpu, its asks)."""
 
     nodes: tuple[Node, ...]
     pods: tuple[tuple[int, Ask], ...]
 
 
 def instance(seed: int, number: int) -> Instance:
-    """Always the same one for the same numbers. Devices are tight in most of them."""
+    """Return the instance of the numbers. Devices are scarce in most of them."""
     rng = random.Random(seed * 10_000 + number)
     nodes = tuple(_node(rng) for _ in range(rng.randint(1, 4)))
     total = sum(len(node.devices) for node in nodes)
@@ -108,7 +108,7 @@ def build(of: Instance) -> DeviceCluster:
 
 
 class ExactSolver:
-    """Whether there are places and devices for all pods, by CP-SAT."""
+    """Decides by CP-SAT if there are nodes and devices for all pods."""
 
     def __init__(self, of: Instance) -> None:
         self._of = of
@@ -125,7 +125,7 @@ class ExactSolver:
         return self.solve() is not None
 
     def solve(self) -> cp_model.CpSolver | None:
-        """The solver with its solution; None if there is none."""
+        """Return the solver with its solution; None if there is none."""
         solver = cp_model.CpSolver()
         solver.parameters.num_workers = 1
         solver.parameters.random_seed = 1
@@ -183,7 +183,7 @@ class ExactSolver:
                 self._model.add(var <= values[value])
 
     def _held(self, _number: int, _at: int) -> list[cp_model.LinearExprT]:
-        """Whether others keep a device: variables that are 1 if they do."""
+        """Return variables that are 1 if others keep the device."""
         return []
 
     def _node(self, number: int, node: Node) -> None:

@@ -1,4 +1,4 @@
-"""A cluster in which devices stand for extended resources, and nodes may offer these themselves."""
+"""A cluster in which devices provide extended resources, and nodes may offer these themselves."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -14,7 +14,7 @@ GPU, NIC = "example.com/gpu", "example.com/nic"
 
 
 class MappedCluster(DevicePreemption):
-    """Devices of the class stand for GPU, unless other resources are given."""
+    """A cluster whose class of devices provides GPU, unless other resources are given."""
 
     def __init__(self, *resources: str, judge: Judge = judge) -> None:
         super().__init__(judge)
@@ -33,7 +33,7 @@ class MappedCluster(DevicePreemption):
         *,
         priority: int = 0,
     ) -> PodInfo:
-        """A waiting pod whose container requests so many GPUs, and more resources."""
+        """Add a pending pod whose container requests that many GPUs, and more resources."""
         name = f"p{self._serial + 1:05}"
         amounts = dict(requests(1)) | ({GPU: count} if count else {}) | dict(more or {})
         mapped = sorted((key, amount) for key, amount in amounts.items() if "/" in key)

@@ -1,4 +1,4 @@
-"""A cluster in which running pods hold devices, and others of higher priority want them."""
+"""A cluster whose running pods use devices that pods of higher priority request."""
 
 from dataclasses import replace
 
@@ -18,7 +18,7 @@ class DevicePreemption(DeviceCluster, PreemptionBuilder):
     def allocated(
         self, name: str, node: str, *devices: str, pool: str = "", local: bool = True
     ) -> ClaimKey:
-        """A claim that has these devices of the node's pool, reserved for nobody yet."""
+        """Add a claim that has these devices of the node's pool, without consumers."""
         only = (Term((), (Expression(NODE_NAME, "In", (node,)),)),)
         found = tuple(AllocatedDevice("gpu", (DRIVER, pool or node, each)) for each in devices)
         key = ("ns", name)
@@ -28,13 +28,13 @@ class DevicePreemption(DeviceCluster, PreemptionBuilder):
         return key
 
     def reserve(self, key: ClaimKey, *pods: PodInfo) -> None:
-        """These pods, too, are consumers of the claim."""
+        """Add these pods as consumers of the claim."""
         claim = self.table.claims[key]
         uids = claim.reserved.union(info.uid for info in pods)
         self.table.set_claim(replace(claim, reserved=uids))
 
     def give_back(self, key: ClaimKey) -> None:
-        """As the controller does once its consumers are gone."""
+        """Deallocate the claim, as the controller does without consumers."""
         claim = self.table.claims[key]
         self.table.set_claim(replace(claim, allocation=None, reserved=frozenset()))
 
@@ -47,7 +47,7 @@ class DevicePreemption(DeviceCluster, PreemptionBuilder):
         cpu: int = 1,
         claims: tuple[ClaimKey, ...] = (),
     ) -> PodInfo:
-        """A running pod with a claim of its own on these devices, and with other claims."""
+        """Add a running pod with its own claim on these devices, and with other claims."""
         self._serial += 1
         name = f"v{self._serial:05}"
         own = (self.allocated(f"{name}-own", node, *devices),) if devices else ()
@@ -62,7 +62,7 @@ class DevicePreemption(DeviceCluster, PreemptionBuilder):
         return info
 
     def fits_without(self, name: str, units: list[str]) -> bool:
-        """Whether the root would be placed if these pods were gone, and their claims given back."""
+        """Return True if the root would be placed without these pods and their claims."""
         claims = list(self.table.claims.values())
         pods = [self.state.pods[uid].info for uid in units]
         for uid in units:
@@ -77,7 +77,7 @@ class DevicePreemption(DeviceCluster, PreemptionBuilder):
         return isinstance(decision, Placement)
 
     def usages(self) -> tuple[list[object], dict[ClaimKey, object], list[list[int]]]:
-        """What is in use of devices and resources, to compare before and after."""
+        """Return the usage of devices and resources, to compare before and after."""
         table, nodes = self.table, self.state.nodes
         numbers = table.states_of(np.arange(nodes.size)).tolist()
         states: list[object] = [table.states.all[number] for number in numbers]

@@ -1,4 +1,4 @@
-"""Random clusters whose devices are mostly in use, and the least priority that must be evicted."""
+"""Random clusters whose devices are mostly in use, and the lowest priority to evict."""
 
 import random
 from dataclasses import dataclass, replace
@@ -11,14 +11,14 @@ from tests.scheduler.devices.instances import CARD, ExactSolver, Instance, insta
 from tests.scheduler.devices.preemption import DevicePreemption
 
 PRIORITY = 9
-"""The gang's; some pods have a higher one."""
+"""The gang's priority; some pods have a higher one."""
 
 _PRIORITIES = (0, 1, 2, PRIORITY + 1)
 
 
 @dataclass(frozen=True)
 class Running:
-    """A pod on a node. `group` names those that are evicted together; empty: by itself."""
+    """A pod on a node; `group` names those evicted together, empty for none."""
 
     node: int
     priority: int
@@ -37,7 +37,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class Occupied:
-    """What wants to run, and what runs there."""
+    """The pending gang, and the running pods."""
 
     wanted: Instance
     running: tuple[Running, ...]
@@ -45,10 +45,10 @@ class Occupied:
 
 
 def occupied(seed: int, number: int) -> Occupied:
-    """Always the same one for the same numbers."""
+    """Return the instance of the numbers."""
     rng = random.Random(seed * 10_000 + number)
     wanted = instance(seed, number)
-    # The counters of a card are kept by those who run, so none is split here.
+    # The counters of a card remain with running pods, so none is partitioned here.
     nodes = [replace(node, memory=node.memory and 100) for node in wanted.nodes]
     pods = wanted.pods[: rng.randint(1, max(1, len(wanted.pods) // 2))]
     running: list[Running] = []
@@ -98,7 +98,7 @@ def build(of: Occupied) -> DevicePreemption:
 
 
 class ExactEviction(ExactSolver):
-    """The least highest priority of those who must go, by CP-SAT; None if nothing helps."""
+    """Finds by CP-SAT the lowest possible maximum priority of victims; None if impossible."""
 
     def __init__(self, of: Occupied) -> None:
         self._occupied = of
@@ -107,7 +107,7 @@ class ExactEviction(ExactSolver):
         super().__init__(of.wanted)
 
     def least(self) -> int | None:
-        """-1 if nobody must go."""
+        """Return that priority; -1 if no victim is needed."""
         solver = self.solve()
         return None if solver is None else round(solver.objective_value)
 
@@ -117,7 +117,7 @@ class ExactEviction(ExactSolver):
         super()._pod(cpu, each)
 
     def _run(self) -> None:
-        """The pods that run: each stays or goes, groups as one, and claims with their pods."""
+        """Model the running pods: kept or evicted, groups as one, and claims with their pods."""
         model, highest = self._model, self._model.new_int_var(-1, PRIORITY - 1, "")
         together: dict[str, cp_model.IntVar] = {}
         for at, each in enumerate(self._occupied.running):

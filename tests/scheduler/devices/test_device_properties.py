@@ -1,4 +1,4 @@
-"""What must always hold for devices, whatever happens in whatever order."""
+"""Invariants of devices, whatever happens in any order."""
 
 from dataclasses import replace
 from random import Random
@@ -50,7 +50,7 @@ OPERATIONS = st.lists(
 
 
 class Story:
-    """Pods that come, are placed, are given back or end, in a cluster that changes."""
+    """Pods that are created, placed, released or end, in a changing cluster."""
 
     def __init__(self) -> None:
         self.made = DeviceCluster()
@@ -109,7 +109,7 @@ class Story:
                 table.remove_claim(key)
 
     def usages(self) -> dict[str, Usage]:
-        """What is in use of each node's devices, as its state says."""
+        """Return the usage of each node's devices, by its state."""
         table = self.made.table
         numbers = table.states_of(np.arange(self.made.state.nodes.size)).tolist()
         infos = self.made.state.nodes.infos
@@ -120,7 +120,7 @@ class Story:
         }
 
     def held(self) -> dict[str, set[str]]:
-        """The devices that claims hold, by node, as far as they are there."""
+        """Return the existing devices allocated to claims, by node."""
         found: dict[str, set[str]] = {name: set() for name in NODES}
         for key in {*self.made.table.claims, *self.made.table.assumed}:
             allocation = self.made.table.allocation(key)
@@ -152,7 +152,7 @@ def test_what_is_in_use_is_what_claims_hold(operations: list[tuple[str, object]]
 def test_equal_roots_that_are_decided_together_get_devices_where_they_go(
     seed: int, size: int, roots: int, asked: Ask
 ) -> None:
-    """Their pods come, and wait, in any order."""
+    """Their pods arrive, and are pending, in any order."""
     random, made = Random(seed), DeviceCluster()
     for at in range(random.randint(1, 5)):
         devices = (

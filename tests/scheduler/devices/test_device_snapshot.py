@@ -1,4 +1,4 @@
-"""A snapshot has what decisions about devices depend on, and nothing that is tenants' own."""
+"""A snapshot has everything that device decisions depend on, and no tenants' data."""
 
 from dataclasses import replace
 

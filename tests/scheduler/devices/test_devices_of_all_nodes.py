@@ -1,4 +1,4 @@
-"""Devices that many nodes reach: such nodes are one group, and one pod more costs few searches."""
+"""Devices that many nodes reach: such nodes form one group, and a pod costs few searches."""
 
 import random
 
@@ -50,7 +50,7 @@ def test_one_pod_more_of_a_large_pool_costs_few_searches() -> None:
 
 
 def test_what_is_known_of_the_room_is_what_a_fresh_look_finds() -> None:
-    """Rooms of more pods than are counted, as pods come and claims are given back between them."""
+    """The counts go beyond the usual limit, while pods arrive and claims are deallocated."""
     made, lot = DeviceCluster(), random.Random(5)
     made.node("n0", 512)
     made.slice(pool(*(device(f"d{at:03}") for at in range(150)), scope=EVERYWHERE))
@@ -70,14 +70,14 @@ def test_what_is_known_of_the_room_is_what_a_fresh_look_finds() -> None:
 
 
 def seen_by_nodes(table: DeviceTable) -> list[list[str]]:
-    """The devices that each row sees."""
+    """Return the devices that each row can access."""
     rows = range(table.nodes.size)
     return [sorted(key[2] for key in table.view(row).keys) for row in rows]
 
 
 @pytest.mark.parametrize("at", range(0, 14, 2))
 def test_what_changes_while_nodes_are_looked_at_is_seen(at: int) -> None:
-    """Nodes and pools come, go and change after some of the steps."""
+    """Nodes and pools are added, deleted and changed after some of the steps."""
 
     def change(made: DeviceCluster, number: int) -> None:
         made.node("n3", labels={"zone": "z1"})
@@ -102,14 +102,14 @@ def test_what_changes_while_nodes_are_looked_at_is_seen(at: int) -> None:
         if number in (at, at + 1):
             change(stepped, number)
         if number > at + 1 and at % 4:
-            break  # the rest is found when somebody asks
+            break  # the rest is found on the next request
     for number in (at, at + 1):
         change(anew, number)
     assert seen_by_nodes(stepped.table) == seen_by_nodes(anew.table)
 
 
 def test_many_nodes_are_looked_at_in_short_steps() -> None:
-    """So that a decision after the slices of thousands of nodes came gives way to others."""
+    """So a decision after changes of thousands of slices yields to other tasks."""
     made = DeviceCluster()
     made.nodes(500)
     for row in range(500):
@@ -152,7 +152,7 @@ def test_a_group_that_comes_back_knows_what_is_in_use_by_then() -> None:
 
 @pytest.mark.parametrize("seed", range(12))
 def test_views_and_usages_are_those_of_a_table_made_anew(seed: int) -> None:
-    """Nodes change labels, slices and rules for taints come and go, claims take devices, shares."""
+    """Nodes change labels, slices and taint rules come and go, claims use devices and shares."""
     lot, state = random.Random(seed), State()
     for _ in range(120):
         something(state, lot)
@@ -173,7 +173,7 @@ def test_views_and_usages_are_those_of_a_table_made_anew(seed: int) -> None:
 
 
 def something(state: State, lot: random.Random) -> None:
-    """An event."""
+    """Apply a random event."""
     table, what = state.devices, lot.random()
     if what < 0.25:
         labels = {"zone": f"z{lot.randrange(3)}"}
@@ -195,7 +195,7 @@ def something(state: State, lot: random.Random) -> None:
 
 
 def everything(state: State) -> object:
-    """What each node sees and says, what is in use, and what would be without each claim."""
+    """Return each node's view and attributes, the usage, and the usage without each claim."""
     table = state.devices
     table.refresh()
     clique = table.attribute(CLIQUE)
@@ -220,12 +220,12 @@ def everything(state: State) -> object:
 
 
 def state_of(table: DeviceTable, row: int) -> Usage:
-    """What is in use on a node."""
+    """Return the usage on a node."""
     return table.states.all[int(table.states_of(slice(row, row + 1))[0])].after
 
 
 def some_slice(lot: random.Random) -> SliceInfo:
-    """A slice of one of four pools, for one node, a zone or all, or as its devices say."""
+    """Return a slice of one of four pools, for one node, a zone or all, or per device."""
     at = lot.randrange(4)
     scope = lot.choice([None, EVERYWHERE, zone(f"z{lot.randrange(3)}")])
     count, said = lot.randrange(1, 4), {CLIQUE: f"c{lot.randrange(2)}"}
@@ -240,7 +240,7 @@ def some_slice(lot: random.Random) -> SliceInfo:
 
 
 def take(table: DeviceTable, name: str, of: str, what: str, share: str | None = None) -> None:
-    """A claim that has the device, or a share of it."""
+    """Add a claim with the device, or a share of it."""
     consumed = () if share is None else (("rate", 1),)
     given = AllocatedDevice("r", ("gpu.example.com", of, what), share=share, consumed=consumed)
     key = ("ns", name)

@@ -1,4 +1,4 @@
-"""Beside an exact solver: nearly all gangs are given devices that can be, and no other."""
+"""The allocator compared with an exact solver: it finds nearly every fit, and no false one."""
 
 import pytest
 

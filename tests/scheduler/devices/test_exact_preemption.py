@@ -1,4 +1,4 @@
-"""Beside an exact solver: who is evicted for devices, and that a dry run leaves nothing behind."""
+"""Device preemption compared with an exact solver, and dry runs that leave no trace."""
 
 from collections import Counter
 
@@ -22,7 +22,7 @@ SEED = 5690
 
 
 def unlawful(made: DevicePreemption, plan: Plan) -> str:
-    """What is wrong with the victims; empty if nothing."""
+    """Return the error of the victims; empty if there is none."""
     for unit in plan.victims:
         if unit.priority >= PRIORITY:
             return f"{unit.name} has priority {unit.priority}"

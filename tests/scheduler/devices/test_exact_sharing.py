@@ -1,4 +1,4 @@
-"""Beside an exact solver: gangs whose pods share claims, of one node's devices or of a rack's."""
+"""Gangs whose pods share claims of a node's or a rack's devices, compared with an exact solver."""
 
 import random
 from dataclasses import dataclass
@@ -18,9 +18,9 @@ LOCAL, SWITCH = ask(gpu(1, has("size", "small"))), ask(gpu(1, has("size", "large
 
 @dataclass(frozen=True)
 class Sharing:
-    """`nodes` are (rack, cpu, devices), `switches` so many for each rack.
+    """An instance; `nodes` are (rack, cpu, devices), `switches` the number for each rack.
 
-    `claims` are True for a rack's device; `pods` are (cpu, the claims they share, own devices).
+    `claims` are True for a rack's device; `pods` are (cpu, their shared claims, own devices).
     """
 
     nodes: tuple[tuple[int, int, int], ...]

@@ -1,4 +1,4 @@
-"""Devices that stand for extended resources, in preemption, batches, and snapshots."""
+"""Devices that provide extended resources, in preemption, batches, and snapshots."""
 
 import pytest
 

@@ -11,7 +11,7 @@ TWO_OR_ONE = ask(first_of("g", gpu(2, name="two"), gpu(1, name="one")))
 
 @pytest.mark.parametrize("minimum", [1, 3])
 def test_a_pod_that_makes_another_give_way_takes_something(minimum: int) -> None:
-    """Three pods on a node with two devices: there is room for two of them, and no more."""
+    """Three pods on a node with two devices: exactly two of them fit."""
     cluster = DeviceCluster()
     cluster.gpu_node("n", count=2)
     cluster.gang("g", minimum)

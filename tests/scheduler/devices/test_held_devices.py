@@ -1,4 +1,4 @@
-"""What pods keep for themselves, as columns: the same as claim by claim."""
+"""Sole-use devices as columns: the same as claim by claim."""
 
 import numpy as np
 import pytest
@@ -97,7 +97,7 @@ def test_changes_are_bounded() -> None:
 
 
 def slots(made: DevicePreemption) -> Ints:
-    """The slots of all pods that run."""
+    """Return the slots of all running pods."""
     made.state.units.refresh()
     return np.array(sorted(made.state.units._slots.values()), np.int64)
 
@@ -108,7 +108,7 @@ def held(made: DevicePreemption) -> HeldDevices:
 
 
 def released(made: DevicePreemption, which: Ints) -> list[int]:
-    """The positions in use on each node without these pods."""
+    """Return the positions in use on each node without these pods."""
     table = made.table
     with made.state.nodes.trial():
         made.state.units.release(which)

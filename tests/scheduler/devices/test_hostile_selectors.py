@@ -1,4 +1,4 @@
-"""Selectors that tell every device from every other: what they cost is counted, and bounded."""
+"""Selectors that distinguish every device: their cost is counted and bounded."""
 
 from hashlib import blake2b
 from typing import NoReturn
@@ -48,7 +48,7 @@ class CountingCluster(DeviceCluster):
         return self.table.states.searches
 
     def work(self, info: PodInfo) -> tuple[int, int, int]:
-        """Selectors judged, searches and states made by the decision about a pod."""
+        """Return the evaluated selectors, searches and new states of the decision about a pod."""
         before = (self.judged, self.searches, len(self.table.states.all))
         self.place_single(info)
         after = (self.judged, self.searches, len(self.table.states.all))
@@ -56,7 +56,7 @@ class CountingCluster(DeviceCluster):
         return judged, searches, states
 
     def in_steps(self, info: PodInfo, most: int) -> tuple[Placement | Refusal, list[int]]:
-        """The decision with so much work allowed at a time, and the work of each attempt."""
+        """Return the decision under this allowance per attempt, and the work of each attempt."""
         spent: list[int] = []
         while True:
             before = self.table.allowance.spent
@@ -179,7 +179,7 @@ def test_what_the_judge_raises_leaves_everything_as_it_was(stop_at: int) -> None
 
 
 def test_room_that_was_not_counted_again_is_not_taken_for_counted() -> None:
-    """The room of a row that changed is looked at again if the first look was cut short."""
+    """The capacity of a changed row is counted again if the first count was cut short."""
     made = CountingCluster()
     want = ask(gpu(1, has("uuid", "n07-3")))
     first, rest = made.asks(None, want), made.asks(None, want)

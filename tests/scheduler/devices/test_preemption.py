@@ -1,4 +1,4 @@
-"""Preemption for devices: who goes, and whose devices count as free for whom."""
+"""Preemption for devices: the victims, and the preemptors for which devices count as free."""
 
 from dataclasses import replace
 
@@ -111,7 +111,7 @@ def test_a_gang_that_is_evicted_whole_gives_back_all_its_devices() -> None:
 
 @pytest.mark.parametrize("priority", [1, 2])
 def test_nobody_goes_while_others_keep_the_claim(priority: int) -> None:
-    """Evicting the low one alone would be in vain: the claim stays allocated."""
+    """The eviction of the low one alone would have no effect: the claim stays allocated."""
     made = cluster(count=1)
     shared = made.allocated("shared", "n0", "gpu-0")
     made.holds("n0", claims=(shared,))
@@ -173,7 +173,7 @@ def test_a_device_of_several_nodes_is_freed_where_its_holder_is_not() -> None:
 
 
 def test_a_device_that_two_claims_have_is_free_when_both_are_gone() -> None:
-    """Two schedulers gave it away twice."""
+    """Two schedulers allocated it twice."""
     made = cluster(count=1)
     pods = [made.holds("n0", "gpu-0") for _ in range(2)]
     high = made.asks(None, ONE, priority=1)
@@ -212,7 +212,7 @@ def evicting() -> tuple[DevicePreemption, PodInfo, PodInfo]:
 
 
 def waits(made: DevicePreemption, info: PodInfo) -> bool:
-    """Whether it waits for what is given back, and evicts nobody."""
+    """Return True if it waits for the deallocation, and evicts no pod."""
     plan = made.preempt(info.name)
     return isinstance(plan, Plan) and not plan.victims
 
@@ -291,7 +291,7 @@ def test_an_assumed_pod_gives_back_what_it_was_to_get() -> None:
 
 
 def test_a_named_claim_that_victims_give_back_is_allocated_anew() -> None:
-    """The preemptor shares their claim: while they leave, it may be allocated elsewhere."""
+    """The preemptor shares their claim: until they are deleted, it may be allocated elsewhere."""
     made = DevicePreemption()
     made.gpu_node("n0", count=1, cpu=2)
     made.gpu_node("n1", count=1, cpu=8)

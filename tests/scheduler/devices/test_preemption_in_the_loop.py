@@ -1,4 +1,4 @@
-"""The whole scheduler evicts for devices once, and waits until their claims are given back."""
+"""The complete scheduler evicts for devices once, and waits for the deallocation."""
 
 from collections.abc import Callable
 

@@ -23,7 +23,7 @@ def within(label: str, value: str) -> NodeScope:
 
 
 def racks(racks: int = 2, nodes: int = 2, *, cpu: int = 4, count: int = 0) -> DeviceCluster:
-    """Racks of nodes with devices of their own, each rack with a device that all of it reaches."""
+    """Create racks of nodes with devices of their own, and a device for each whole rack."""
     made = DeviceCluster()
     for rack in range(racks):
         for at in range(nodes):
@@ -44,7 +44,7 @@ def names(made: DeviceCluster, decision: Placement | Refusal) -> list[str]:
 
 @pytest.mark.parametrize("best", ["n0", "n1", "n2"])
 def test_sharers_of_two_shapes_go_to_the_node_with_room_for_all(best: str) -> None:
-    """The first shape alone would go to any node."""
+    """The first shape alone would fit any node."""
     made = DeviceCluster()
     for name in ("n0", "n1", "n2"):
         made.gpu_node(name, count=1, cpu=6 if name == best else 4)
@@ -61,7 +61,7 @@ def test_sharers_of_two_shapes_go_to_the_node_with_room_for_all(best: str) -> No
 
 @pytest.mark.parametrize("cpu", [1, 2])
 def test_a_claim_is_given_the_device_that_all_of_its_pods_reach(cpu: int) -> None:
-    """The node's own device would be chosen first; it serves where both pods fit on the node."""
+    """The node's own device would be preferred; it suffices if both pods fit the node."""
     made = DeviceCluster()
     for name in ("n0", "n1"):
         made.gpu_node(name, count=1, cpu=2, labels={"rack": "r"})
@@ -80,7 +80,7 @@ def test_a_claim_is_given_the_device_that_all_of_its_pods_reach(cpu: int) -> Non
 
 @pytest.mark.parametrize("seed", range(60))
 def test_random_gangs_that_share_a_claim_start_if_any_device_serves_all(seed: int) -> None:
-    """Every device is tried by hand: all pods on the nodes that reach it have to fit there."""
+    """The test tries every device: all pods must fit the nodes that reach it."""
     drawn = random.Random(seed)
     nodes = {f"r{rack}n{at}": drawn.randint(1, 3) for rack in range(2) for at in range(2)}
     made = DeviceCluster()
@@ -109,7 +109,7 @@ def test_random_gangs_that_share_a_claim_start_if_any_device_serves_all(seed: in
 
 
 def test_sharers_of_a_network_device_are_placed_though_the_time_is_over() -> None:
-    """The first pod allocates the claim, which is slow where many nodes see the devices."""
+    """The first pod allocates the claim, which is slow if many nodes can access the devices."""
     made = racks(count=1)
     key = made.claim("shared", SWITCH)
     made.gang("g", 6)
@@ -324,7 +324,7 @@ def test_extras_take_what_is_left_of_the_consumers() -> None:
 
 
 def reserve(made: DeviceCluster, key: ClaimKey, own: Iterable[PodInfo], others: int) -> None:
-    """The claim is reserved for these pods, and for so many others."""
+    """Reserve the claim for these pods, and for that many others."""
     uids = {*(each.uid for each in own), *map(str, range(others))}
     made.table.set_claim(replace(made.table.claims[key], reserved=frozenset(uids)))
 
@@ -357,7 +357,7 @@ def test_members_that_a_full_claim_is_reserved_for_are_placed_with_those_it_has_
 
 
 def test_members_beyond_a_claims_room_do_not_take_the_places_of_those_that_have_them() -> None:
-    """Any of them may be chosen, and for one without a place there would be 257 consumers."""
+    """Any of them may be chosen, and one without a reservation would be consumer 257."""
     made, key = crowd(0, 257, minimum=2)
     pods = [pod.info for pod in made.state.pods.values()]
     reserve(made, key, pods[1:], 0)
@@ -393,7 +393,7 @@ def test_what_many_shared_claims_cost_is_bounded() -> None:
 
 
 def two_crowds(present: int, first: int, second: int) -> tuple[DeviceCluster, ClaimKey]:
-    """Two gangs that share an allocated claim, which so many others use already."""
+    """Create two gangs that share an allocated claim with that many existing consumers."""
     made = racks(1, 8, cpu=100)
     key = made.claim("switch", SWITCH)
     made.write(made.place_single(made.asks(None, key)))

@@ -1,4 +1,4 @@
-"""DeviceTaintRules join the taints of slices, and leave with their rule."""
+"""DeviceTaintRules add to the taints of slices, and their taints end with them."""
 
 from dataclasses import replace
 from typing import Any
@@ -32,7 +32,7 @@ def cluster() -> DeviceCluster:
 
 
 def taken(made: DeviceCluster, count: int = 4) -> list[str]:
-    """The devices that so many pods with one each get, by pool; then all is as before."""
+    """Return the devices for that many pods with one each, by pool, and undo the placements."""
     pods = [made.asks(None, ask(gpu())) for _ in range(count)]
     found: list[str] = []
     for pod in pods:

@@ -1,4 +1,4 @@
-"""A topology key may name an attribute of devices: its domains are made of nodes that agree."""
+"""A topology key may name an attribute of devices: its domains are nodes with equal values."""
 
 from dataclasses import replace
 from functools import partial
@@ -35,16 +35,16 @@ RACK = "example.com/rack"
 
 
 class Cliques(DeviceCluster):
-    """Nodes whose devices say which clique they are in."""
+    """Nodes whose devices have a clique as attribute."""
 
     def clique_node(
         self, name: str, *values: str, cpu: int = 1, labels: dict[str, str] | None = None
     ) -> None:
-        """One device for each value."""
+        """Add a node with one device for each value."""
         self.gpu_node(name, *of(*values), cpu=cpu, labels=labels)
 
     def publish(self, name: str, *values: str, generation: int = 2) -> None:
-        """The node's slice, said anew."""
+        """Publish the node's slice again."""
         self.slice(pool(*of(*values), pool=name, node=name, generation=generation))
 
     def cliques(self, **of_nodes: str) -> None:
@@ -67,7 +67,7 @@ class Cliques(DeviceCluster):
         return made
 
     def nodes_of(self, name: str) -> list[str]:
-        """Where its pods would go; none if it is refused."""
+        """Return the nodes of its pods; none if it is unschedulable."""
         decision = self.place(name)
         return sorted(self.where(decision).values()) if isinstance(decision, Placement) else []
 
@@ -321,7 +321,7 @@ def test_devices_that_several_nodes_reach_make_one_domain_of_them() -> None:
 
 
 def test_what_only_takes_from_the_same_counters_says_nothing() -> None:
-    """A node sees such devices of others, but cannot use them."""
+    """A node reads such devices of other nodes, but cannot use them."""
     made = Cliques()
     made.node("n0", 1)
     made.node("n1", 1)
@@ -337,7 +337,7 @@ def test_what_only_takes_from_the_same_counters_says_nothing() -> None:
 
 
 def test_pods_mean_labels_only() -> None:
-    """As for kube-scheduler: a topologyKey of their affinity is no attribute."""
+    """In kube-scheduler, too, a topologyKey of their affinity is no attribute."""
     made = Cliques()
     made.cliques(n0="a", n1="a")
     selector = PodSelector((Expression("app", "In", ("x",)),), ("ns",))
@@ -385,7 +385,7 @@ def test_a_group_is_tried_again_when_the_full_node_that_pins_it_has_its_value_ba
 
     made.publish("n0", "a")
     queue.refresh(made.state.take_changes(), 2)
-    assert queue.pop() is None  # there is no room on that node
+    assert queue.pop() is None  # the node is full
     queue.refresh(made.state.take_changes(), 20)
 
     assert queue.pop() == root
@@ -435,7 +435,7 @@ def test_keys_that_tenants_name_make_few_columns() -> None:
     for at in range(200):
         assert made.state.topologies.of_groups(f"{DRIVER}/k{at}").values == ("v",)
         assert made.state.topologies.of_groups(f"{DRIVER}/none{at}").values == ()
-    # One that gave way is made anew, with what the devices say by then.
+    # One with changed devices is recreated with their current values.
     made.slice(pool(device("d", {"k0": "w"}), pool="n0", node="n0"))
     assert made.state.topologies.of_groups(f"{DRIVER}/k0").values == ("w",)
     assert len(made.table.attributes) <= MOST_COLUMNS

@@ -11,7 +11,7 @@ KEY: GroupKey = (POD_GROUP, "ns", "g")
 
 
 class Reporters:
-    """Who reported an event on which object."""
+    """The reporter of an event on each object."""
 
     def __init__(self) -> None:
         self.seen: list[tuple[str, str]] = []

@@ -1,4 +1,4 @@
-"""Beside an exact solver: trees whose stages never run at the same time."""
+"""Trees whose stages never run at the same time, compared with an exact solver."""
 
 import random
 from collections.abc import Iterable, Iterator
@@ -15,7 +15,7 @@ from tools.testing.effort import count as times
 
 SEED = 1623
 SHARE = 0.99
-"""Of what can be placed, how much has to be."""
+"""Minimum share of the feasible instances that must be placed."""
 
 Amounts = tuple[int, int]
 """Cores and devices."""
@@ -23,7 +23,10 @@ Amounts = tuple[int, int]
 
 @dataclass(frozen=True)
 class Kind:
-    """So many equal pods of one stage; 0: they run beside all others. `port` 0 is none."""
+    """A number of equal pods of one stage; stage 0 runs together with all others.
+
+    `port` 0 is none.
+    """
 
     stage: int
     size: Amounts
@@ -33,7 +36,7 @@ class Kind:
 
 @dataclass(frozen=True)
 class Ordered:
-    """`nodes` are (rack, what is free); `leaves` are kinds, and whether they lie in one rack."""
+    """An instance; `nodes` are (rack, free); `leaves` are kinds, and True for one rack."""
 
     nodes: tuple[tuple[int, Amounts], ...]
     leaves: tuple[tuple[tuple[Kind, ...], bool], ...]
@@ -45,7 +48,10 @@ class Ordered:
 
 
 def ordered(number: int, *, ports: bool = False) -> Ordered:
-    """Its largest stage needs most of the cluster; all stages together often more than there is."""
+    """Draw an instance whose largest stage needs most of the cluster.
+
+    All stages together often exceed it.
+    """
     rng = random.Random(SEED * 10_000 + number)
     nodes = tuple(
         (rack, (rng.randint(1, 8), rng.randint(0, 4)))
@@ -73,7 +79,7 @@ def ordered(number: int, *, ports: bool = False) -> Ordered:
 
 
 def build(of: Ordered) -> StateBuilder:
-    """Of each tree the first pod exists."""
+    """Build the state; the first pod of each tree exists."""
     builder = StateBuilder()
     for at, (rack, (cpu, gpu)) in enumerate(of.nodes):
         builder.node(f"n{at}", cpu, labels={"rack": f"r{rack}"}, gpu=gpu)
@@ -96,7 +102,7 @@ def build(of: Ordered) -> StateBuilder:
 
 
 class Model:
-    """One CP-SAT model: each pod has one place for good, each stage fits beside stage 0."""
+    """One CP-SAT model: each pod has one fixed node, each stage fits together with stage 0."""
 
     def __init__(self, of: Ordered) -> None:
         self.of = of
@@ -143,7 +149,7 @@ class Model:
 
 
 def check(of: Ordered, placement: Placement) -> None:
-    """Every pod has a place, no node has more of one stage than it offers, and racks are kept."""
+    """Check that every pod has a node, no stage exceeds a node, and racks are respected."""
     assert len(placement.pods) == sum(kind.count for kinds, _ in of.leaves for kind in kinds)
     for stage in of.stages:
         left = [list(free) for _, free in of.nodes]
@@ -169,7 +175,7 @@ def check(of: Ordered, placement: Placement) -> None:
 
 
 def missed(numbers: Iterable[int], *, ports: bool) -> Iterator[tuple[int, bool]]:
-    """Of the instances that can be placed, the number and whether it was not."""
+    """Yield the feasible instances, each with True if it was not placed."""
     for number in numbers:
         of = ordered(number, ports=ports)
         builder = build(of)

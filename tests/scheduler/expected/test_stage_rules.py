@@ -1,4 +1,4 @@
-"""What pods say of each other, where their stages never run at the same time."""
+"""Terms between pods whose stages never run at the same time."""
 
 from typing import Any
 
@@ -30,7 +30,7 @@ def two_nodes(harness: HoldingHarness, cpu: int = 1) -> None:
 
 
 def ordered(harness: HoldingHarness, first: Json, then: Json, count: int = 2) -> None:
-    """An initializer that exists, and trainers that are to come after it."""
+    """Create an existing initializer, and trainers that follow it."""
     initializer = kind("initializer", 1, stage=1, **first)
     harness.group("train", 1 + count, initializer, kind("trainer", count, stage=2, **then))
     harness.pod("initializer", "train", **first)
@@ -48,7 +48,7 @@ CASES = [
 async def test_pods_that_never_meet_do_not_exclude_each_other(
     first: dict[str, Any], then: dict[str, Any]
 ) -> None:
-    """In two places for two trainers, one of which the initializer has before."""
+    """There are two slots for two trainers; the initializer uses one of them before."""
     harness = HoldingHarness()
     async with harness.leading():
         two_nodes(harness)
@@ -69,7 +69,7 @@ async def test_pods_that_never_meet_do_not_exclude_each_other(
 async def test_pods_that_exist_exclude_each_other_whatever_their_owner_says(
     first: dict[str, Any], then: dict[str, Any]
 ) -> None:
-    """Trainers that come while the initializer runs: none has its node."""
+    """The trainers arrive while the initializer runs: none gets its node."""
     harness = HoldingHarness()
     async with harness.leading(unsettled="a trainer waits"):
         two_nodes(harness, cpu=4)
@@ -136,7 +136,7 @@ async def test_company_that_stays_counts_for_every_stage() -> None:
 
 
 async def test_the_first_of_a_later_stage_needs_no_company_of_an_earlier_one() -> None:
-    """Pods that match their own term: the initializer matches it, too, and will be gone."""
+    """Pods that match their own term: the initializer matches it, too, but will be deleted."""
     harness = HoldingHarness()
     rules = {"app": "a", **required("podAffinity", "a")}
     async with harness.leading():
@@ -149,7 +149,7 @@ async def test_the_first_of_a_later_stage_needs_no_company_of_an_earlier_one() -
 
 
 async def test_a_pod_is_of_the_kind_whose_labels_it_has() -> None:
-    """The kinds ask for the same: what their pods are is in their labels alone."""
+    """The kinds have equal requests: only the pods' labels distinguish them."""
     harness = HoldingHarness()
     async with harness.leading():
         two_nodes(harness, cpu=4)

@@ -1,4 +1,4 @@
-"""Stages of a tree: pods that never run at the same time have the same places."""
+"""Stages of a tree: pods that never run at the same time share their places."""
 
 import pytest
 
@@ -11,7 +11,7 @@ BIG = 4
 
 
 def initialized(harness: HoldingHarness, *, priority: int = 0, mode: str = "single") -> None:
-    """A driver beside an initializer, which asks for much, and then eight trainers."""
+    """Create a driver together with a large initializer, and then eight trainers."""
     harness.group(
         "train",
         10,
@@ -24,7 +24,7 @@ def initialized(harness: HoldingHarness, *, priority: int = 0, mode: str = "sing
 
 
 async def begun(harness: HoldingHarness, *, mode: str = "single") -> None:
-    """In nine cores: exactly what the driver and the trainers need."""
+    """Start them in nine cores, exactly enough for the driver and the trainers."""
     harness.builder.nodes(2, cpu=BIG)
     harness.builder.node("small", 1)
     initialized(harness, mode=mode)
@@ -107,7 +107,7 @@ async def test_the_next_leader_holds_the_same_room() -> None:
 
 
 async def test_an_owner_that_lies_about_stages_has_no_more_than_the_nodes_have() -> None:
-    """Its trainers come while the initializer runs: those that do not fit beside it wait."""
+    """Its trainers arrive while the initializer runs: those that do not fit with it wait."""
     harness = HoldingHarness()
     async with harness.leading(unsettled="some of the pods wait for room"):
         await begun(harness)
@@ -149,7 +149,7 @@ async def test_higher_priority_takes_the_room_that_is_held_and_nothing_that_runs
 
 
 async def test_no_more_is_evicted_than_what_runs_at_once_needs() -> None:
-    """Nine cores are all there are: the sum of the stages would need thirteen."""
+    """There are nine cores: the sum of the stages would need thirteen."""
     harness = HoldingHarness()
     async with harness.leading():
         harness.builder.nodes(2, cpu=BIG)
@@ -186,7 +186,7 @@ async def test_held_room_is_what_the_largest_stage_needs_beyond_what_runs() -> N
 
 @pytest.mark.parametrize("parent", ["tree", "later"])
 async def test_stages_are_those_of_the_whole_tree(parent: str) -> None:
-    """The composite may come after its groups: the same room is theirs all the same."""
+    """The composite may be created after its groups: they share the capacity anyway."""
     harness = HoldingHarness()
     async with harness.leading(unsettled="no whole tree yet"):
         harness.builder.nodes(2, cpu=BIG)

@@ -1,7 +1,7 @@
-"""Gangs that start in order while nodes go, others preempt and leaders change: nothing stays half.
+"""Gangs that start in order during node losses, preemptions and changes of leaders.
 
-Owners make workers once the driver runs, and make again what they lost. Once nobody disturbs them
-any more and there is room, every gang that has begun runs whole.
+Owners create workers once the driver runs, and recreate those that they lost. Once there are no
+disturbances and enough capacity, every started gang runs completely.
 """
 
 import random
@@ -19,10 +19,12 @@ SPARE = 60
 
 
 class Disturbed:
-    """A random course. `pods` of each group are by their number; 0 is the driver.
+    """A random course.
 
-    `disturbed` are groups from which something was taken since they began, by a node that went, at
-    the end of their time or, in every second course, by a higher priority.
+    `pods` of each group are by their number; 0 is the driver.
+
+    `disturbed` are groups that lost a place since they started, by a lost node, by the end of the
+    holding time or, in every second course, by a higher priority.
     """
 
     def __init__(self, seed: int) -> None:
@@ -65,7 +67,7 @@ class Disturbed:
             self.make(name, 0)
 
     def follow(self) -> None:
-        """An owner whose driver runs makes a worker that is missing."""
+        """Let an owner with a running driver create a missing worker."""
         self.go_on(self.chance.choice(GROUPS), 1)
 
     def again(self) -> None:
@@ -74,7 +76,7 @@ class Disturbed:
             self.restart(name)
 
     def restart(self, name: str) -> None:
-        """An owner deletes all that it made, and makes its driver again."""
+        """Let an owner delete all its pods, and recreate its driver."""
         for each in self.pods[name].values():
             self.harness.delete_pod(each)
         self.pods[name] = {}
@@ -87,7 +89,10 @@ class Disturbed:
                 self.make(name, index)
 
     def owners_go_on(self) -> None:
-        """All that have anything make what is missing; anew where the time for that was over."""
+        """Let all owners with pods create the missing ones.
+
+        Restart those whose holding time ended.
+        """
         self.victims_end()
         for name, pods in self.pods.items():
             if self.harness.expected.expired(("PodGroup", "ns", name)):
@@ -112,7 +117,7 @@ class Disturbed:
             self.other(priority=10)
 
     def other(self, priority: int) -> None:
-        """A gang comes whose pods all exist."""
+        """Create a gang whose pods all exist."""
         self.serial += 1
         group, size = f"other{self.serial}", self.chance.randint(1, 3)
         self.others[group] = [f"{group}-{at}" for at in range(size)]
@@ -121,7 +126,7 @@ class Disturbed:
             self.harness.pod(name, group, self.chance.randint(1, 3), priority=priority)
 
     def leave(self) -> None:
-        """One of the other gangs is deleted."""
+        """Delete one of the other gangs."""
         if self.others:
             group = self.chance.choice(sorted(self.others))
             for name in self.others.pop(group):
@@ -129,7 +134,7 @@ class Disturbed:
             self.harness.delete_group(group)
 
     def lose_node(self) -> None:
-        """A node goes, and then its pods."""
+        """Delete a node, and then its pods."""
         name = self.chance.choice(sorted(self.cores))
         if name in self.there and len(self.there) > 2:
             self.disturb(name)
@@ -145,12 +150,12 @@ class Disturbed:
         self.harness.builder.node(name, self.cores[name], unschedulable=True)
 
     def disturb(self, node: str) -> None:
-        """Who has a place there may lose it."""
+        """Record the groups with places on the node as disturbed."""
         for pod in self.harness.builder.state.pods_on(node):
             self.disturbed.add(pod.info.group or "")
 
     def back(self) -> None:
-        """A node is there, and takes pods."""
+        """Restore a node."""
         self.node(self.chance.choice(sorted(self.cores)))
 
     def node(self, name: str) -> None:
@@ -173,17 +178,17 @@ class Disturbed:
     # What is looked at.
 
     def bound(self, group: str) -> int:
-        """Pods that run; one that was evicted does not, though it may not have ended."""
+        """Return the number of running pods, without evicted ones that have not ended yet."""
         runs = self.harness.where().keys() - set(self.harness.evictor_api.leaving)
         return sum(name in runs for name in self.pods[group].values())
 
     def placed(self, group: str) -> int:
-        """Pods that have a node, and places that are held for the others."""
+        """Return the number of pods with a node, including held places."""
         found = self.harness.builder.state.forest.groups["PodGroup", "ns", group].members.values()
         return sum(pod.row >= 0 and not pod.info.terminating for pod in found)
 
     def check(self) -> None:
-        """Who has begun has all its places, unless something was taken from it."""
+        """Check that every started group has all its places, unless it was disturbed."""
         check(self.harness)
         for name in GROUPS:
             expired = self.harness.expected.expired(("PodGroup", "ns", name))
@@ -195,7 +200,7 @@ class Disturbed:
                 assert self.placed(name) == len(self.sizes[name]), name
 
     def calm_down(self) -> None:
-        """All others leave, nodes come back, and there is one with room for everybody."""
+        """Delete all others, restore nodes, and add one that fits everything."""
         while self.others:
             self.leave()
         for name in self.cores:
@@ -212,7 +217,7 @@ async def run(seed: int) -> None:
                 course.step()
                 await harness.settle(course.chance.choice((0, 0, 1, 2)))
                 course.check()
-            await harness.settle(2)  # places of pods that were made again are stored once a second
+            await harness.settle(2)  # places of recreated pods are stored once per second
             course.check()
         await harness.restart()
         course.check()

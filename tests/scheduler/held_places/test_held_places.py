@@ -1,4 +1,4 @@
-"""The whole tree's place: pods that are created after others run find theirs held for them."""
+"""The places of a complete tree: they are held for pods that are created after others run."""
 
 import pytest
 from structlog.testing import capture_logs
@@ -11,7 +11,7 @@ from tests.scheduler.holding_harness import HOLD, MOST, HoldingHarness, Json, ki
 
 
 async def started(harness: HoldingHarness, *, nodes: int = 9, mode: str = "single") -> None:
-    """A driver that runs and expects eight workers, in a cluster of `nodes` places."""
+    """Start a driver that expects eight workers, in a cluster of `nodes` slots."""
     harness.builder.nodes(nodes, cpu=1)
     harness.group("train", 9, kind("driver", 1), kind("worker", 8), mode=mode)
     harness.pod("driver", "train")
@@ -369,13 +369,13 @@ async def test_what_is_wrong_with_expected_pods_is_told_once() -> None:
 
 
 class Bounded(HoldingHarness):
-    """Expected pods of a namespace may request ten cores."""
+    """A harness in which expected pods of a namespace may request ten cores."""
 
     limits = ExpectedLimits(MOST, {"cpu": 10_000})
 
 
 async def test_a_namespace_cannot_hold_more_than_its_expected_pods_may_request() -> None:
-    """A ResourceQuota does not see expected pods: one small pod could hold as many nodes."""
+    """A ResourceQuota ignores expected pods: one small pod could hold as many nodes."""
     harness = Bounded()
     async with harness.leading(unsettled="refused groups wait"):
         harness.builder.node("large", 1000, pods=1000)
@@ -419,7 +419,7 @@ async def test_what_a_group_requests_is_its_own_again_when_it_changes() -> None:
 
 
 async def test_a_namespace_cannot_expect_more_than_the_limit() -> None:
-    """A ResourceQuota does not see expected pods."""
+    """A ResourceQuota ignores expected pods."""
     harness = HoldingHarness()
     async with harness.leading():
         harness.builder.node("large", 1000, pods=1000)
@@ -534,7 +534,7 @@ async def test_a_new_leader_holds_places_for_the_rest_of_their_time() -> None:
 
 
 async def test_a_pod_that_comes_late_to_its_place_has_its_own_time_to_be_bound() -> None:
-    """What the first pods of its group had is over."""
+    """The time of the first pods of its group has ended."""
     harness = HoldingHarness()
     async with harness.leading():
         await started(harness)

@@ -1,4 +1,4 @@
-"""Held places under random arrivals, departures, changes and new leaders: what always holds."""
+"""Invariants of held places under random arrivals, departures, changes and new leaders."""
 
 import random
 from collections import Counter
@@ -14,7 +14,7 @@ GROUPS = ("a", "b", "c")
 
 
 class Course:
-    """A random course of events on a small cluster."""
+    """A random sequence of events on a small cluster."""
 
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)
@@ -30,7 +30,7 @@ class Course:
         act()
 
     def restart(self) -> None:
-        """The owner of a group deletes all its pods, and makes some of them again."""
+        """Let the owner of a group delete all its pods, and recreate some of them."""
         group = self.chance.choice(GROUPS)
         gone = [name for name, of in self.pods.items() if of == group]
         for name in gone:
@@ -40,7 +40,7 @@ class Course:
             self.come_to(group)
 
     def urgent(self) -> None:
-        """A pod of higher priority comes, or one that was evicted has ended."""
+        """Create a pod of higher priority, after the evicted ones have ended."""
         for name in self.harness.evictor_api.end():
             self.pods.pop(name, None)
             self.harness.delete_pod(name)
@@ -67,7 +67,7 @@ class Course:
         self.harness.group(name, minimum, *kinds, mode=mode, annotations=notes)
 
     def stage(self) -> int:
-        """Owners may say what they like of stages, and keep to none of it."""
+        """Draw a stage; owners may declare any stages and violate them."""
         return self.chance.choice((0, 0, 1, 2))
 
     def come(self) -> None:
@@ -95,7 +95,7 @@ class Course:
 
 
 def check(harness: HoldingHarness) -> None:
-    """Every number follows from the pods, and no place is anybody else's."""
+    """Check that every number follows from the pods, and that no place has two users."""
     state = harness.builder.state
     for group in state.forest.groups.values():
         members = [pod for pod in group.members.values() if pod.info.expected]
@@ -131,7 +131,7 @@ def cpu_of(pod: StatePod) -> int:
 
 
 def to_come(pods: list[StatePod]) -> int:
-    """What the stages of a tree hold of a node: the most beyond what pods of others leave."""
+    """Return the places that the stages of a tree hold on a node beyond those of existing pods."""
     here = [(pod.info.requirements.stage, pod) for pod in pods]
     numbers = {stage.number for stage, _ in here if stage is not None}
     return max(
@@ -164,7 +164,7 @@ async def test_counters_and_rooms_hold_whatever_comes(seed: int) -> None:
 
 
 class Orderly:
-    """Owners that make their pods in order beside rivals of the same priority."""
+    """Owners that create their pods in order, with rivals of the same priority."""
 
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)
@@ -185,19 +185,19 @@ class Orderly:
         self.chance.choice(acts)()
 
     def start(self) -> None:
-        """An owner makes its driver."""
+        """Let an owner create its driver."""
         name = self.chance.choice(GROUPS)
         if not self.made[name]:
             self.make(name)
 
     def follow(self) -> None:
-        """An owner whose driver runs makes its next worker."""
+        """Let an owner with a running driver create its next worker."""
         name = self.chance.choice(GROUPS)
         if self.bound(name) and len(self.made[name]) < len(self.sizes[name]):
             self.make(name)
 
     def again(self) -> None:
-        """An owner deletes all that it made, one after the other, and makes its driver again."""
+        """Let an owner delete all its pods one by one, and recreate its driver."""
         name = self.chance.choice(GROUPS)
         if self.chance.random() < 0.3 and self.bound(name):
             for each in self.made[name]:
@@ -206,7 +206,7 @@ class Orderly:
             self.make(name)
 
     def rival(self) -> None:
-        """A gang comes whose pods all exist."""
+        """Create a gang whose pods all exist."""
         self.serial += 1
         group, size = f"rival{self.serial}", self.chance.randint(1, 4)
         self.harness.group(group, size)

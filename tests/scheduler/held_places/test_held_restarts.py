@@ -1,4 +1,4 @@
-"""An owner that makes its pods again finds the places of those that it deleted."""
+"""An owner that recreates its pods gets the places of the deleted ones."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from tests.scheduler.holding_harness import HOLD, HoldingHarness, kind
 
 
 async def running(harness: HoldingHarness) -> dict[str, str]:
-    """A driver and eight workers run in a cluster of nine places, and a rival waits."""
+    """Run a driver and eight workers in a cluster of nine slots, with a pending rival."""
     harness.builder.nodes(9, cpu=1)
     harness.group("train", 9, kind("driver", 1), kind("worker", 8))
     make(harness)
@@ -161,7 +161,7 @@ async def test_a_place_that_others_took_does_not_cost_the_next_leader_the_rest()
 
 
 async def completing(harness: HoldingHarness) -> None:
-    """Two of more pods run at once, one has succeeded, and the next has come for it."""
+    """Run two of several pods at once; one has succeeded, and its successor exists."""
     harness.builder.nodes(2, cpu=1)
     harness.group("train", 2, kind("worker", 2))
     for index in range(2):
@@ -174,7 +174,7 @@ async def completing(harness: HoldingHarness) -> None:
 
 
 async def test_pods_that_come_for_those_that_succeeded_are_not_too_many() -> None:
-    """As of a Job whose completions are more than its parallelism."""
+    """A Job with more completions than parallelism does so."""
     harness = HoldingHarness()
     async with harness.leading():
         await completing(harness)
@@ -215,7 +215,7 @@ async def test_a_new_process_counts_them_in_whatever_order_they_come() -> None:
 
 
 async def test_pods_of_the_decision_itself_have_none_of_the_places_that_it_holds() -> None:
-    """All on one node, where the next leader cannot tell one place from another."""
+    """All are on one node, where the next leader cannot distinguish the places."""
     harness = HoldingHarness()
     harness.builder.nodes(1, cpu=9)
     harness.group("train", 9, kind("driver", 1), kind("worker", 8))

@@ -1,4 +1,4 @@
-"""What becomes of a group whose expected pods did not come in time."""
+"""The consequence for a group whose expected pods did not arrive in time."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ TRAIN: GroupKey = ("PodGroup", "ns", "train")
 
 
 async def started(harness: HoldingHarness, asked: str = "") -> None:
-    """A driver that runs and expects eight workers in a cluster of nine places."""
+    """Start a driver that expects eight workers, in a cluster of nine slots."""
     note = {"scheduling.muster.dev/on-hold-expired": asked} if asked else {}
     harness.builder.nodes(9, cpu=1)
     harness.group("train", 9, kind("driver", 1), kind("worker", 8), annotations=note)
@@ -131,7 +131,7 @@ async def test_what_cannot_be_evicted_stays_and_is_not_asked_for_again_and_again
 
 
 async def test_a_gang_that_has_its_minimum_is_not_evicted() -> None:
-    """Its other pods are more than it needs."""
+    """Its other pods exceed its minimum."""
     harness = HoldingHarness()
     note = {"scheduling.muster.dev/on-hold-expired": "Evict"}
     async with harness.leading():
@@ -146,7 +146,7 @@ async def test_a_gang_that_has_its_minimum_is_not_evicted() -> None:
 
 
 async def test_pods_that_succeeded_do_not_keep_it_from_beginning_anew() -> None:
-    """Nor do they have places held again before a pod of the group waits."""
+    """They also get no held places again before a pod of the group is pending."""
     harness = HoldingHarness()
     note = {"scheduling.muster.dev/on-hold-expired": "Evict"}
     async with harness.leading():

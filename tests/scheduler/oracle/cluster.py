@@ -1,4 +1,4 @@
-"""An instance as the scheduler sees it, and the scheduler's answer, checked."""
+"""An instance as a scheduler's state, and the scheduler's result, checked."""
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ from tests.scheduler.state_builder import GIB
 
 
 def build(instance: Instance) -> PreemptionBuilder:
-    """Nodes n0, n1, ... in the instance's order; cpu counts in cores."""
+    """Return a state with nodes n0, n1, ... in the instance's order; cpu counts in cores."""
     builder = PreemptionBuilder()
     for index, node in enumerate(instance.nodes):
         allocatable = {"memory": 64 * GIB, "pods": 110, **_named(node.allocatable)}
@@ -44,7 +44,7 @@ def build(instance: Instance) -> PreemptionBuilder:
 
 
 def _add_running(builder: PreemptionBuilder, name: str, group: Running) -> list[str]:
-    """Add the groups of what runs; the names of those that have pods."""
+    """Add the running groups; return the names of those that have pods."""
     mode = "all" if group.whole else "single"
     if group.parts == 1:
         builder.group(name, 1, priority=group.priority, mode=mode)
@@ -77,12 +77,12 @@ def _named(amounts: Amounts) -> dict[str, int]:
 
 
 def _others(amounts: Amounts) -> dict[str, int]:
-    """All but cpu."""
+    """Return all amounts except cpu."""
     return dict(zip(RESOURCES[1:], amounts[1:], strict=False))
 
 
 def decide(instance: Instance, builder: PreemptionBuilder) -> Placement | Refusal:
-    """The decision core's answer for the tree; what it places is checked pod by pod."""
+    """Return the decision core's result for the tree, checked pod by pod."""
     decision = place(builder.state, builder.root(ROOT), SearchBudget())
     if isinstance(decision, Placement):
         _check(instance, builder, decision)
@@ -116,7 +116,7 @@ def _check(instance: Instance, builder: PreemptionBuilder, placement: Placement)
 
 
 def _whole(tree: Tree, placed: Mapping[str, list[str]]) -> bool:
-    """Its minimum is met, and no group in it has some pods but fewer than its minimum."""
+    """Return True if the minimum is met; check that no group is below its own minimum."""
     if not tree.children:
         count = len(placed.get(tree.name, ()))
         assert count in (0, *range(tree.minimum, len(tree.pods) + 1)), tree.name

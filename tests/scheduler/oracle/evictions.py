@@ -1,8 +1,8 @@
-"""Random full clusters in which a tree fits only if others go, harder than `preemption_instance`.
+"""Random full clusters in which a tree fits only after evictions.
 
-Trees of up to three levels with topology keys at each, minimums below what is there, pods of
-unequal size in up to two resources; groups and trees that run, which go pod by pod or as one; and
-disruption budgets.
+They are harder than `preemption_instance`: trees of up to three levels with topology keys at each,
+minimums below the number of pods, and pods of unequal size in up to two resources. Running groups
+and trees are evicted pod by pod or as one; there are disruption budgets.
 """
 
 import random
@@ -24,7 +24,7 @@ MOST_NODES = 12
 
 
 def eviction_instance(seed: int) -> Instance:
-    """Up to 12 nodes, three to eight running groups, and a tree of one to three levels."""
+    """Draw up to 12 nodes, three to eight running groups, and a tree of one to three levels."""
     rng = random.Random(f"evictions/{seed}")
     resources = rng.choice((1, 1, 2))
     nodes = _nodes(rng, resources)
@@ -37,7 +37,7 @@ def eviction_instance(seed: int) -> Instance:
 
 
 def _nodes(rng: random.Random, resources: int) -> tuple[Node, ...]:
-    """Zones of blocks of racks, all of uneven size; few nodes lack a label."""
+    """Draw zones of blocks of racks, all of uneven size; few nodes lack a label."""
     nodes = []
     for number in range(rng.randint(4, MOST_NODES)):
         block = number // rng.choice((3, 4))
@@ -82,7 +82,7 @@ def _tree(
     resources: int,
     names: Iterator[str],
 ) -> Tree:
-    """Keys of groups below are those of smaller domains."""
+    """Draw a tree whose lower groups have keys of smaller domains."""
     at = rng.randrange(len(keys)) if rng.random() < 0.5 else 0
     key = keys[at]
     preferred = key is not None and rng.random() < 0.1
@@ -100,7 +100,7 @@ def _tree(
 
 
 def _pods(rng: random.Random, resources: int) -> tuple[Amounts, ...]:
-    """Equal pods, or pods of two sizes."""
+    """Draw equal pods, or pods of two sizes."""
     sizes = [_size(rng, resources) for _ in range(rng.choice((1, 1, 2)))]
     return tuple(rng.choice(sizes) for _ in range(rng.randint(1, 4)))
 

@@ -1,10 +1,10 @@
-"""The greedy rule of KEP-6012: children in order, every pod where most is free, no way back."""
+"""The greedy rule of KEP-6012: children in order, each pod on the freest node, no backtracking."""
 
 from tests.scheduler.oracle.instances import Amounts, Instance, Tree
 
 
 def greedily_placed(instance: Instance) -> bool:
-    """Whether the rule places the tree; it knows no domains and evicts nobody."""
+    """Return True if the rule places the tree; it ignores domains and evicts no pod."""
     return _greedy(instance.tree, [list(node.allocatable) for node in instance.nodes])
 
 

@@ -1,4 +1,4 @@
-"""Random small clusters and trees of groups, for the scheduler and the exact solver alike."""
+"""Random small clusters and trees of groups, for both the scheduler and the exact solver."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PREEMPTOR: Final = 9
 APPS: Final = ("a", "b")
 
 Amounts = tuple[int, ...]
-"""Of each of RESOURCES, or of the first of them: those that the instance is about."""
+"""Amounts of RESOURCES, or of the first of them that the instance uses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,10 +25,10 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """A group with pods by what they request, or a composite with children.
+    """A group with its pods' requests, or a composite with children.
 
-    `minimum` counts one or the other. Its pods go to nodes with one value of the label `key`;
-    preferred: if possible.
+    `minimum` counts one or the other. Its pods must run on nodes with one value of the label `key`;
+    with `preferred` only if possible.
     """
 
     name: str
@@ -39,7 +39,7 @@ class Tree:
     preferred: bool = False
 
     def __iter__(self) -> Iterator[Tree]:
-        """Itself and all below."""
+        """Yield the tree itself and all below."""
         yield self
         for child in self.children:
             yield from child
@@ -57,9 +57,9 @@ class RunningPod:
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A group that runs; `whole` if it can only be evicted as one.
+    """A running group; `whole` if it can only be evicted as one.
 
-    Of several `parts` it is a composite, whose pods are dealt to so many groups in turn.
+    With several `parts` it is a composite, whose pods are distributed to that many groups.
     """
 
     priority: int
@@ -70,7 +70,7 @@ class Running:
 
 @dataclass(frozen=True, slots=True)
 class Instance:
-    """`budgets`: how many pods of an app may be disrupted."""
+    """An instance; `budgets` are the allowed disruptions of each app."""
 
     nodes: tuple[Node, ...]
     tree: Tree
@@ -79,7 +79,7 @@ class Instance:
 
 
 def tight_instance(seed: int, number: int) -> Instance:
-    """Up to 4 levels, 12 leaves, 8 nodes, 3 resources, and hardly more room than is needed."""
+    """Draw up to 4 levels, 12 leaves, 8 nodes, 3 resources, with little spare capacity."""
     rng = random.Random(f"{seed}/{number}")
     sizes = [(rng.randint(1, 4), rng.choice((0, 0, 1, 2)), rng.randint(1, 4)) for _ in range(4)]
     tree = _tree(rng, rng.randint(1, 4), rng.randint(1, 12), sizes)
@@ -94,7 +94,7 @@ def tight_instance(seed: int, number: int) -> Instance:
 
 
 def topology_instance(seed: int) -> Instance:
-    """Two or three levels, uneven domains, mixed sizes; some nodes are partly full."""
+    """Draw two or three levels, uneven domains, mixed sizes; some nodes are partly full."""
     rng = random.Random(seed)
     nodes = _nodes(rng, blocks=rng.randint(2, 3), racks=rng.randint(2, 3), most=3)
     three = rng.random() < 0.5
@@ -108,7 +108,7 @@ def topology_instance(seed: int) -> Instance:
 
 
 def preference_instance(seed: int) -> Instance:
-    """One leaf of up to eight pods, mostly of one size, that prefers one of up to six racks."""
+    """Draw one leaf of up to eight pods, mostly of one size, that prefers one of six racks."""
     rng = random.Random(seed)
     nodes = tuple(
         replace(node, labels={"rack": f"r{rng.randrange(6)}"})
@@ -121,7 +121,7 @@ def preference_instance(seed: int) -> Instance:
 
 
 def preemption_instance(seed: int) -> Instance:
-    """A cluster that is mostly full of groups of lower, equal and higher priority."""
+    """Draw a cluster that is mostly full of groups of lower, equal and higher priority."""
     rng = random.Random(seed)
     nodes = _nodes(rng, blocks=2, racks=2, most=3)
     free = [cpu for node in nodes for cpu in node.allocatable]
@@ -165,7 +165,7 @@ def _tree(rng: random.Random, depth: int, leaves: int, sizes: Sequence[Amounts])
 
 
 def _first_to_meet_minimums(tree: Tree) -> list[Amounts]:
-    """Pods that are enough for the tree: the first ones of the first children."""
+    """Return enough pods for the tree: the first ones of the first children."""
     if not tree.children:
         return list(tree.pods[: tree.minimum])
     first = tree.children[: tree.minimum]
@@ -175,7 +175,7 @@ def _first_to_meet_minimums(tree: Tree) -> list[Amounts]:
 def _leaves(
     rng: random.Random, count: int, keys: Sequence[str | None], most: int = 5
 ) -> tuple[Tree, ...]:
-    """Groups that need all of their pods."""
+    """Draw groups that need all of their pods."""
     leaves = []
     for number in range(count):
         pods = _pods(rng, most)
@@ -184,7 +184,7 @@ def _leaves(
 
 
 def _pods(rng: random.Random, most: int) -> tuple[Amounts, ...]:
-    """Mostly equal pods, sometimes mixed ones."""
+    """Draw mostly equal pods, sometimes mixed ones."""
     count, size = rng.randint(1, most), rng.randint(1, 3)
     if rng.random() < 0.7:
         return ((size,),) * count
@@ -192,7 +192,7 @@ def _pods(rng: random.Random, most: int) -> tuple[Amounts, ...]:
 
 
 def _nodes(rng: random.Random, *, blocks: int, racks: int, most: int) -> tuple[Node, ...]:
-    """Racks of the same names under different blocks are different racks."""
+    """Draw nodes; racks of the same names under different blocks are different racks."""
     nodes = []
     for block in range(blocks):
         zone = f"z{block // 2}"

@@ -1,4 +1,4 @@
-"""The exact solver: whether an instance has a solution at all, and the best choice of victims."""
+"""The exact solver: the feasibility of an instance, and the best choice of victims."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -9,12 +9,12 @@ from ortools.sat.python import cp_model
 from tests.scheduler.oracle.instances import PREEMPTOR, Amounts, Instance, Tree
 
 Domain = dict[int, cp_model.IntVar]
-"""For each node that has the label: whether its value of the label is the one that is chosen."""
+"""For each node with the label, a variable that is 1 if its value is the chosen one."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Optimum:
-    """The lexicographic optimum of what a choice of victims costs."""
+    """The lexicographic optimum of the cost of victims."""
 
     violations: int
     priority: int
@@ -24,9 +24,9 @@ class Optimum:
 
 
 class ExactSolver:
-    """One CP-SAT model of the nodes, the tree and what may be evicted for it.
+    """One CP-SAT model of the nodes, the tree and its possible victims.
 
-    Groups that do not count may have pods in it too: that takes room, so it makes no answer better.
+    Groups that do not count may have pods in it too: they use capacity, so they improve no result.
     """
 
     def __init__(self, instance: Instance) -> None:
@@ -46,11 +46,11 @@ class ExactSolver:
         self._capacity()
 
     def feasible(self) -> bool:
-        """Whether there is any solution."""
+        """Return True if there is any solution."""
         return self._solve() is not None
 
     def optimum(self) -> Optimum | None:
-        """The cheapest victims, by the fields of the answer in their order."""
+        """Return the cheapest victims, by the fields of the result in their order."""
         violations = self._violations()
         top = self.model.new_int_var(-1, PREEMPTOR, "top")
         for (priority, _), gone in zip(self.units, self.gone, strict=True):
@@ -80,7 +80,7 @@ class ExactSolver:
         return solver
 
     def _running(self) -> None:
-        """What stays takes its room."""
+        """Model the resources of pods that are not evicted."""
         for (priority, pods), gone in zip(self.units, self.gone, strict=True):
             if priority >= PREEMPTOR:
                 self.model.add(gone == 0)
@@ -88,7 +88,10 @@ class ExactSolver:
                 self._take(pod.node, pod.requests, gone.negated())
 
     def _stands(self, tree: Tree, above: Sequence[Domain], outer: Sequence[str]) -> cp_model.IntVar:
-        """Whether its minimum is met, within the domains chosen for it and above it."""
+        """Return a variable that is 1 if the minimum is met, within the chosen domains.
+
+        These are the domains chosen for the tree itself and above it.
+        """
         stands = self.model.new_bool_var(f"{tree.name} stands")
         domains = [*above, *self._domain(tree, outer)]
         keys = [*outer, tree.key] if tree.key else outer
@@ -104,10 +107,10 @@ class ExactSolver:
         return stands
 
     def _domain(self, tree: Tree, outer: Sequence[str]) -> Iterator[Domain]:
-        """The one that its pods must lie in, if there must be one.
+        """Yield the domain of its pods, if one is required.
 
-        A domain is inside one of each key above, also where that key is only preferred: the path
-        of values decides, and an outer value that is missing is one of its own.
+        A domain is inside one of each key above, even if that key is only preferred: the path of
+        values decides, and a missing outer value counts as a separate one.
         """
         if tree.key is None or tree.preferred:
             return
@@ -125,7 +128,7 @@ class ExactSolver:
     def _places(
         self, size: Amounts, count: int, domains: Sequence[Domain]
     ) -> list[cp_model.IntVar]:
-        """How many of these equal pods each node gets."""
+        """Return the number of these equal pods on each node."""
         places = []
         for node in range(len(self.instance.nodes)):
             here = self.model.new_int_var(0, count, "")

@@ -1,4 +1,4 @@
-"""The condition DisruptionTarget: one request where the pod is known, and never a second one."""
+"""The condition DisruptionTarget: one request for a known pod, and never a second one."""
 
 from typing import Literal
 
@@ -18,7 +18,7 @@ SPARED: Json = {"type": "DisruptionTarget", "status": "False"}
 
 
 class Server(MemoryApi):
-    """Has one pod."""
+    """API server with one pod."""
 
     def __init__(self, conditions: list[Json] | None) -> None:
         super().__init__()
@@ -26,7 +26,7 @@ class Server(MemoryApi):
         self._made = self.put(PODS, POD | {"status": status}, "ns")
 
     def known(self, conditions: Literal["", "some", "target"] = "some") -> PodInfo:
-        """The pod as a watch delivers it now, with these conditions."""
+        """Return the pod as a watch delivers it now, with these conditions."""
         meta = self._made["metadata"]
         version = self.all(PODS)[0]["metadata"]["resourceVersion"]
         return PodInfo(
@@ -34,7 +34,7 @@ class Server(MemoryApi):
         )
 
     def now(self) -> list[Json]:
-        """Its conditions."""
+        """Return its conditions."""
         (pod,) = self.all(PODS)
         found: list[Json] = pod["status"].get("conditions") or []
         return found
@@ -84,7 +84,7 @@ async def test_a_pod_that_changed_since_is_read_first_and_keeps_what_it_says() -
 
 
 async def test_a_pod_with_the_condition_gets_no_second_one() -> None:
-    """The server would keep both: only the last delivery knows."""
+    """The server would keep both: only the cached object shows it."""
     server = Server([SPARED, READY])
 
     await mark(server, server.known("target"))

@@ -19,7 +19,7 @@ PREEMPTORS, VICTIMS = 40, 2
 
 @pytest.fixture
 def counts(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """How often these functions were called, by name."""
+    """The number of calls of these functions, by name."""
     found: Counter[str] = Counter()
 
     def count(where: object, name: str) -> None:
@@ -39,7 +39,7 @@ def counts(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
 
 def cluster(preemptors: int = PREEMPTORS, *, volumes: bool = False) -> EvictionHarness:
-    """As many nodes as preemptors, which may have a volume each; all nodes can use these."""
+    """Create as many nodes as preemptors, which may have a volume each, usable on all nodes."""
     harness = EvictionHarness()
     builder = harness.builder
     builder.nodes(preemptors, cpu=VICTIMS)
@@ -71,7 +71,7 @@ async def test_two_are_planned_for_all_and_each_is_decided_to_be_bound(
         assert counts["fill"] <= 4 * 2 + 1
 
         counts.clear()
-        # The first victim of each node, then the second: for long nobody's place is free.
+        # The first victim of each node, then the second: for long no preemptor's node is free.
         for turn in range(VICTIMS):
             for name in sorted(harness.evictor_api.leaving)[turn::VICTIMS]:
                 harness.builder.state.remove_pod(f"uid-{name}")
@@ -88,12 +88,12 @@ async def test_what_is_said_and_kept_is_what_one_after_the_other_has(
     monkeypatch: pytest.MonkeyPatch,
     volumes: bool,
 ) -> None:
-    """Nominations, victims, events and blockers; only the dry runs are fewer."""
+    """These are nominations, victims, events and blockers; only the dry runs are fewer."""
 
     async def outcome() -> tuple[object, ...]:
         harness = cluster(volumes=volumes)
         state = harness.builder.state
-        for pod in list(state.pods.values())[::5]:  # others than these can be evicted, or evict
+        for pod in list(state.pods.values())[::5]:  # a sample of pods, to change who can evict
             state.set_pod(replace(pod.info, priority=9))
         async with harness.leading(unsettled="victims stay"):
             await harness.settle(2)

@@ -1,4 +1,4 @@
-"""A root whose place others take again and again evicts less and less often."""
+"""A root whose slot others repeatedly take evicts less and less often."""
 
 from dataclasses import replace
 
@@ -13,7 +13,7 @@ ROOT = ("PodGroup", "ns", "root")
 
 
 class Returning:
-    """A controller beside another scheduler: its pod is back as soon as it is gone."""
+    """A controller with another scheduler: its pod returns as soon as it is deleted."""
 
     def __init__(self, harness: EvictionHarness, node: str) -> None:
         self.harness = harness
@@ -32,7 +32,7 @@ class Returning:
             await self.harness.settle(1)
             if self.pod.name in api.leaving:
                 self.evicted_at.append(self.harness.clock.monotonic())
-                # The place is taken before the scheduler hears that it is free.
+                # The slot is taken before the scheduler observes that it is free.
                 state = self.harness.builder.state
                 before, self.pod = self.pod, self.start()
                 api.leaving.remove(before.name)
@@ -44,7 +44,7 @@ class Returning:
 
 
 def lost_again(backoff: EvictionBackoff, builder: PreemptionBuilder, at: float) -> float:
-    """The seconds that a root has to wait after an eviction whose place others took."""
+    """Return the backoff of a root after an eviction whose slot others took."""
     (low,) = builder.runs(None, "n0")
     (high,) = builder.waits(None, priority=5)
     plan = builder.preempt(high.name)
@@ -93,7 +93,7 @@ async def test_evictions_for_a_pod_that_comes_back_become_rare() -> None:
 
     assert len(returning.pauses) == 3
     for pause, least in zip(returning.pauses, (10, 20, 40), strict=True):
-        assert abs(pause - least) <= 3  # the controller looks once a second
+        assert abs(pause - least) <= 3  # the controller checks once per second
 
 
 async def test_the_blocker_says_that_others_took_the_place() -> None:
@@ -156,7 +156,7 @@ async def test_a_root_that_got_its_place_evicts_without_a_pause_later() -> None:
 
 
 async def test_no_others_are_evicted_while_a_victim_is_about_to_end() -> None:
-    """Others take a part of the place, while a victim still holds the rest of it."""
+    """Others take a part of the slot, while a victim still uses the rest of it."""
     harness = EvictionHarness()
     harness.builder.nodes(1, cpu=2)
     first, second = harness.builder.runs(None, "n0", "n0")

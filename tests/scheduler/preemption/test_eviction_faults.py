@@ -1,4 +1,4 @@
-"""Deletions that hang, fail or are refused stop nobody else, and are not repeated for ever."""
+"""Deletions that hang, fail or are rejected delay no others, and are not repeated forever."""
 
 from dataclasses import replace
 
@@ -25,7 +25,7 @@ def failing(harness: EvictionHarness, error: KubeError, *names: str) -> None:
 
 
 def two_nodes(harness: EvictionHarness) -> tuple[PodInfo, PodInfo, PodInfo]:
-    """A victim that is chosen first, one that is chosen next, and the preemptor."""
+    """Create a first-choice victim, a second-choice one, and the preemptor."""
     harness.builder.nodes(2, cpu=1)
     (first,) = harness.builder.runs(None, "n0", priority=0)
     (second,) = harness.builder.runs(None, "n1", priority=1)
@@ -309,7 +309,7 @@ async def test_a_new_plan_clears_the_nominations_of_the_one_before() -> None:
 
 
 async def test_who_leads_again_has_forgotten_whom_it_was_about_to_evict() -> None:
-    """The lease was lost before the first mark: without a new plan nobody is evicted."""
+    """The lease was lost before the first condition: without a new plan no pod is evicted."""
     harness = EvictionHarness()
     first, second, _ = two_nodes(harness)
     units = harness.builder.state.units

@@ -1,4 +1,4 @@
-"""From a refusal to the place of the victims: conditions, evictions, nominations, and their end."""
+"""From an unschedulable root to its victims' slot: conditions, evictions, nominations."""
 
 from dataclasses import replace
 
@@ -58,7 +58,7 @@ async def test_all_are_marked_before_the_first_is_deleted() -> None:
     preemptor(harness, 2)
 
     async with harness.leading():
-        await harness.settle(5)  # what is reported while evictions last comes later
+        await harness.settle(5)  # reports during evictions arrive later
 
     assert set(harness.evictor_api.marked) == {"PodGroup/low", *(f"Pod/{n}" for n in names(low))}
 
@@ -95,7 +95,7 @@ async def test_an_earlier_plan_is_carried_out_first_and_nominations_last() -> No
 
 
 async def test_pods_that_are_bound_soon_have_no_node_written() -> None:
-    """Also where these are about another namespace, whose turns are not theirs."""
+    """This includes the pods of another namespace, with its own share of writes."""
     harness = EvictionHarness(writers=80)
     harness.evictor_api.turns = 3
     harness.evictor_api.quick = True
@@ -368,7 +368,7 @@ async def test_without_preemption_no_pod_is_evicted() -> None:
 
 
 def off(*, preempts: bool = True, enabled: bool = True) -> tuple[EvictionHarness, str]:
-    """One whose feature gate is off, with a root that waits, and the words for that."""
+    """Return a harness without preemption, with a pending root, and the expected message."""
     gates = USUAL.without(Feature.PREEMPTION)
     harness = EvictionHarness(config=Preemption(enabled=enabled), gates=gates)
     full_rack(harness)
@@ -399,7 +399,7 @@ async def test_who_would_not_preempt_anyway_hears_nothing_of_the_gate(how: dict[
 
 
 async def test_the_answer_with_the_gate_is_shared_by_equal_roots() -> None:
-    """A thousand of them are decided once, as without the words."""
+    """A thousand of them are decided once, as without the message."""
     harness, text = off()
     for number in range(20):
         preemptor(harness, 2, name=f"equal{number}")
@@ -409,7 +409,7 @@ async def test_the_answer_with_the_gate_is_shared_by_equal_roots() -> None:
     async with harness.leading():
         await harness.settle(2)
 
-    # Coming to rest has all of them decided anew five times.
+    # At the end the harness decides on all of them five more times.
     assert (REGISTRY.get_sample_value(decided) or 0) - before < 20
     assert harness.summary((POD_GROUP, "ns", "equal19")).endswith(text)
 
@@ -523,7 +523,7 @@ async def test_the_places_of_a_root_that_is_gone_are_room_at_once() -> None:
 
 
 def decide_all(harness: EvictionHarness) -> None:
-    """Decide what is ready after the changes until now, as the loop does when it is woken."""
+    """Decide everything that is ready after the changes so far, as the woken loop does."""
     for _ in harness.cycle.refresh():
         pass
     while harness.queue:

@@ -1,4 +1,4 @@
-"""Places that another scheduler nominated for its pods, which they take once victims are gone."""
+"""Nodes that another scheduler nominated for its pods, which these take after their victims."""
 
 from dataclasses import replace
 from typing import Any
@@ -15,7 +15,7 @@ from tests.scheduler.preemption_builder import PreemptionBuilder
 def nominated(
     builder: PreemptionBuilder, node: str = "n0", *, priority: int = 1000, cpu: int = 1
 ) -> PodInfo:
-    """A waiting pod of kube-scheduler with a nominated node."""
+    """Add a pending pod of kube-scheduler with a nominated node."""
     (info,) = builder.waits(None, cpu=cpu, priority=priority)
     info = replace(info, ours=False, nominated=node)
     builder.state.set_pod(info)

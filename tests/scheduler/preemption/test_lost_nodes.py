@@ -1,4 +1,4 @@
-"""A node where victims end cannot be used any more: the root evicts elsewhere at once."""
+"""A node with terminating victims becomes unusable: the root evicts elsewhere at once."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -36,7 +36,7 @@ def change(harness: EvictionHarness, name: str, spoil: Spoil) -> None:
 
 
 def stage(pods: int) -> EvictionHarness:
-    """Nodes with one pod each, and a root that needs so many of them, all of one pool."""
+    """Create nodes with one pod each, and a root that needs that many of them, all of one pool."""
     harness = EvictionHarness()
     for index in range(pods + 1):
         harness.builder.node(f"n{index}", cpu=1, labels={"pool": "a"})

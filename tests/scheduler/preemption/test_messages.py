@@ -1,4 +1,4 @@
-"""What preemption says never names another namespace's objects."""
+"""The messages of preemption never name another namespace's objects."""
 
 from scheduler.core.groups.forest import Group, Pod
 from scheduler.core.state.units import Unit

@@ -1,4 +1,4 @@
-"""What pods with volumes or peers leave is looked at for those that may gain, and all of these."""
+"""Freed capacity of pods with volumes or peers wakes exactly the roots that may gain."""
 
 import random
 from collections import Counter
@@ -39,7 +39,7 @@ CSI = "csi.example"
 
 
 class Course:
-    """A queue whose roots are decided as the cycle does: placed where they fit, else refused."""
+    """A queue whose roots are decided as by the cycle: placed if they fit, else unschedulable."""
 
     def __init__(self, builder: StateBuilder) -> None:
         self.builder = builder
@@ -48,7 +48,7 @@ class Course:
         self.decided: list[GroupKey] = []
 
     def settle(self) -> None:
-        """Decide what is ready, until nothing is; no time passes."""
+        """Decide until nothing is ready; no time passes."""
         self.decided.clear()
         while True:
             self.queue.refresh(self.state.take_changes(), 0)
@@ -72,9 +72,10 @@ class Course:
 
 
 def of_one_pod_and_of_few() -> tuple[Course, list[str]]:
-    """Two nodes with two volumes attached each, the most that they can; 20 pods wait to attach one.
+    """Create two nodes at their limit of two attached volumes; 20 pods wait to attach one.
 
-    20 others wait on b for a claim each that one pod may use, which some pod on a does; also these.
+    20 others wait on b for a claim each that one pod may use, and that a pod on a uses; returns
+    these.
     """
     builder = cluster_of("a b", cpu=200)
     for node in "ab":
@@ -128,7 +129,7 @@ def test_a_pod_that_kept_others_away_makes_room_for_these_alone(looks: list[Shap
     builder.pod(node="a", name="web", labels=WEB)
     apart = required_anti_affinity("web", key=ZONE)
     builder.pod(name="apart", requirements=replace(apart, selector=((HOST, "b"),)))
-    for number in range(100):  # large ones that may go to a alone
+    for number in range(100):  # large ones that may use only a
         wants = Requirements(requests(2 + number), selector=((HOST, "a"),))
         builder.pod(requirements=wants)
     course = Course(builder)
@@ -211,7 +212,7 @@ def wanted(rng: random.Random) -> Requirements:
 
 
 def come(builder: StateBuilder, rng: random.Random) -> None:
-    """A pod with volumes, or one that others have a say about, or both."""
+    """Create a pod with volumes, with terms of other pods about it, or with both."""
     asked, labels = wanted(rng), rng.choice([{}, WEB])
     key = rng.choice([HOST, ZONE])
     beside, apart = required_affinity("web", key=key), required_anti_affinity("web", key=key)
@@ -225,7 +226,7 @@ def come(builder: StateBuilder, rng: random.Random) -> None:
 
 
 def change(course: Course, rng: random.Random) -> str:
-    """One thing happens in the cluster; what."""
+    """Apply one change of the cluster, and return its description."""
     builder, state = course.builder, course.state
     what = rng.choice(["come", "come", "come", "go", "go", "give up", "limit", "volume", "volume"])
     running = sorted(uid for uid, pod in state.pods.items() if not pod.waiting)
@@ -247,7 +248,7 @@ def change(course: Course, rng: random.Random) -> str:
 
 
 def test_nobody_waits_who_has_room() -> None:
-    """After each event all that fit have been woken; no time passes, so nothing else wakes them."""
+    """After each event all fitting roots are awake; no time passes, so nothing else wakes them."""
     placed = Counter[str]()
     courses = count(30, 300)
     for seed in range(courses):

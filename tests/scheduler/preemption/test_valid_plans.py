@@ -1,4 +1,4 @@
-"""While victims end, their preemptor is decided again only when that can change something."""
+"""A preemptor of terminating victims is decided again only when that can change the result."""
 
 from collections.abc import Callable
 
@@ -33,7 +33,7 @@ def equal(harness: EvictionHarness) -> list[PodInfo]:
 
 
 def full(harness: EvictionHarness) -> list[PodInfo]:
-    """A victim on each of as many nodes as the preemptor has pods."""
+    """Create a victim on each of as many nodes as the preemptor has pods."""
     harness.builder.nodes(PODS, cpu=4)
     return [
         info for index in range(PODS) for info in harness.builder.runs(None, f"n{index}", cpu=4)

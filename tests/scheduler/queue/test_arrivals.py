@@ -24,7 +24,7 @@ TERMS = (
 
 
 def wants(kind: str, job: str) -> Requirements:
-    """A term about the job's own pods, by a label that all pods have and one that only they do."""
+    """Return a term about the job's own pods, by a common label and a unique one."""
     labels = (Expression("app", "In", ("web",)), Expression("job", "In", (job,)))
     selector = PodSelector(labels, ("ns",))
     term = PodTerm(selector, "rack")
@@ -61,7 +61,7 @@ def test_a_pod_of_a_large_gang_costs_as_much_as_one_of_a_small_one(kind: str) ->
 
 @pytest.mark.parametrize("kind", TERMS)
 def test_a_new_job_costs_as_much_beside_many_others_as_beside_few(kind: str) -> None:
-    """Each job has selectors of its own; the first pod brings them, the second finds them."""
+    """Each job has its own selectors; the first pod adds them, the second finds them."""
 
     def cost(jobs: int) -> int:
         builder = StateBuilder()

@@ -1,4 +1,4 @@
-"""Thousands of refused roots: few decisions, nobody forgotten, and new roots do not wait."""
+"""Thousands of unschedulable roots: few decisions, none forgotten, and new roots do not wait."""
 
 import random
 from collections import Counter
@@ -25,7 +25,7 @@ from tests.support.steps import ended
 
 
 class Run:
-    """Queue and cycle over a small cluster; what is placed runs at once."""
+    """Queue and cycle over a small cluster; placed pods run at once."""
 
     def __init__(self) -> None:
         self.builder = StateBuilder()
@@ -50,12 +50,12 @@ class Run:
         self.told.pop(key, None)
 
     def refresh(self) -> None:
-        """Tell the queue what changed, all at once."""
+        """Apply all changes to the queue at once."""
         for _ in self.cycle.refresh():
             pass
 
     def settle(self, most: int = 100_000) -> int:
-        """Decide until nothing is ready; the number of steps."""
+        """Decide until nothing is ready; return the number of steps."""
         self.refresh()
         steps = 0
         while self.queue and steps < most:
@@ -74,7 +74,7 @@ class Run:
 
 @pytest.fixture(autouse=True)
 def searches(monkeypatch: pytest.MonkeyPatch) -> list[GroupKey]:
-    """The roots for which places were sought one by one."""
+    """The roots for which places were searched one by one."""
     found: list[GroupKey] = []
 
     def counted(state: State, root: Group | Pod, budget: SearchBudget) -> Placement | Refusal:
@@ -165,7 +165,7 @@ def test_an_equal_root_goes_on_where_the_woken_one_may_not_be_decided(way: str) 
 
 
 def test_a_root_made_ready_during_its_refusal_is_not_left_to_its_equals() -> None:
-    """A refusal may give way before its answer is shared."""
+    """The loop may yield during a decision before its result is shared."""
     run = Run()
     run.builder.nodes(1, cpu=1)
     runs = run.builder.pod(node="n0")
@@ -243,7 +243,7 @@ def test_a_new_root_does_not_wait_behind_hundreds_of_repeated_decisions(
     run.builder.node("n0", cpu=4, pods=10)
     runs = run.builder.pod(node="n0", cpu=3)
     for number in range(400):
-        # All different, none of them exact: each has to be decided when there is room.
+        # All different, none of them exact: each has to be decided when there is capacity.
         parent = run.builder.composite(f"c{number:04}", 1)
         run.builder.gang(f"g{number:04}", 1, parent=parent[2])
         run.builder.pod(f"g{number:04}", cpu=5 + number)

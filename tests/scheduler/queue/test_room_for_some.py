@@ -1,4 +1,4 @@
-"""New room is looked at for the shapes that may gain, not for all that wait."""
+"""Freed capacity is checked for the shapes that may gain, not for all pending ones."""
 
 import random
 
@@ -18,7 +18,7 @@ SHAPES, EACH = 1000, 3
 
 @pytest.fixture
 def looks(monkeypatch: pytest.MonkeyPatch) -> list[Shape]:
-    """The shapes for which room was looked for on some rows."""
+    """The shapes for which capacity was checked on some rows."""
     found: list[Shape] = []
     slots = Framework.optimistic_slots
 
@@ -31,7 +31,7 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> list[Shape]:
 
 
 def blocked(builder: StateBuilder, queue: Queue) -> dict[GroupKey, int]:
-    """As many pods as wait, refused, and the units that each requests."""
+    """Create as many pending pods, unschedulable, and return the units that each requests."""
     waiting: dict[GroupKey, int] = {}
     for number in range(SHAPES * EACH):
         amount = 10_000 + number % SHAPES
@@ -46,7 +46,7 @@ def blocked(builder: StateBuilder, queue: Queue) -> dict[GroupKey, int]:
 
 
 def woken(builder: StateBuilder, queue: Queue) -> tuple[set[GroupKey], int]:
-    """The roots that are ready, and how many looks for further changes that took."""
+    """Return the ready roots, and the number of refreshes that it took."""
     refreshes = 0
     while True:
         refreshes += 1

@@ -1,4 +1,4 @@
-"""The queue: blocked roots, and the back-off after a failed binding."""
+"""The queue: unschedulable roots, and the backoff after a failed binding."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Roots whose search ran out of time are searched again soon, and never at the cost of others."""
+"""Roots whose search timed out are retried soon, and never at the expense of others."""
 
 import pytest
 
@@ -18,7 +18,7 @@ LATE = SearchBudget(expired=lambda: True)
 
 
 def tight(builder: StateBuilder, *names: str) -> list[GroupKey]:
-    """Gangs that fit only as 4 + 3 + 3 on each of two nodes, which is found by exact packing."""
+    """Create gangs that fit only as 4 + 3 + 3 on each of two nodes, found by exact packing."""
     keys = []
     for name in names:
         keys.append(builder.gang(name, 6))
@@ -35,7 +35,7 @@ def refused(builder: StateBuilder, queue: Queue, key: GroupKey) -> None:
 
 @pytest.fixture
 def searches(monkeypatch: pytest.MonkeyPatch) -> list[GroupKey]:
-    """The roots that were searched for, one after the other."""
+    """The roots that were searched, in order."""
     found: list[GroupKey] = []
 
     def counted(state: State, root: Group | Pod, budget: SearchBudget) -> Placement | Refusal:
@@ -47,7 +47,7 @@ def searches(monkeypatch: pytest.MonkeyPatch) -> list[GroupKey]:
 
 
 class Slow(Harness):
-    """A scheduler whose time for a search is over at once, while it is `late`."""
+    """A scheduler whose search time ends at once, while it is `late`."""
 
     def __init__(self) -> None:
         self.late = True

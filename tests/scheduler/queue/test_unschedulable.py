@@ -1,4 +1,4 @@
-"""Refused roots by shape and by priority."""
+"""Unschedulable roots by shape and by priority."""
 
 from scheduler.core.groups.forest import Pod
 from scheduler.core.values.model import GroupKey

@@ -1,4 +1,4 @@
-"""The end of a victim wakes only roots for which it can make a difference."""
+"""The end of a victim wakes only roots for which it can change the result."""
 
 from prometheus_client import REGISTRY
 
@@ -8,13 +8,13 @@ from tests.scheduler.state_builder import requests
 
 
 def decisions() -> float:
-    """How many roots were decided since the process began."""
+    """Return the number of decided roots since the process began."""
     name, results = "muster_scheduler_schedule_attempts_total", ("scheduled", "unschedulable")
     return sum(REGISTRY.get_sample_value(name, {"result": each}) or 0.0 for each in results)
 
 
 async def compete(harness: EvictionHarness, gangs: int, size: int) -> None:
-    """As many waiting gangs as lower ones fill the cluster; all victims are on their way out."""
+    """Create as many pending gangs as lower ones fill the cluster; all victims are terminating."""
     harness.builder.nodes(gangs * size, cpu=1)
     for number in range(gangs):
         harness.observe(harness.builder.group(f"low{number}", size, mode="all"))
@@ -32,7 +32,7 @@ async def test_each_of_many_preemptors_is_decided_once_its_own_victims_are_gone(
     async with harness.leading():
         await compete(harness, gangs, size)
         before = decisions()
-        # The victims end in turns, so that for long nobody has all of its places.
+        # The victims end interleaved, so that for long no gang has all of its slots.
         for name in sorted(harness.evictor_api.deleted, key=lambda name: name[::-1]):
             harness.builder.state.remove_pod(f"uid-{name}")
             await harness.settle()
@@ -82,7 +82,7 @@ async def test_a_gang_starts_at_min_count_though_a_further_pod_still_waits_for_i
 
 
 async def test_a_place_that_was_nominated_and_not_taken_is_room_for_others() -> None:
-    """The gang's first victim is gone, the other is leaving; then a rack comes that holds both."""
+    """The gang's first victim is deleted, the other terminates; then a rack for both is added."""
     harness = EvictionHarness()
     builder = harness.builder
     for name in ("n0", "n1"):

@@ -1,4 +1,4 @@
-"""Room is not sought for roots that lack a resource beside what is nominated there."""
+"""Capacity is not checked for roots that lack a resource because of nominations."""
 
 from collections import Counter
 
@@ -16,7 +16,7 @@ COUNT = 40
 
 
 def with_volume(builder: StateBuilder, name: str, *, priority: int = 5) -> Pod:
-    """A pod with a volume of its own, and so of a shape of its own."""
+    """Add a pod with its own volume, and so with its own shape."""
     builder.state.volumes.set_claim(ClaimInfo(("ns", name), f"pv-{name}", "now"))
     builder.state.volumes.set_volume(VolumeInfo(f"pv-{name}", driver="csi.example"))
     wants = Requirements(requests(3), claims=(("ns", name),))
@@ -24,7 +24,7 @@ def with_volume(builder: StateBuilder, name: str, *, priority: int = 5) -> Pod:
 
 
 class Crowd:
-    """Full nodes; for each a root that was refused and has nominated it."""
+    """Full nodes; for each an unschedulable root that has nominated it."""
 
     def __init__(self) -> None:
         self.builder = StateBuilder()
@@ -45,7 +45,7 @@ class Crowd:
         self.queue.refuse(root.key, refusal, 0.0)
 
     def free(self, *numbers: int) -> list[str]:
-        """These nodes' pods go; the names of the roots that are ready then."""
+        """Delete these nodes' pods; return the names of the roots that are ready then."""
         for number in numbers:
             self.state.remove_pod(f"uid-runs{number}")
         self.queue.refresh(self.state.take_changes(), 1.0)

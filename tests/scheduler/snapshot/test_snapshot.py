@@ -1,4 +1,4 @@
-"""A restored snapshot decides exactly as the state that it was taken from."""
+"""A restored snapshot decides exactly like the original state."""
 
 import random
 from collections import Counter
@@ -43,7 +43,7 @@ LIMITS = Limits.of(SearchBudget())
 
 
 def churned(seed: int) -> tuple[StateBuilder, Queue]:
-    """A cluster with a history: nodes and pods came and went, some pods are on their way."""
+    """Create a cluster with a history: added and deleted nodes and pods, some pods in flight."""
     chance, builder = random.Random(seed), StateBuilder()
     builder.nodes(12, cpu=8, rack_of=3)
     for name in chance.sample(range(12), 4):
@@ -61,7 +61,7 @@ def churned(seed: int) -> tuple[StateBuilder, Queue]:
     for index in range(12):
         size = chance.randint(1, 6)
         builder.gang(f"g{index}", chance.randint(1, size), rack=chance.random() < 0.4)
-        # Of some gangs the constraint says the same, of others it is a term like any other.
+        # For some gangs the constraint implies the term, for others it is an ordinary term.
         members = PodSelector((Expression("group", "In", (f"g{index}",)),), ("ns",))
         terms = (GroupTerm(PodTerm(members, "rack")),) if chance.random() < 0.5 else ()
         for _ in range(size):
@@ -101,7 +101,7 @@ def test_every_decision_is_the_same_after_writing_and_reading(seed: int) -> None
 
 
 def contested(seed: int) -> tuple[StateBuilder, Queue]:
-    """A full cluster with a history; who waits can only come in by preemption."""
+    """Create a full cluster with a history, in which pending roots fit only by preemption."""
     chance, builder = random.Random(seed), StateBuilder()
     builder.nodes(9, cpu=4, rack_of=3)
     for index in range(8):
@@ -251,7 +251,7 @@ def test_assumed_volumes_are_the_same_after_writing_and_reading() -> None:
         claim(builder, f"data-{index}")
         info = user(builder, f"data-{index}")
         if index == 0:
-            # Not what it would choose.
+            # A node that it would not choose.
             row = builder.state.nodes.row_of["a"]
             more = {("ns", "data-0"): AssumedVolume("more", row)}
             builder.state.assume([builder.single(info)], [row], more)
@@ -271,7 +271,7 @@ def test_assumed_volumes_are_the_same_after_writing_and_reading() -> None:
 
 
 def test_who_may_be_evicted_is_the_same_after_writing_and_reading() -> None:
-    """Daemons, classes that never preempt, and pods that others deleted."""
+    """These are daemons, classes that never preempt, and pods that others deleted."""
     builder = StateBuilder()
     builder.node("n0", cpu=9)
     daemon = builder.pod(node="n0")

@@ -1,4 +1,4 @@
-"""What the conditions of groups say, derived from the state."""
+"""The conditions of groups, derived from the state."""
 
 import pytest
 

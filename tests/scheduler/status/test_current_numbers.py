@@ -1,4 +1,4 @@
-"""What a refused root is told of nodes and of their room is true some seconds later, too."""
+"""The numbers in an unschedulable root's message stay current after some seconds."""
 
 import pytest
 
@@ -12,7 +12,7 @@ from tests.scheduler.status.test_reporter import told_to_pods
 
 
 def waits_for(harness: Harness, pods: int) -> None:
-    """A gang of 64 in a cluster of three nodes with two places each, and others that run."""
+    """Create a gang of 64 in a cluster of three nodes with two slots each, and running pods."""
     builder = harness.builder
     builder.nodes(3, cpu=2)
     harness.observe(builder.gang("g", 64))
@@ -70,7 +70,7 @@ async def test_a_pod_without_a_group_is_told_too() -> None:
 
 
 class Rounds:
-    """A queue whose ready roots are refused, each taking `seconds`; virtual time."""
+    """A queue whose roots are unschedulable, each decision taking `seconds`; virtual time."""
 
     def __init__(self, builder: StateBuilder, seconds: float) -> None:
         self.builder = builder
@@ -97,7 +97,7 @@ class Rounds:
             queue.refresh(Changes(), self.now)
 
     def run(self, seconds: float, change: bool) -> int:
-        """Let time pass, with a change of the nodes in each step; how many were decided."""
+        """Advance the time, with a change of the nodes in each step; return the decided roots."""
         before, until, step = len(self.decided), self.now + seconds, 0
         while self.now < until:
             self.now += 0.05

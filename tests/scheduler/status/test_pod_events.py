@@ -1,4 +1,4 @@
-"""FailedScheduling on pods that wait: once for each change, and never very many."""
+"""FailedScheduling events on pending pods: once for each change, and never very many."""
 
 from kube.base.errors import ServerError
 from scheduler.core.values.model import POD_GROUP, GroupSpec
@@ -7,7 +7,7 @@ from tests.scheduler.harness import Harness
 
 
 def on_pods(harness: Harness) -> list[tuple[str, str]]:
-    """(pod, message) of each event."""
+    """Return (pod, message) of each event."""
     found = [each for each in harness.events.told if each[0].startswith("Pod/")]
     assert {reason for _, reason, _ in found} <= {"FailedScheduling"}
     return [(about.partition("/")[2], message) for about, _, message in found]

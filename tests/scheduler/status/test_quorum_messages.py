@@ -1,4 +1,4 @@
-"""What a group that lacks members says: what is there, and who makes the rest, or what to do."""
+"""The messages of a group that lacks members: their number, their creator, or the fix."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -23,7 +23,7 @@ Make = Callable[[StateBuilder], object]
 
 
 def gang(builder: StateBuilder, owner: tuple[str, str] | None = None, template: str = "") -> None:
-    """A gang of two."""
+    """Create a gang of two."""
     builder.gang("g", 2)
     spec = builder.state.forest.groups[POD_GROUP, "ns", "g"].spec
     assert spec is not None
@@ -37,7 +37,7 @@ def member(builder: StateBuilder, **fields: object) -> PodInfo:
 
 
 def ran_before(builder: StateBuilder) -> None:
-    """Its pods were placed, and are gone."""
+    """Place its pods, and delete them."""
     builder.nodes(1)
     pods = [builder.pod("g", node="n0") for _ in range(2)]
     for pod in pods:

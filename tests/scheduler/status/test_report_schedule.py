@@ -1,4 +1,4 @@
-"""When groups and waiting pods are reported: after Bindings, in order, and not late for long."""
+"""The times of reports on groups and pending pods: after Bindings, in order, with small delay."""
 
 import asyncio
 
@@ -115,7 +115,7 @@ async def test_many_gangs_are_reported_in_rounds_without_a_pause_the_oldest_firs
 
 
 async def test_being_refused_again_and_again_puts_nothing_off() -> None:
-    """Autoscalers look for the conditions of pods, and nodes come and go all the time."""
+    """Autoscalers read the conditions of pods, and nodes change all the time."""
     harness = Harness()
     builder = harness.builder
     builder.nodes(1, cpu=1)
@@ -175,7 +175,7 @@ async def test_groups_that_change_do_not_wait_for_thousands_of_pods() -> None:
     harness.observe_pods()
     group = builder.gang("late", 1)
     harness.observe(group)
-    harness.api.before_patch = lambda: harness.clock.sleep(0.1)  # 80 writes a second
+    harness.api.before_patch = lambda: harness.clock.sleep(0.1)  # 80 writes per second
 
     async with harness.leading():
         await harness.settle(3)

@@ -1,5 +1,6 @@
 """The statuses of groups and pods, and the events of groups and owners."""
 
+import asyncio
 import json
 from dataclasses import replace
 from typing import Any
@@ -98,14 +99,14 @@ async def test_scheduled_stays_true_when_members_leave() -> None:
 
 
 def written(ops: list[Operation]) -> Json:
-    """The condition of a patch: the only one of a list, or one that is replaced."""
+    """Return the condition of a patch: the only one of a list, or a replaced one."""
     value = ops[-1]["value"]
     condition: Json = value[0] if isinstance(value, list) else value
     return condition
 
 
 def told_to_pods(harness: Harness) -> list[tuple[str, str, str]]:
-    """(pod, reason, message) of each condition, in the order in which they were written."""
+    """Return (pod, reason, message) of each condition, in the order of the writes."""
     conditions = ((name, written(ops)) for kind, name, ops in harness.api.patches if kind == "Pod")
     return [(name, said["reason"], said["message"]) for name, said in conditions]
 
@@ -197,7 +198,7 @@ async def test_every_level_of_a_tree_points_at_the_group_at_fault() -> None:
 
 
 async def test_all_pods_of_a_root_that_waits_for_room_are_unschedulable() -> None:
-    """Autoscalers look for this word alone: a gang that fits in part would wait for ever."""
+    """Autoscalers only act on this reason: otherwise a partly fitting gang would wait forever."""
     harness = Harness()
     harness.builder.nodes(1, cpu=2)
     harness.builder.gang("many", 3)
@@ -222,7 +223,7 @@ async def test_all_pods_of_a_root_that_waits_for_room_are_unschedulable() -> Non
 
 
 async def test_all_pods_of_a_tree_that_waits_for_room_are_unschedulable() -> None:
-    """But for those of a group that lacks members itself: no node would help them."""
+    """The exception is a group that lacks members itself: no node would help them."""
     harness = Harness()
     builder = harness.builder
     builder.nodes(1, cpu=2)
@@ -319,7 +320,7 @@ async def test_nothing_is_written_once_the_lease_may_be_lost() -> None:
 
 
 async def test_the_numbers_follow_the_cluster_even_if_the_root_still_does_not_fit() -> None:
-    """But not every node that comes costs a write for each group that waits."""
+    """A new node still does not cost a write for each pending group."""
     harness = Harness()
     harness.builder.nodes(1, cpu=1)
     key = harness.builder.gang("g", 9)
@@ -472,7 +473,7 @@ async def test_a_gang_that_ran_whole_was_scheduled_whatever_comes_before_the_rep
 
 
 async def test_a_pod_waits_since_it_began_to_wait_whatever_it_waits_for() -> None:
-    """Who alerts on pods that are unschedulable for 15 minutes must hear of this one."""
+    """An alert on pods that are unschedulable for 15 minutes must fire for this one."""
     harness = Harness()
     builder = harness.builder
     builder.nodes(1, cpu=1)
@@ -481,7 +482,7 @@ async def test_a_pod_waits_since_it_began_to_wait_whatever_it_waits_for() -> Non
     harness.observe_pods()
     async with harness.leading(unsettled="it goes on"):
         await harness.settle(60)
-        builder.pods("g", 1)  # now it has its pods, and there is no room
+        builder.pods("g", 1)  # now it has its pods, but they do not fit
         await harness.settle(120)
 
     conditions = [written(ops) for kind, name, ops in harness.api.patches if name == one.name]
@@ -537,7 +538,7 @@ async def test_that_priorities_differ_by_now_is_told_once_for_each_change() -> N
 
 
 async def test_what_others_wrote_to_a_status_is_not_overwritten() -> None:
-    """The watch is late: the write is refused, and made again once the event has come."""
+    """The watch lags: the write is rejected, and repeated once the event has arrived."""
     harness = Harness()
     builder = harness.builder
     builder.nodes(1, cpu=1)
@@ -557,7 +558,29 @@ async def test_what_others_wrote_to_a_status_is_not_overwritten() -> None:
         await harness.settle(2)
         assert stored()["status"]["conditions"] == [foreign]
         harness.observed[key] = decode_group(json.dumps(stored()).encode())
-        await harness.settle(5)  # a conflict is no failure, after which it would take longer
+        await harness.settle(5)  # a conflict is not a failure with a longer backoff
         types = {each["type"] for each in stored()["status"]["conditions"]}
 
     assert types == {"Foreign", "PodGroupInitiallyScheduled"}
+
+
+async def test_nothing_is_written_from_the_middle_of_a_decision() -> None:
+    """A decision begins between the collection of writes and their first request."""
+    harness = Harness()
+    key = harness.builder.gang("g", 1)
+    frozen: list[bool] = []
+
+    async def send() -> None:
+        frozen.append(harness.freeze.lasts)
+
+    async def decide() -> None:
+        with harness.freeze:
+            for _ in range(5):
+                await asyncio.sleep(0)
+
+    decision = asyncio.create_task(decide())
+    write = reporter._Write(key, key, send)
+    await harness.reporter._carry_out([write], harness.fence)
+    await decision
+
+    assert frozen == [False]

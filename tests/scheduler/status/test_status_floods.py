@@ -1,4 +1,4 @@
-"""Statuses when one tenant has very much, or something odd: the others are told in time."""
+"""A tenant with very many or odd objects does not delay the statuses of others."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ def names(harness: Harness) -> list[str]:
 
 
 def small(harness: Harness, namespace: str, name: str) -> GroupKey:
-    """A PodGroup without pods."""
+    """Create a PodGroup without pods."""
     key = (POD_GROUP, namespace, name)
     harness.builder.state.set_group(GroupSpec(key, 1))
     harness.observe(key)
@@ -47,7 +47,7 @@ async def test_the_statuses_of_one_round_are_bounded_and_all_are_written_in_the_
 
 
 def wide(harness: Harness, width: int) -> list[GroupKey]:
-    """A root that needs all its children; each child needs two pods and has one."""
+    """Create a root that needs all its children; each child needs two pods and has one."""
     builder = harness.builder
     builder.nodes(1, cpu=1)
     keys = [builder.composite("root", width)]

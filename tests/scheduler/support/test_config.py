@@ -54,12 +54,12 @@ def test_a_file_that_is_not_there_is_a_mistake_too(tmp_path: Path) -> None:
 
 def test_all_that_may_be_sent_at_once_has_a_connection() -> None:
     config = Config()
-    # Claims are written by as many as Bindings.
+    # Claims have as many writers as Bindings.
     writers = 2 * config.bind_workers + config.status.writers + 2 * config.preemption.writers
     informers = Informers(cast("Client", None), State())
     # DeviceTaintRules are watched in one of their versions.
     watches = len(informers.reflectors) + len(informers.device_reflectors) + 1
 
     others = deadlines.DELETIONS + volume_binder.REQUESTS + claim_releases.RELEASES + watches
-    others += claim_finalizers.FINALIZERS + events.SENDERS + 1  # of events of bound pods
+    others += claim_finalizers.FINALIZERS + events.SENDERS + 1  # for events of bound pods
     assert writers + others <= CONNECTIONS

@@ -1,4 +1,4 @@
-"""The gauges of a scheduler that leads no more."""
+"""The gauges of a scheduler after it lost the lease."""
 
 from prometheus_client import REGISTRY
 

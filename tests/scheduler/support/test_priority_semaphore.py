@@ -1,4 +1,4 @@
-"""Waiters are served by priority; no permit is lost, whoever is cancelled when."""
+"""Waiters are served by priority; no permit is lost, whichever is cancelled."""
 
 import asyncio
 import contextlib

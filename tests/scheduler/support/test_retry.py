@@ -1,4 +1,4 @@
-"""Requests are repeated while only the connection is at fault and the lease is held."""
+"""Requests are retried for connection errors, for as long as the lease is valid."""
 
 import asyncio
 
@@ -21,7 +21,7 @@ RESET = Unreachable("GET", "/", "reset")
 
 
 class Request:
-    """Fails with these errors, one after another, and then succeeds."""
+    """A request that fails with these errors in sequence, and then succeeds."""
 
     def __init__(self, *errors: KubeError) -> None:
         self.errors = list(errors)

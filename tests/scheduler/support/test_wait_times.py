@@ -1,4 +1,4 @@
-"""How long gangs wait, in virtual time."""
+"""The waiting times of gangs, in virtual time."""
 
 from prometheus_client import REGISTRY
 
@@ -8,7 +8,7 @@ from tests.scheduler.harness import Harness
 
 
 class Measured:
-    """What was added to the histogram of a kind since this was made: count and seconds."""
+    """The increase of a kind's histogram since the creation of this: count and seconds."""
 
     def __init__(self, what: str, kind: str = POD_GROUP) -> None:
         self._name = f"muster_scheduler_gang_{what}_duration_seconds"

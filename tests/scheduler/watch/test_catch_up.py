@@ -1,4 +1,4 @@
-"""A new leader decides nothing before its caches are up to date."""
+"""A new leader decides nothing before its caches are synced."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ from tests.support.clock import FakeClock, settle
 
 @dataclass
 class SlowReflector:
-    """Is up to date once it is told so."""
+    """A reflector that is synced once the test says so."""
 
     resource: Resource
     current: asyncio.Event = field(default_factory=asyncio.Event)

@@ -1,4 +1,4 @@
-"""When a pod that is being deleted should be gone, whatever the API server's time of day says."""
+"""The expected end of a deleted pod, whatever the API server's time of day is."""
 
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -15,7 +15,7 @@ ALIVE = PodInfo("uid", "ns", "pod", Requirements())
 
 
 class Watch:
-    """Delivers one pod; the API server's time of day is that of the test."""
+    """A watch of one pod; the test sets the API server's time of day."""
 
     def __init__(self) -> None:
         self.clock = FakeClock()
@@ -27,7 +27,10 @@ class Watch:
         self.server.heard(format_datetime(at, usegmt=True))
 
     def leaves_in(self, stamp: datetime | None, grace: float | None = None) -> float:
-        """Deliver the pod with this deletionTimestamp; in how many seconds it should be gone."""
+        """Deliver the pod with this deletionTimestamp.
+
+        Return the seconds until its expected end.
+        """
         by = stamp.timestamp() if stamp is not None else 0.0
         info = replace(
             ALIVE, terminating=stamp is not None, preemption=PreemptionInfo(leaves_by=by)
@@ -52,7 +55,7 @@ def test_a_time_of_day_that_jumps_changes_nothing_later(ahead: int) -> None:
     assert watch.leaves_in(at, 600) == pytest.approx(30)
     watch.server_says(watch.clock.now() + timedelta(seconds=ahead))
     assert watch.leaves_in(at, 600) == pytest.approx(30)
-    # Somebody deletes it again, with a shorter grace period.
+    # A client deletes it again, with a shorter grace period.
     assert watch.leaves_in(at - timedelta(seconds=20), 10) == pytest.approx(10)
 
 

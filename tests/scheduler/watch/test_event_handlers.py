@@ -1,4 +1,4 @@
-"""Event handlers: events in whatever order a watch may deliver them."""
+"""Event handlers: events in any order in which a watch may deliver them."""
 
 from typing import Any
 
@@ -35,7 +35,7 @@ from scheduler.watch.event_handlers import (
 
 
 class Feed:
-    """Three event handlers over one state; counts how often they said that something changed."""
+    """Three event handlers over one state, and a counter of their change notifications."""
 
     def __init__(self) -> None:
         self.state = State()
@@ -65,7 +65,7 @@ def raw(obj: Pod) -> bytes:
 
 
 def free(feed: Feed) -> int:
-    """What is free of the node's cores, in thousandths."""
+    """Return the free millicores of the node."""
     nodes = feed.state.nodes
     return int(nodes.resources.free[nodes.resources.indices["cpu"], nodes.row_of["n"]])
 

@@ -1,4 +1,4 @@
-"""Which required terms of a pod are about its own group; every look-alike is a term like any."""
+"""Required terms of a pod about its own group; similar terms are ordinary ones."""
 
 from typing import Any
 
@@ -51,7 +51,7 @@ def decoded(
 
 
 def merged(written: Json, labels: dict[str, str]) -> Json:
-    """As an API server stores it in a pod: the keys' values are in the selector, too."""
+    """Return a term as an API server stores it, with the keys' values in the selector."""
     expressions = [
         *written["labelSelector"].get("matchExpressions", ()),
         *(

@@ -1,4 +1,4 @@
-"""Pods beyond the size that minCount was computed for are held, whatever comes first."""
+"""Pods beyond the size for which minCount was computed are kept back, in any order of events."""
 
 import random
 from collections.abc import Iterable
@@ -63,7 +63,7 @@ class Feed:
             self.pod(f"p{number}", node=node, phase="Running" if node else "Pending")
 
     def group(self, pods: int | None, kind: KindName | None = JOB, owner: str = "j") -> None:
-        """A PodGroup whose minCount is right for so many pods; None: it says nothing of them."""
+        """Add a PodGroup whose minCount fits that many pods; None: without the annotation."""
         notes = made_for(kind, owner, f"uid-{owner}") if kind is not None else {"annotations": {}}
         if pods is not None:
             notes["annotations"] |= {BASIS: f"size={pods},asked={pods},pods={pods},minCount={pods}"}
@@ -74,7 +74,7 @@ class Feed:
         self.pods.delete(("ns", name))
 
     def waiting(self) -> set[str]:
-        """The pods that may be placed."""
+        """Return the pods that may be placed."""
         key: GroupKey = ("PodGroup", "ns", "g")
         members = self.state.forest.groups[key].members
         return {uid for uid, pod in members.items() if pod.waiting}

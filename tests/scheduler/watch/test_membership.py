@@ -1,4 +1,4 @@
-"""Pods that name a group which is not theirs are held, whatever comes first."""
+"""Pods that name a group which is not theirs are kept back, in any order of events."""
 
 from collections.abc import Callable, Mapping
 from itertools import permutations, product
@@ -77,7 +77,7 @@ class Feed:
         leaving: bool = False,
         stands_for: str = "",
     ) -> None:
-        """A PodGroup of one pod that was made for the owner, UID `uid-...`; None: by a user."""
+        """Add a PodGroup of one pod for the owner with UID `uid-...`; None: by a user."""
         name_of = "t" if kind == JOB else owner
         notes = made_for(kind, name_of, f"uid-{owner}") if kind is not None else {}
         if stands_for:
@@ -92,13 +92,13 @@ class Feed:
         self.groups.upsert(GroupObject(meta, spec))
 
     def counted(self, name: str) -> set[str]:
-        """The pods that may be placed as members of the group."""
+        """Return the pods that may be placed as members of the group."""
         key: GroupKey = ("PodGroup", "ns", name)
         members = self.state.forest.groups[key].members
         return {uid for uid, pod in members.items() if pod.waiting}
 
     def running(self, name: str) -> int:
-        """How many pods count for the group's minimum."""
+        """Return the number of pods that count for the group's minimum."""
         return self.state.forest.groups["PodGroup", "ns", name].running
 
 
@@ -194,7 +194,7 @@ def test_nothing_is_kept_of_pods_and_groups_that_are_gone() -> None:
 
 
 class Collision:
-    """Jobs `a` and `b` whose pods give the name `g`, which the group of `a` has."""
+    """Jobs `a` and `b` whose pods name the group `g`, which belongs to `a`."""
 
     def __init__(self, node: str) -> None:
         self.feed = feed = Feed()
@@ -249,7 +249,7 @@ def test_only_a_group_that_was_made_for_somebody_stands_for_a_name() -> None:
 
 
 def test_no_group_stands_for_one_that_its_owner_has() -> None:
-    """Anybody may write so on a PodGroup in the namespace."""
+    """Any user may write this on a PodGroup in the namespace."""
     feed = Feed()
     feed.group("g", JOB, "a")
     feed.pod("a", {LABEL: "g"}, job="a", managed="g")
@@ -259,7 +259,7 @@ def test_no_group_stands_for_one_that_its_owner_has() -> None:
 
 
 def test_pods_that_left_for_their_own_group_hold_none_of_the_others() -> None:
-    """Muster holds pods that exceed what their group is for; these are not among them."""
+    """Muster keeps back pods that exceed their group's size; these are not among them."""
     feed = Feed()
     feed.group("g", JOB, "a")
     for number in range(3):
@@ -274,7 +274,7 @@ def test_pods_that_left_for_their_own_group_hold_none_of_the_others() -> None:
 @pytest.mark.parametrize("first", ["pod", "group"])
 @pytest.mark.parametrize("phase", ["Running", "Succeeded"])
 def test_pods_of_an_earlier_owner_count_for_nothing(first: str, phase: str) -> None:
-    """Succeeded ones stay for a moment after their Job and its group have gone."""
+    """Succeeded ones remain for a moment after their Job and its group are deleted."""
     feed = Feed()
     feed.group("g", JOB, "first")
     feed.pod("old", {LABEL: "g"}, job="first", managed="g", node="n", phase=phase)
@@ -291,7 +291,7 @@ def test_pods_of_an_earlier_owner_count_for_nothing(first: str, phase: str) -> N
 
 
 def test_a_pod_that_runs_in_an_earlier_owner_s_group_comes_to_its_own() -> None:
-    """An earlier version of Muster let it in."""
+    """An earlier version of Muster admitted it."""
     feed = Feed()
     feed.group("g", JOB, "first")
     feed.pod("p", {LABEL: "g"}, job="second", managed="g", node="n", phase="Running")

@@ -1,4 +1,4 @@
-"""Places that statuses tell of, whoever wrote them."""
+"""Held places in statuses, whichever process wrote them."""
 
 from datetime import UTC, datetime
 from typing import Any

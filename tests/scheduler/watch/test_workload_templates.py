@@ -1,4 +1,4 @@
-"""From the Workload on the wire to the templates that groups are compared with."""
+"""Decoding of Workloads to the templates with which groups are compared."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ def read(spec: dict[str, Any]) -> dict[tuple[str, str], Template]:
 
 
 def nested(levels: int) -> dict[str, Any]:
-    """Composite templates below each other, with one leaf template on the lowest level."""
+    """Return nested composite templates, with one leaf template on the lowest level."""
     inner: dict[str, Any] = {"podGroupTemplates": [{"name": "leaf"}]}
     for level in reversed(range(1, levels)):
         inner = {"compositePodGroupTemplates": [{"name": f"c{level}", **inner}]}

@@ -1,8 +1,8 @@
-"""What admission says: one table of cases that the rules, the webhook and a whole server must meet.
+"""One table of admission cases for the rules, the webhook and a complete API server.
 
-A case is data: a sentence, the objects of one request, and the answer wanted. `tests/api` decides
-every case by the rules alone. `tests/webhooks` (over HTTP) and `e2e/flows/admission/kinds` (an API
-server) test the way there and back: they take the cases of `EACH_ROUTE`, and all others with
+A case is data: a sentence, the objects of one request, and the expected response. `tests/api`
+decides every case by the rules alone. `tests/webhooks` (over HTTP) and `e2e/flows/admission/kinds`
+(an API server) test the complete route: they take the cases of `EACH_ROUTE`, and all others with
 `--long`.
 """
 

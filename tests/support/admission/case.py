@@ -1,4 +1,4 @@
-"""One case of admission, and the words to write one."""
+"""A case of admission, and helpers to write one."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ from api.priority import PriorityClass
 
 Json = dict[str, Any]
 Fault = tuple[str, str]
-"""A cause's field and its reason, without the `FieldValue` that all reasons begin with."""
+"""A cause's field and its reason, without the common prefix `FieldValue`."""
 
 REQUIRED, INVALID, DUPLICATE = "Required", "Invalid", "Duplicate"
 TOO_MANY, FORBIDDEN, NOT_SUPPORTED, TYPE = "TooMany", "Forbidden", "NotSupported", "TypeInvalid"
@@ -20,7 +20,7 @@ CLASSES = (
     PriorityClass("admission-highest", 1_000_000_000),
     PriorityClass("admission-never", 500, preemption_policy="Never"),
 )
-"""What there is beside the system's own; a whole server must have them too."""
+"""The priority classes besides the system's own; a complete server must have them too."""
 SYSTEM_CLASSES = (
     PriorityClass("system-cluster-critical", 2_000_000_000),
     PriorityClass("system-node-critical", 2_000_001_000),
@@ -29,27 +29,27 @@ SYSTEM_CLASSES = (
 
 @dataclass(frozen=True)
 class Case:
-    """One request and the answer wanted."""
+    """One request and its expected response."""
 
     sentence: str
     new: Json
     old: Json | None = None
-    """What is stored already: then the request is an update, otherwise a create."""
+    """The stored object, if any: then the request is an update, otherwise a creation."""
     subresource: str = ""
     faults: tuple[Fault, ...] = ()
-    """Of each cause, in this order. None: the request is accepted."""
+    """The expected causes in order. None: the request is accepted."""
     forbidden: bool = False
-    """Refused with 403 Forbidden instead of 422 Invalid."""
+    """True if rejected with 403 Forbidden instead of 422 Invalid."""
     warnings: tuple[str, ...] = ()
-    """How each warning begins."""
+    """The prefix of each warning."""
     becomes: Mapping[str, Any] = field(default_factory=dict)
-    """Values of the stored object, by dotted path; None for what must be absent."""
+    """Values of the stored object, by dotted path; None for absent ones."""
     server: tuple[Fault, ...] | None = None
-    """What a whole server answers instead, where its own checks of types and keys come first."""
+    """The causes on a complete server, if its own checks of types and keys come first."""
 
     @property
     def route(self) -> tuple[object, ...]:
-        """The way of the request through a server, and the kind of answer that comes back."""
+        """The route of the request through a server, and the kind of its response."""
         return (
             self.new["apiVersion"],
             self.new["kind"],
@@ -70,16 +70,16 @@ class Case:
 
 
 def accepted(sentence: str, new: Json, *, warnings: tuple[str, ...] = (), **becomes: Any) -> Case:
-    """A create that goes through; `becomes` with `__` for the dots."""
+    """Return an accepted creation; `becomes` with `__` for the dots."""
     paths = {path.replace("__", "."): value for path, value in becomes.items()}
     return Case(sentence, new, warnings=warnings, becomes=paths)
 
 
 def refused(sentence: str, new: Json, *faults: Fault, **more: Any) -> Case:
-    """A create that does not."""
+    """Return a rejected creation."""
     return Case(sentence, new, faults=faults, **more)
 
 
 def changed(sentence: str, old: Json, new: Json, *faults: Fault, **more: Any) -> Case:
-    """An update; without faults it goes through."""
+    """Return an update; without faults it is accepted."""
     return Case(sentence, new, old=old, faults=faults, **more)

@@ -56,7 +56,7 @@ CASES: tuple[Case, ...] = (
     accepted(
         "KEP-3370: a name of 64 characters, which no label can hold, is worth a warning",
         with_metadata(subsets((None, 3)), name="x" * 64),
-        warnings=("metadata.name: more than 63 characters",),
+        warnings=("metadata.name: must be no more than 63 characters",),
     ),
     changed("another minMember", TWO, subsets(("ps", 2), ("worker", 8))),
     changed(

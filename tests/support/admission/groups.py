@@ -1,4 +1,4 @@
-"""PodGroups and CompositePodGroups: templates, parents, names, and what admission completes."""
+"""PodGroups and CompositePodGroups: templates, parents, names, and defaulted fields."""
 
 from api.constants import FINALIZER_COMPOSITE, FINALIZER_POD_GROUP
 from tests.support.admission.case import (
@@ -210,7 +210,7 @@ CASES = (
     accepted(
         "a PodGroup name of 64 characters, which no label can hold, is worth a warning",
         pod_group("x" * 64),
-        warnings=("metadata.name: more than 63 characters",),
+        warnings=("metadata.name: must be no more than 63 characters",),
     ),
     accepted("a composite's name of 64 characters is no matter", composite_group("x" * 64)),
 )

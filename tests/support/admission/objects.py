@@ -1,4 +1,4 @@
-"""Objects of the cases: valid as they are, a keyword states one difference."""
+"""Objects of the cases: valid by default, a keyword changes one field."""
 
 from typing import Any
 
@@ -32,27 +32,27 @@ def claim(name: Any, claim: Any = "claim") -> Json:
 
 
 def leaf(name: Any = "leaf", **fields: Any) -> Json:
-    """A template of a gang of two pods; None takes a field away."""
+    """Return a template of a gang of two pods; None removes a field."""
     return without_none({"name": name, "schedulingPolicy": gang()} | fields)
 
 
 def composite(name: Any = "composite", **fields: Any) -> Json:
-    """A composite template without children."""
+    """Return a composite template without children."""
     return without_none({"name": name, "schedulingPolicy": group_gang()} | fields)
 
 
 def flat(*leaves: Json, **spec: Any) -> Json:
-    """A Workload of these templates, one gang if none are given."""
+    """Return a Workload of these templates, one gang if none are given."""
     return workload(podGroupTemplates=list(leaves) or [leaf()], **spec)
 
 
 def tree(*composites: Json, **spec: Any) -> Json:
-    """A Workload of these trees."""
+    """Return a Workload of these trees."""
     return workload(compositePodGroupTemplates=list(composites), **spec)
 
 
 def chain(depth: int, last: Json | None = None) -> Json:
-    """A Workload of composites one below the other, `last` below the lowest."""
+    """Return a Workload of nested composites, with `last` below the lowest."""
     node = composite(f"c{depth}", podGroupTemplates=[last or leaf()])
     for level in range(depth - 1, 0, -1):
         node = composite(f"c{level}", compositePodGroupTemplates=[node])
@@ -64,31 +64,31 @@ def workload(**spec: Any) -> Json:
 
 
 def pod_group(name: str = "group", **spec: Any) -> Json:
-    """A PodGroup of two pods; None takes a field away."""
+    """Return a PodGroup of two pods; None removes a field."""
     return _object("PodGroup", name, {"schedulingPolicy": gang()} | spec)
 
 
 def waiting_group(**spec: Any) -> Json:
-    """A PodGroup without a policy, which waits for its template."""
+    """Return a PodGroup without a policy, which waits for its template."""
     return _object("PodGroup", "group", {"workloadRef": REF} | spec)
 
 
 def composite_group(name: str = "composite", **spec: Any) -> Json:
-    """A CompositePodGroup of one child; None takes a field away."""
+    """Return a CompositePodGroup of one child; None removes a field."""
     return _object(
         "CompositePodGroup", name, {"workloadRef": REF, "schedulingPolicy": group_gang()} | spec
     )
 
 
 def subsets(*named: tuple[Any, Any], **spec: Any) -> Json:
-    """A PodGroup of KEP-3370; each subset is a name and its minMember."""
+    """Return a PodGroup of KEP-3370; each subset is a name and its minMember."""
     listed = [without_none({"name": name, "minMember": least}) for name, least in named]
     made = _object("PodGroup", "group", {"subsets": listed} | spec)
     return made | {"apiVersion": "coscheduling.muster.dev/v1alpha1"}
 
 
 def in_version(version: str, kind: str, **spec: Any) -> Json:
-    """An object as a client of an older version writes it."""
+    """Return an object as a client of an older version writes it."""
     return _object(kind, kind.lower(), spec) | {"apiVersion": f"{GROUP}/{version}"}
 
 

@@ -1,4 +1,4 @@
-"""What templates and groups have in common: each case exists for each of them."""
+"""The common fields of templates and groups: each case exists for each of them."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
@@ -32,7 +32,7 @@ from tests.support.admission.objects import (
 
 
 class Holder(NamedTuple):
-    """Where a part can stand: how an object with it is made, and the path to it."""
+    """A parent of a field: a function that creates an object with it, and its path."""
 
     words: str
     make: Callable[..., Json]
@@ -60,9 +60,9 @@ def for_each_holder(
     server: tuple[Fault, ...] | None = None,
     whole: tuple[Fault, ...] | None = None,
 ) -> Iterator[Case]:
-    """The case for each holder; paths of faults are below the holder, but for `whole`.
+    """Yield the case for each holder; paths of faults are below the holder, except in `whole`.
 
-    `server` and `whole` are what a whole server answers instead.
+    `server` and `whole` are the causes on a complete server.
     """
     for holder in holders:
         yield Case(

@@ -1,4 +1,4 @@
-"""Priorities of groups: class name to number, as Kubernetes does it for pods."""
+"""Priorities of groups: from class name to number, as Kubernetes does for pods."""
 
 from tests.support.admission.case import FORBIDDEN, Case, accepted
 from tests.support.admission.case import refused as no

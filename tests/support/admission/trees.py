@@ -1,4 +1,4 @@
-"""Trees of templates: depth, children, and what a parent demands of them."""
+"""Trees of templates: depth, children, and a parent's requirements for them."""
 
 from tests.support.admission.case import INVALID, REQUIRED, accepted
 from tests.support.admission.case import refused as no

@@ -1,4 +1,4 @@
-"""Updates: a spec is fixed once it is stored, but for the minimums."""
+"""Updates: a stored spec is immutable, except for the minimums."""
 
 from tests.support.admission.case import INVALID, REQUIRED, TYPE, Case, Json, changed
 from tests.support.admission.objects import (
@@ -194,7 +194,7 @@ CASES: tuple[Case, ...] = (
         with_metadata(group(schedulingPolicy=gang(1)), annotations={DELAY: "soon"}),
         (DELAY_PATH, INVALID),
     ),
-    # A group that waits may be completed by its template's values alone; here there is none.
+    # A pending group may only be completed by its template's values; here there is no template.
     changed(
         "a policy set later on a group whose template is not there",
         waiting_group(),

@@ -1,4 +1,4 @@
-"""Objects of older versions: validated as v1alpha3, whose paths the faults have."""
+"""Objects of older versions: validated as v1alpha3, with the fault paths of that version."""
 
 from tests.support.admission.case import INVALID, REQUIRED, Case, accepted
 from tests.support.admission.case import refused as no

@@ -1,4 +1,4 @@
-"""What a pod passes is counted from the line of its watch to its Binding, and no longer."""
+"""The path of a pod is measured from its watch line to its Binding, and no longer."""
 
 from tools.bench.data_path import ROOT, stage
 

@@ -1,4 +1,4 @@
-"""The pages about performance: tables as the results say, and prose that is read in minutes."""
+"""The pages about performance: tables match the results, and the prose is short."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from tools.bench import page
 
 HEADLINES = page.DOCS / "performance.md"
 MOST_WORDS = 1_500
-"""What one reads in about seven minutes: two pages."""
+"""Maximum number of words, for seven minutes of reading: two pages."""
 
 
 def test_the_tables_are_those_of_the_last_results() -> None:

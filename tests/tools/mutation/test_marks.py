@@ -1,4 +1,4 @@
-"""Marks tell which lines of a function a test executes."""
+"""Marks show which lines of a function a test executes."""
 
 import builtins
 from typing import Any

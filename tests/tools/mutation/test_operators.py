@@ -1,4 +1,4 @@
-"""Changes of a line, and lines that are left out."""
+"""Changes of a line, and removed lines."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A whole run on a small project, and the same mutants again with one test more."""
+"""A complete run on a small project, and the same mutants again with one more test."""
 
 import json
 import os
@@ -46,7 +46,7 @@ def test_mutants_are_caught_or_survive_and_are_run_again_with_more_tests(tmp_pat
         boundary: "survived",
         "return sum(self.coins) - 0": "survived",
         "return True": "not executed",
-        "return price // 2": "not executed",  # the test that executes it fails without it, too
+        "return price // 2": "not executed",  # its test fails without the change, too
     }
     assert next(row["test"] for row in rows if row["after"].strip() == "return self.coins") == (
         "tests/test_till.py::test_empty"

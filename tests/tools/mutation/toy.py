@@ -1,4 +1,4 @@
-"""A small project to try mutants on."""
+"""A small project for mutants."""
 
 from pathlib import Path
 
@@ -66,7 +66,7 @@ asyncio_default_fixture_loop_scope = "function"
 
 
 def toy(folder: Path) -> Project:
-    """A project with a package `shop` and its tests."""
+    """Return a project with a package `shop` and its tests."""
     for name, text in {
         "pyproject.toml": CONFIGURATION,
         "shop/__init__.py": "",

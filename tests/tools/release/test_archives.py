@@ -1,4 +1,4 @@
-"""tools.release.archives: the same members make the same bytes."""
+"""tools.release.archives: the same members result in the same bytes."""
 
 import os
 import tarfile

@@ -1,4 +1,4 @@
-"""tools.release.changelog: the section of a version is found, and made."""
+"""tools.release.changelog: the section of a version is found, and created."""
 
 import pytest
 

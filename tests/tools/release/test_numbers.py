@@ -1,4 +1,4 @@
-"""tools.release.numbers: one version, wherever it stands."""
+"""tools.release.numbers: one version in every file that has it."""
 
 import re
 import shutil
@@ -15,7 +15,7 @@ ROOT = numbers.ROOT
 
 @pytest.fixture
 def copy(tmp_path: Path) -> Path:
-    """The project's own files that have the number, and its changelog."""
+    """The project's own files with the version, and its changelog."""
     for name in {place.path for place in numbers.PLACES} | {"CHANGELOG.md"}:
         if (ROOT / name).is_file():
             (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)

@@ -12,7 +12,7 @@ import pytest
 from tests.structure.graph import ROOT
 
 SECONDS = 120
-"""How long to wait for the end of a process, on a machine of any speed."""
+"""Timeout for the end of a process, on a machine of any speed."""
 
 SLEEPER = "[sys.executable, '-c', 'import time; time.sleep(600)']"
 LEAVES_A_PROCESS = f"""
@@ -28,7 +28,7 @@ HANGS = "    import time; time.sleep(600)\n"
 
 
 class Run:
-    """pytest over one file of tests, as a process."""
+    """A pytest process for one file of tests."""
 
     def __init__(self, folder: Path, text: str) -> None:
         suite = folder / "test_suite.py"
@@ -45,13 +45,13 @@ class Run:
         )
 
     def left(self) -> tuple[int, Path, Path]:
-        """Wait for the test; return a descriptor of the process it left, and what it wrote."""
+        """Wait for the test; return a descriptor of the process it left, and its files."""
         pid, file, folder = self._report.read_text().split()
         return os.pidfd_open(int(pid)), Path(file), Path(folder)
 
 
 def ended(descriptor: int) -> bool:
-    """Whether the process ends; its descriptor becomes readable then."""
+    """Return True if the process ends; its descriptor becomes readable then."""
     readable, _, _ = select.select([descriptor], [], [], SECONDS)
     os.close(descriptor)
     return bool(readable)
@@ -82,5 +82,5 @@ def test_a_run_that_is_killed_leaves_no_process_and_no_file(
     run.process.communicate()
 
     assert ended(child)
-    # The guardian removes the folder last, and holds the run's standard error until then.
+    # The guardian removes the folder last, and keeps the run's standard error open until then.
     assert not (tmp_path / "base").exists()

@@ -1,4 +1,4 @@
-"""What a run of pytest says of its cost, and the report of several."""
+"""The cost that a run of pytest reports, and the report of several."""
 
 import json
 import subprocess

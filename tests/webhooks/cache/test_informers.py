@@ -1,4 +1,4 @@
-"""What the webhook remembers of the cluster follows every change."""
+"""The webhook's caches of the cluster follow every change."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -68,7 +68,8 @@ def test_a_group_is_taken_unless_it_was_made_for_the_same_owner() -> None:
 
     def group(name: str, owner: str = "", **said: Any) -> Partial:
         said = said or (made_for(JOB, owner, "u") if owner else {})
-        # The garbage collector takes the reference to a gone owner off before the group goes.
+        # The garbage collector removes the reference to a deleted owner before it deletes the
+        # group.
         return Partial(ObjectMeta(name, "team", **said))
 
     holders.upsert(group("mine", "sweep"))

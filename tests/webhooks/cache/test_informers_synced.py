@@ -1,4 +1,4 @@
-"""The caches against an API server: what they hold, and when they may be believed."""
+"""The caches against an API server: their contents, and the moment at which they are synced."""
 
 import asyncio
 from pathlib import Path

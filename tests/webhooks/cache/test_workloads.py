@@ -1,4 +1,4 @@
-"""The Workloads that reviews look up, by name and by owner, in little memory."""
+"""The Workloads for reviews, by name and by owner, in little memory."""
 
 import tracemalloc
 from itertools import count
@@ -58,7 +58,7 @@ def test_a_workload_takes_no_more_memory_than_its_json_has_bytes() -> None:
     ]
     meta = {"name": "w", "namespace": "team", "uid": "u", "resourceVersion": "1"}
     body = msgspec.json.encode({"metadata": meta, "spec": {"podGroupTemplates": leaves}})
-    page = body + b" " * len(body)  # an object comes in a message with others
+    page = body + b" " * len(body)  # an object arrives in a message with others
 
     tracemalloc.start()
     try:

@@ -1,4 +1,4 @@
-"""CronJobs through the whole review: what their Jobs would be told is said, nothing is refused."""
+"""CronJobs through the complete review: warnings about their Jobs, and no rejections."""
 
 from typing import Any
 
@@ -12,12 +12,12 @@ from webhooks.routing.reviewer import Reviewer
 
 NEVER = PriorityClass("calm", 10, preemption_policy="Never")
 NOTES = "spec.jobTemplate.metadata.annotations"
-TOO_HIGH = 'Invalid value: "5": must be 1 to 4, its pods'
+TOO_HIGH = 'Invalid value: "5": must be between 1 and 4, inclusive, the number of its pods'
 POD = "spec.jobTemplate.spec.template.spec"
 
 
 def cron_job(job: JobBuilder, **annotations: str) -> dict[str, Any]:
-    """A CronJob of such Jobs; their names are its controller's."""
+    """Return a CronJob of such Jobs; its controller chooses their names."""
     built = job.build()
     metadata = {"annotations": built["metadata"].get("annotations", {})}
     own = {f"{GROUP}/{word.replace('_', '-')}": value for word, value in annotations.items()}
@@ -45,7 +45,7 @@ def ask(new: dict[str, Any], old: dict[str, Any] | None = None) -> Read:
         pytest.param(
             make_job().asks(gang_mode="Gang", min_count="5").pods(4),
             [
-                f"{NOTES}[{GROUP}/min-count]: {TOO_HIGH}; its Jobs will be refused",
+                f"{NOTES}[{GROUP}/min-count]: {TOO_HIGH}; admission will reject its Jobs",
             ],
             id="a minimum above the pods",
         ),
@@ -69,7 +69,12 @@ def ask(new: dict[str, Any], old: dict[str, Any] | None = None) -> Read:
         ),
         pytest.param(
             make_job().asks(gang_mode="Gang").priority_class("calm").preempting(),
-            [f"{POD}.preemptionPolicy: Forbidden: it must not be PreemptLowerPriority"],
+            [
+                (
+                    f"{POD}.preemptionPolicy: Forbidden: the string value of PreemptionPolicy "
+                    "(PreemptLowerPriority)"
+                )
+            ],
             id="against its class",
         ),
         pytest.param(

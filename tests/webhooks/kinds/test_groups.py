@@ -1,4 +1,4 @@
-"""Groups through the whole review, without a transport."""
+"""Groups through the complete review, without a transport."""
 
 from typing import Any
 
@@ -115,19 +115,19 @@ def test_priority_is_resolved_on_creation(
         pytest.param(
             {"priorityClassName": "high", "priority": 7},
             "spec.priority",
-            "computed from PriorityClass high",
+            "computed 1000 from PriorityClass high",
             id="a number that is not the class's",
         ),
         pytest.param(
             {"priorityClassName": "high", "preemptionPolicy": "PreemptLowerPriority"},
             "spec.preemptionPolicy",
-            "PriorityClass high says Never",
+            "computed Never from PriorityClass high",
             id="a group that preempts under a class that never does",
         ),
         pytest.param(
             {"priority": 7},
             "spec.priority",
-            "the absence of a PriorityClass",
+            "because no PriorityClass applies",
             id="a number without a class",
         ),
     ],

@@ -1,4 +1,4 @@
-"""JobSets and Jobs through the whole review: marked once, the same ever after."""
+"""JobSets and Jobs through the complete review: annotated once, and unchanged afterwards."""
 
 import copy
 from typing import Any
@@ -38,7 +38,7 @@ def ask(route: str, new: dict[str, Any], old: dict[str, Any] | None = None, **re
 
 
 def job(name: str = "sweep", *, mode: str | None = "Gang", **labels: str) -> dict[str, Any]:
-    """A Job of four pods that asks for a gang."""
+    """Return a Job of four pods that requests a gang."""
     metadata: dict[str, Any] = {"name": name, "namespace": "team", "labels": labels}
     if mode:
         metadata["annotations"] = {MODE: mode}
@@ -48,7 +48,7 @@ def job(name: str = "sweep", *, mode: str | None = "Gang", **labels: str) -> dic
 
 
 def jobset(name: str = "training", *, mode: str = "Gang") -> dict[str, Any]:
-    """A JobSet of two replicatedJobs that asks for one gang."""
+    """Return a JobSet of two replicatedJobs that requests one gang."""
     template = {"spec": job(mode=None)["spec"]}
     names = ("encoder", "decoder")
     replicated = [{"name": n, "replicas": 2, "template": copy.deepcopy(template)} for n in names]
@@ -61,7 +61,7 @@ def jobset(name: str = "training", *, mode: str = "Gang") -> dict[str, Any]:
 
 
 def marks_of(jobset: dict[str, Any]) -> set[str]:
-    """What is written on the Job templates of a JobSet."""
+    """Return the scope annotations on the Job templates of a JobSet."""
     return {
         entry["template"]["metadata"]["annotations"]["scheduling.muster.dev/group-scope"]
         for entry in jobset["spec"]["replicatedJobs"]
@@ -69,7 +69,7 @@ def marks_of(jobset: dict[str, Any]) -> set[str]:
 
 
 def group_of(answer: Read) -> tuple[str | None, str | None, str | None]:
-    """(annotation of the Job, label of its pods, their scheduler)."""
+    """Return (annotation of the Job, label of its pods, their scheduler)."""
     assert answer.result is not None
     template = answer.result["spec"]["template"]
     return (
@@ -236,8 +236,8 @@ def test_a_class_that_is_not_there_is_said_once_and_may_come_later(
     )
 
     wanted = [
-        f"{path}.priorityClassName: no PriorityClass with name calm was found; "
-        "until there is one these pods cannot be made"
+        f"{path}.priorityClassName: no PriorityClass with name calm was found. "
+        "The API server rejects the pods until the PriorityClass exists"
         for path in paths
     ]
     assert answer.allowed
@@ -263,7 +263,9 @@ def test_who_takes_the_group_off_a_job_is_told_that_it_stays() -> None:
 
     assert answer.result == stored
     [warning] = answer.warnings
-    assert warning.startswith(f"metadata.annotations[{MANAGED}]: it stays as it was: ")
+    assert warning.startswith(
+        f"metadata.annotations[{MANAGED}]: field is immutable, and Muster restored its value: "
+    )
     assert validated.allowed
     assert validated.warnings == []
 
@@ -346,7 +348,7 @@ def test_what_is_configured_reaches_the_pods() -> None:
     ],
 )
 def test_who_makes_an_object_is_told_of_keys_that_nothing_reads(kind: KindName, obj: Any) -> None:
-    """Once: an update says nothing new."""
+    """The warning appears once: an update repeats nothing."""
     made = copy.deepcopy(obj)
     notes = made["metadata"].setdefault("annotations", {})
     notes |= {"scheduling.muster.dev/min-cuont": "2"}
@@ -354,11 +356,11 @@ def test_who_makes_an_object_is_told_of_keys_that_nothing_reads(kind: KindName, 
     def said(old: Any) -> list[str]:
         review = review_of(kind, made, old)
         answer = Reviewer(FakeLister()).review(f"validate/{kind.plural}", encoded(review))
-        return [it for it in read(answer, review).warnings if "nothing reads this" in it]
+        return [it for it in read(answer, review).warnings if ": has no effect: " in it]
 
     (told,) = said(None)
     assert told.startswith("metadata.annotations[scheduling.muster.dev/min-cuont]: ")
-    assert told.endswith("write scheduling.muster.dev/min-count")
+    assert told.endswith("use scheduling.muster.dev/min-count")
     assert said(made) == []
 
 
@@ -367,4 +369,4 @@ def test_a_job_of_a_jobset_repeats_no_warning_of_that() -> None:
     made["metadata"]["labels"] = {JOBSET_LABEL_NAME: "a"}
     made["metadata"]["annotations"]["scheduling.muster.dev/min-cuont"] = "2"
 
-    assert not [it for it in ask("validate/jobs", made).warnings if "nothing reads" in it]
+    assert not [it for it in ask("validate/jobs", made).warnings if ": has no effect: " in it]

@@ -1,4 +1,4 @@
-"""LeaderWorkerSets through the whole review: marked, refused with every cause, once."""
+"""LeaderWorkerSets through the complete review: annotated, rejected with every cause, once."""
 
 from typing import Any
 
@@ -43,7 +43,7 @@ def test_every_fault_is_said_at_once() -> None:
         "scheduling.muster.dev/shared-claims]",
         "scheduling.muster.dev/min-count]",
     ]
-    # Faults are validation's to report: a plain answer of mutation lets it come to that.
+    # Validation reports the errors: mutation allows the request so that it gets there.
     assert ask("mutate", gang(min_count="9").build()).allowed
 
 
@@ -125,6 +125,6 @@ def test_a_misspelt_annotation_is_a_warning_when_it_is_made() -> None:
 
     assert answer.allowed
     (warning,) = answer.warnings
-    assert "min-cuont]: nothing reads this: write scheduling.muster.dev/min-count" in warning
+    assert "min-cuont]: has no effect: use scheduling.muster.dev/min-count" in warning
     stored = gang(min_cuont="3").admitted()
     assert ask("validate", stored, stored).warnings == []

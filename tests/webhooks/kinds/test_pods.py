@@ -1,4 +1,4 @@
-"""Pods through the whole review: who schedules them, and which one group they name."""
+"""Pods through the complete review: their scheduler, and the one group they name."""
 
 from typing import Any
 
@@ -233,7 +233,7 @@ def test_a_replica_key_that_gives_the_name_of_another_templates_group_is_refused
     answer = ask("validate", made, lister=lister)
 
     assert answer.faults == [(path, "FieldValueInvalid")]
-    assert "is that of template 'job-1' of Workload 'w'" in answer.message
+    assert "is the group of template 'job-1' of Workload 'w'" in answer.message
     assert ask("validate", made).allowed
     assert ask("validate", own, lister=lister).allowed
 
@@ -303,8 +303,8 @@ def test_a_pod_that_names_its_groups_template_is_told_the_claims_name(
         return
     (cause,) = answer.causes
     assert cause["field"] == "spec.resourceClaims[0].resourceClaimTemplateName"
-    assert f"name that claim instead, resourceClaimName: {want};" in cause["message"]
-    assert cause["message"].endswith("with scheduling.muster.dev/shared-claims: imex")
+    assert f"use resourceClaimName {want} instead." in cause["message"]
+    assert cause["message"].endswith("scheduling.muster.dev/shared-claims: imex, admission sets it")
 
 
 def test_pods_of_other_schedulers_are_not_validated() -> None:
@@ -334,7 +334,7 @@ JOBSET_UID = "jobset.sigs.k8s.io/jobset-uid"
 
 
 def member_of(job: str, jobset: str = "") -> dict[str, Any]:
-    """A pod of a Job with this UID; Muster named its group."""
+    """Return a pod of a Job with this UID; Muster named its group."""
     labels = {LABEL: "g"} | ({JOBSET: "s", JOBSET_UID: jobset} if jobset else {})
     made = pod(labels=labels, scheduler=OURS)
     made["metadata"]["annotations"] = {MANAGED: "g"}
@@ -362,7 +362,7 @@ def member_of(job: str, jobset: str = "") -> dict[str, Any]:
 def test_a_group_that_goes_refuses_its_own_members_alone(
     made: dict[str, Any], allowed: bool
 ) -> None:
-    """Those of a later owner wait for the group that it gets: a refusal delays them for nothing."""
+    """Those of a later owner wait for the group that it gets: a rejection would only delay them."""
     going = FakeLister(deleting_groups={("team", "g"): ("first", "JobSet/s")})
 
     assert ask("validate", made, lister=going).allowed is allowed
@@ -438,7 +438,7 @@ def test_a_pod_that_will_be_held_is_told_why(
         assert answer.warnings == []
     else:
         (warning,) = answer.warnings
-        assert f"was not made for {said}; the pod waits until it is gone" in warning
+        assert f"was not created for {said}, and the pod waits until it is deleted" in warning
 
 
 def test_half_a_reference_is_a_warning() -> None:
@@ -447,7 +447,7 @@ def test_half_a_reference_is_a_warning() -> None:
 
     assert half.allowed
     assert half.warnings == [
-        f"metadata.labels[{WORKLOAD}]: it names a group only together with {TEMPLATE}"
+        f"metadata.labels[{WORKLOAD}]: names a group only with {TEMPLATE}. Set both labels"
     ]
     assert whole.warnings == []
 
@@ -496,6 +496,6 @@ def test_an_unknown_key_of_ours_is_said_of_a_bare_pod(owned: bool) -> None:
     if owned:
         made["metadata"]["ownerReferences"] = [{"kind": "Job", "name": "j", "uid": "u"}]
 
-    said = [it for it in ask("validate", made).warnings if "nothing reads this" in it]
+    said = [it for it in ask("validate", made).warnings if ": has no effect: " in it]
 
     assert len(said) == (not owned)

@@ -1,4 +1,4 @@
-"""Several schedulerNames: who gets which, who keeps theirs, and whose words count."""
+"""Several schedulerNames: assignment, kept names, and the pods whose labels count."""
 
 import copy
 from typing import Any
@@ -37,7 +37,7 @@ def ask(route: str, kind: KindName, new: dict[str, Any]) -> Read:
 
 
 def job(scheduler: str = "", annotations: dict[str, str] | None = None) -> dict[str, Any]:
-    """A Job of four pods that asks for a gang, unless it has other annotations."""
+    """Return a Job of four pods that requests a gang, unless it has other annotations."""
     spec: dict[str, Any] = {"containers": [{"name": "main", "image": "x"}]}
     if scheduler:
         spec["schedulerName"] = scheduler
@@ -54,7 +54,7 @@ def job(scheduler: str = "", annotations: dict[str, str] | None = None) -> dict[
 
 
 def jobset(*schedulers: str, whole: bool = True) -> dict[str, Any]:
-    """A JobSet with a replicatedJob of each scheduler: one gang, or one gang each."""
+    """Return a JobSet with a replicatedJob of each scheduler: one gang, or one gang each."""
     own = {} if whole else {"metadata": {"annotations": {MODE: "Gang"}}}
     jobs = [
         {
@@ -132,7 +132,7 @@ def test_the_scheduler_of_jobs_that_ask_for_a_gang(wrote: str, want: str) -> Non
 def test_foreign_words_count_for_the_pods_of_every_configured_name(
     words: dict[str, Any], scheduler: str, ours: bool
 ) -> None:
-    """Such a pod that also names another group is refused, if it is Muster's."""
+    """Muster rejects such a pod of its own that also names another group."""
     made = pod(scheduler=scheduler, **words)
     made["metadata"].setdefault("labels", {})[LABEL] = "b"
 
@@ -242,7 +242,7 @@ async def test_by_service_a_registration_without_the_names_is_not_ready() -> Non
 
 
 async def test_what_an_administrator_wrote_into_conditions_stays() -> None:
-    """More names, another form of the same expression, and conditions that are not there."""
+    """These are more names, another form of the same expression, and missing conditions."""
     manifests = load_manifests()
     for webhook in (entry for manifest in manifests for entry in manifest["webhooks"]):
         for condition in webhook.get("matchConditions", ()):
@@ -258,7 +258,7 @@ async def test_what_an_administrator_wrote_into_conditions_stays() -> None:
 
 
 def conditions_of(registry: Registrations) -> str:
-    """All of them."""
+    """Return all match conditions."""
     return " ".join(
         condition["expression"]
         for webhook in registry.webhooks()

@@ -1,4 +1,4 @@
-"""What groups take from other objects, and what they are warned of."""
+"""The fields of groups from other objects, and the warnings about them."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ GANG = {"gang": {"minCount": 3}}
 
 
 def workload(*, composites: Any = (), **template: Any) -> dict[tuple[str, str], dict[str, Any]]:
-    """Workload w with the leaf template t, or with these composite templates."""
+    """Return Workload w with the leaf template t, or with these composite templates."""
     spec: dict[str, Any] = {"podGroupTemplates": [{"name": "t"} | template]}
     if composites:
         spec = {"compositePodGroupTemplates": composites}
@@ -43,7 +43,7 @@ def ask(
 
 
 def waiting(**spec: Any) -> dict[str, Any]:
-    """A PodGroup that leaves its policy to its template."""
+    """Return a PodGroup that gets its policy from its template."""
     return pod_group(schedulingPolicy=None, workloadRef=REFERENCE, **spec)
 
 
@@ -193,7 +193,7 @@ TREE = [
             POD_GROUP,
             pod_group(workloadRef=REFERENCE),
             {},
-            ["spec.workloadRef.workloadName: there is no Workload 'w' yet"],
+            ["spec.workloadRef.workloadName: Workload 'w' not found"],
             id="no Workload yet",
         ),
         pytest.param(
@@ -224,8 +224,8 @@ TREE = [
             ),
             workload(composites=TREE),
             [
-                "spec.schedulingPolicy: it differs from template 't' of Workload 'w'",
-                "spec.priorityClassName: it differs from template 't' of Workload 'w'",
+                "spec.schedulingPolicy: differs from template 't' of Workload 'w'",
+                "spec.priorityClassName: differs from template 't' of Workload 'w'",
             ],
             id="unlike the template",
         ),
@@ -237,11 +237,11 @@ def test_references_that_lead_nowhere_are_warnings(
     answer = ask("validate", kind, group, FakeLister(workloads=workloads))
 
     assert answer.allowed
-    assert [warning.partition(";")[0] for warning in answer.warnings] == want
+    assert [warning.partition(". ")[0] for warning in answer.warnings] == want
 
 
 def chain(*names: str) -> dict[tuple[str, str], str]:
-    """Composites, each the parent of the one before."""
+    """Return composites, each the parent of the previous one."""
     parents = [*names[1:], ""]
     return {("team", name): parent for name, parent in zip(names, parents, strict=True)}
 
@@ -254,7 +254,7 @@ def chain(*names: str) -> dict[tuple[str, str], str]:
             POD_GROUP,
             pod_group,
             chain("a", "b", "c", "d"),
-            "deeper than 4 levels",
+            "has more than 4 levels",
             id="five levels",
         ),
         pytest.param(COMPOSITE_POD_GROUP, composite, chain("a", "b"), "", id="room for children"),
@@ -262,7 +262,7 @@ def chain(*names: str) -> dict[tuple[str, str], str]:
             COMPOSITE_POD_GROUP,
             composite,
             chain("a", "b", "c"),
-            "deeper than 4 levels",
+            "has more than 4 levels",
             id="no room for children",
         ),
         pytest.param(
@@ -273,7 +273,7 @@ def chain(*names: str) -> dict[tuple[str, str], str]:
             id="a cycle",
         ),
         pytest.param(
-            POD_GROUP, pod_group, {("team", "a"): "a"}, "deeper than 4 levels", id="a cycle above"
+            POD_GROUP, pod_group, {("team", "a"): "a"}, "has more than 4 levels", id="a cycle above"
         ),
         pytest.param(POD_GROUP, pod_group, {}, "", id="a parent that is not there yet"),
     ],

@@ -1,4 +1,4 @@
-"""Nothing that is sent to the webhook makes more series."""
+"""No request to the webhook creates more series."""
 
 import pytest
 from prometheus_client import REGISTRY, generate_latest

@@ -1,4 +1,4 @@
-"""What is no review is refused with the fields at fault."""
+"""Invalid reviews are rejected with the invalid fields."""
 
 import json
 import tracemalloc
@@ -18,19 +18,19 @@ from webhooks.server.routes import BODY_LIMIT
 
 
 def changed(**request: Any) -> bytes:
-    """A good review of a PodGroup with fields of its request replaced."""
+    """Return a valid review of a PodGroup with fields of its request replaced."""
     review = review_of(POD_GROUP, pod_group())
     review["request"] |= request
     return encoded(review)
 
 
 def with_object(obj: bytes) -> bytes:
-    """A good review but for its object, which is given as bytes."""
+    """Return a valid review except for its object, which is given as bytes."""
     return changed(object="HERE").replace(b'"HERE"', obj)
 
 
 def envelope(**fields: Any) -> bytes:
-    """A good review with fields of its envelope replaced, None removes one."""
+    """Return a valid review with fields of its envelope replaced, None removes one."""
     review = review_of(POD_GROUP, pod_group()) | fields
     return encoded({key: value for key, value in review.items() if value is not None})
 
@@ -125,7 +125,7 @@ def test_a_core_group_is_left_out_of_the_words_for_a_user() -> None:
 
 
 class Failing(FakeLister):
-    """A bug of ours, met by one object."""
+    """A lister with a bug that one object triggers."""
 
     def composite(self, namespace: str, name: str) -> Composite | None:
         if name == "poison":
@@ -147,7 +147,7 @@ def test_a_bug_refuses_the_one_request_that_met_it() -> None:
 
     assert (failed.allowed, failed.code, failed.reason) == (False, 500, "InternalError")
     assert "LookupError" in failed.message
-    assert [(it["event"], it["name"]) for it in logs] == [("review failed", "trainer")]
+    assert [(it["event"], it["name"]) for it in logs] == [("failed to review an object", "trainer")]
     assert other.allowed
 
 
@@ -227,7 +227,7 @@ def test_a_review_that_takes_too_much_memory_is_refused_before_it_is_read() -> N
 
 @pytest.mark.parametrize("name", KINDS)
 def test_what_api_servers_send_is_read(name: str) -> None:
-    """An update of an object of 3 MiB that has the usual keys and values."""
+    """The review is an update of an object of 3 MiB with the usual keys and values."""
     kind = KINDS[name]
     one = json.dumps(kind.base, separators=(",", ":")).encode()
     many = 3 * 2**20 // len(one)

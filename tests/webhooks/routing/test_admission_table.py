@@ -1,4 +1,4 @@
-"""The table of admission cases through the HTTP server, as an API server asks it."""
+"""The table of admission cases through the HTTP server, as an API server calls it."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -27,7 +27,7 @@ def caller() -> Iterator[Caller]:
 
 
 def asked(case: Case, caller: Caller) -> tuple[Read, Any]:
-    """Conversion, mutation, validation; the answer that counts, and the object as stored."""
+    """Convert, mutate, validate; return the decisive response, and the stored object."""
     kind, new = _kind(case), case.new
     if kind in CONVERTED and new["apiVersion"] != kind.api_version:
         new = caller.convert(new, kind.api_version)
@@ -52,7 +52,7 @@ def test_admission(case: Case, caller: Caller) -> None:
     found = [(field, reason.removeprefix("FieldValue")) for field, reason in answer.faults]
     assert found == list(case.faults)
     assert answer.code == case.code
-    # What only other objects can tell is not in the table: there are none here.
+    # Warnings that depend on other objects are not in the table: there are none here.
     own = [warning for warning in answer.warnings if not warning.startswith("spec.workloadRef")]
     assert len(own) == len(case.warnings)
     for warning, beginning in zip(own, case.warnings, strict=True):

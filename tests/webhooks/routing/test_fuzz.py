@@ -1,4 +1,4 @@
-"""Whatever is sent: an answer in time, never a 500, never an accepted object that breaks a rule.
+"""Any request gets a timely response, never a 500, and no accepted object breaks a rule.
 
 In the long profile 51,000 inputs: 34 batches of its 1,500 examples.
 """
@@ -51,7 +51,7 @@ resourceClaims schedulingGroup podGroupName template schedulerName replicatedJob
 resourceClaimStatuses subsets controllerRef topology key scheduling.muster.dev/gang-mode
 scheduling.muster.dev/pod-group scheduling.muster.dev/min-count parallelism
 """
-# The keys that handlers look at, so that odd values stand where they are read.
+# The keys that handlers read, so that odd values occur where they are read.
 KEYS = st.sampled_from(WORDS.split())
 VALUES: st.SearchStrategy[Any] = st.sampled_from(
     [
@@ -84,7 +84,7 @@ EFFORT = settings(suppress_health_check=list(HealthCheck))
 
 
 def batches(count: int) -> pytest.MarkDecorator:
-    """So many times the examples of the long profile; one run of all grows slower with each."""
+    """Repeat the examples of the long profile; a single large run slows down with each one."""
     return pytest.mark.parametrize("batch", range(count if is_long() else 1))
 
 
@@ -95,7 +95,7 @@ def caller() -> Iterator[Caller]:
 
 
 def bodies() -> st.SearchStrategy[bytes]:
-    """Bytes of all kinds: noise, JSON that is no review, and reviews with a few bytes changed."""
+    """Draw bytes of all kinds: noise, JSON that is no review, and damaged reviews."""
     whole = encoded(review_of(POD_GROUP, pod_group()))
 
     def damaged(place: int, cut: int, noise: bytes) -> bytes:
@@ -148,7 +148,7 @@ def test_objects_of_any_structure_are_answered(
 
 @st.composite
 def some_object(draw: st.DrawFn) -> tuple[KindName, dict[str, Any]]:
-    """An object by its schema, sometimes with one part replaced by anything."""
+    """Draw an object by its schema, sometimes with one part replaced by anything."""
     kind, model = draw(st.sampled_from(OURS))
     obj = draw(objects(kind.kind, kind.version, model))
     if draw(st.booleans()):

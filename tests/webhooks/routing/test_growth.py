@@ -1,4 +1,4 @@
-"""The caches of the webhook keep nothing of objects that are gone."""
+"""The caches of the webhook keep no state of deleted objects."""
 
 import asyncio
 from collections import Counter

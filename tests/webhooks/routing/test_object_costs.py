@@ -1,6 +1,6 @@
-"""What a user may write costs no more than its bytes: no number stands for work.
+"""The cost of a user's object is proportional to its bytes: no number causes work.
 
-The webhook answers one review at a time, for all namespaces. Work is counted in calls of functions,
+The webhook processes one review at a time, for all namespaces. Work is counted in function calls,
 which are the same on every machine.
 """
 
@@ -35,26 +35,26 @@ from webhooks.routing.reviewer import ROUTES, Reviewer
 Json = dict[str, Any]
 
 SIZE = 3 << 20 if is_long() else 12 << 10
-"""Bytes; API servers take 3 MiB."""
+"""Size in bytes; API servers accept 3 MiB."""
 
 OF_A_NUMBER = 3_000
-"""Calls more than those for the same object with a small number."""
+"""Maximum calls above those for the same object with a small number."""
 
 OF_A_BYTE = 8
-"""Calls for each byte of an object, in mutation and validation together."""
+"""Maximum calls for each byte of an object, in mutation and validation together."""
 
 OF_A_JOBSETS_JOB = 2_500
-"""Calls for each replicatedJob that is read."""
+"""Maximum calls for each replicatedJob that is read."""
 
 OF_A_GROUP = 150
-"""Calls of the controllers for each group of a stored object."""
+"""Maximum calls of the controllers for each group of a stored object."""
 
 KINDS = kinds()
 REVIEWER = Reviewer(FakeLister(gates=FeatureGates.of({each.value: True for each in Feature})))
 
 
 def reviews(kind: Kind, obj: Json, old: Json | None) -> int:
-    """What mutation and validation cost together."""
+    """Return the cost of mutation and validation together."""
     body = msgspec.json.encode(review_of(kind.name, obj, old))
     routes = [name for name, route in ROUTES.items() if route.kind == kind.name]
     assert routes
@@ -62,7 +62,7 @@ def reviews(kind: Kind, obj: Json, old: Json | None) -> int:
 
 
 def reconciled(kind: Kind, obj: Json) -> int:
-    """What the controllers do to know the groups of an object, whatever admission says of it."""
+    """Return the controllers' cost to compute an object's groups, regardless of admission."""
     return calls(lambda: CONTROLLERS[kind.name.plural](obj))
 
 
@@ -98,7 +98,7 @@ CONTROLLERS: dict[str, Callable[[Json], None]] = {
 
 
 def stored(kind: Kind, obj: Json) -> Json:
-    """The object with the marks that admission leaves on one that it accepts."""
+    """Return the object with the fields that admission sets when it accepts it."""
     route = f"mutate/{kind.name.plural}"
     review = review_of(kind.name, obj)
     return read(REVIEWER.review(route, encoded(review)), review).result or {}

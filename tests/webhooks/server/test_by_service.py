@@ -1,4 +1,4 @@
-"""Two replicas behind a Service on the embedded cluster: one Secret, one CA, either may answer."""
+"""Two replicas behind a Service on the embedded cluster: one Secret, one CA, both respond."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -55,7 +55,7 @@ class Replica:
 
 @asynccontextmanager
 async def two_replicas() -> AsyncIterator[tuple[LocalCluster, Client, list[Replica]]]:
-    """Manifests installed as an administrator does, both replicas ready."""
+    """Two ready replicas with the manifests installed as by an administrator."""
     async with (
         LocalCluster(jobset=False) as cluster,
         await Client.connect(cluster.kubeconfig) as client,
@@ -78,7 +78,7 @@ async def two_replicas() -> AsyncIterator[tuple[LocalCluster, Client, list[Repli
 
 
 async def served(client: Client) -> None:
-    """Wait until our kinds are."""
+    """Wait until our kinds are served."""
     while True:
         try:
             await client.list(GROUPS, "team")

@@ -1,4 +1,4 @@
-"""Clients that mean harm, on real sockets: they are bounded, and others are answered meanwhile."""
+"""Hostile clients on real sockets: they are limited, and others get responses meanwhile."""
 
 import asyncio
 import contextlib
@@ -54,7 +54,7 @@ def head(path: str, length: int) -> bytes:
 
 
 async def begun(address: tuple[str, int], path: str, length: int) -> Client:
-    """A client that announces a body and sends nothing of it; the server has its head."""
+    """Return a client that announces a body and sends none of it; the server has its head."""
     reader, writer = await dialled(address)
     request = head(path, length).replace(b"\r\n\r\n", b"\r\nExpect: 100-continue\r\n\r\n")
     writer.write(request)
@@ -65,7 +65,7 @@ async def begun(address: tuple[str, int], path: str, length: int) -> Client:
 async def answer(
     address: tuple[str, int], path: str, body: bytes, tls: ssl.SSLContext = TLS
 ) -> tuple[int, bytes]:
-    """Code and head of the answer to one whole request."""
+    """Return code and head of the response to one complete request."""
     reader, writer = await dialled(address, tls)
     writer.write(head(path, len(body)) + body)
     got = await reader.readuntil(b"\r\n\r\n")
@@ -257,7 +257,7 @@ async def test_an_answer_that_nobody_takes_is_dropped(monkeypatch: pytest.Monkey
 
 
 def limited(monkeypatch: pytest.MonkeyPatch, *, limit: int, handshake_seconds: float) -> None:
-    """The listener takes few connections."""
+    """Limit the number of connections of the listener."""
 
     def few(*args: Any) -> connections.Connections:
         return connections.Connections(*args, limit=limit, handshake_seconds=handshake_seconds)

@@ -1,4 +1,4 @@
-"""Whoever reaches the port: the process stays within the memory that the manifests give it."""
+"""Clients of the port: the process stays within the memory limit of the manifests."""
 
 import asyncio
 import contextlib
@@ -21,7 +21,7 @@ from webhooks.server.connections import CONNECTIONS
 from webhooks.server.routes import BODY_LIMIT, CONVERSION_LIMIT
 
 MIB = 1024 * 1024
-TLS = ssl.create_default_context()  # the certificate of the server is made in its process
+TLS = ssl.create_default_context()  # the server's process creates its certificate
 TLS.check_hostname, TLS.verify_mode = False, ssl.CERT_NONE
 MANIFEST = Path(__file__).parents[3] / "manifests/base/webhook.yaml"
 
@@ -30,19 +30,19 @@ Attack = Callable[[Address], Awaitable[None]]
 
 
 def memory_limit() -> int:
-    """Bytes that the manifests give the container."""
+    """Return the memory limit of the container in the manifests, in bytes."""
     [container] = yaml.safe_load(MANIFEST.read_text())["spec"]["template"]["spec"]["containers"]
     return int(container["resources"]["limits"]["memory"].removesuffix("Mi")) * MIB
 
 
 def peak_of(pid: int) -> int:
-    """The most resident memory that a process had since its peak was forgotten."""
+    """Return the peak resident memory of a process since the last reset."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM"))
 
 
 async def send(address: Address, start: bytes, piece: bytes, count: int) -> None:
-    """Send for as long as the server takes it."""
+    """Send for as long as the server accepts data."""
     with contextlib.suppress(OSError, TimeoutError):
         async with asyncio.timeout(20):
             _, writer = await dialled(address, TLS)
@@ -71,7 +71,7 @@ async def pipelines(address: Address) -> None:
 
 
 async def bodies_without_an_end(address: Address) -> None:
-    """Each all but its last byte."""
+    """Send bodies without their last byte."""
     held: list[Client] = []
     for at in range(40):
         path, size = (("/mutate/podgroups", BODY_LIMIT), ("/convert", CONVERSION_LIMIT))[at % 2]
@@ -86,7 +86,7 @@ async def bodies_without_an_end(address: Address) -> None:
 
 
 async def dense_bodies(address: Address) -> None:
-    """JSON that takes the most memory for its bytes, of the most bytes that are taken."""
+    """Send the largest bodies of JSON with the highest memory use for its size."""
     async with asyncio.TaskGroup() as group:
         for path, size in (("/mutate/podgroups", BODY_LIMIT), ("/convert", CONVERSION_LIMIT)):
             for form in (b"{},", b'{"":1},', b"[],", b'"\xc3\xa9",'):
@@ -116,7 +116,7 @@ def dense(path: str, form: bytes, size: int) -> bytes:
 
 
 async def many_connections(address: Address) -> None:
-    """More than are taken at a time, each with a large answer that it does not take."""
+    """Open more connections than the limit, each with a large response that it does not read."""
     group = pod_group()
     group["metadata"]["annotations"] = {"padding": "x" * 100_000}
     wanted = {"uid": "u", "desiredAPIVersion": "scheduling.muster.dev/v1alpha2"}
@@ -141,7 +141,7 @@ def forget_peak_of(pid: int) -> None:
 
 @pytest.fixture(scope="module")
 def listener() -> Iterator[tuple[Address, int]]:
-    """One process for all attacks: what an attack leaves behind counts for the next, too."""
+    """The address and PID of one process for all attacks, so that leaks add up."""
     with served() as found:
         yield found
 
@@ -168,7 +168,7 @@ def test_the_memory_is_bounded_and_reviews_are_answered(
 
     forget_peak_of(pid)
     with warnings.catch_warnings():
-        # What the server drops leaves a transport that nobody has closed.
+        # A connection that the server drops leaves a transport that no code has closed.
         warnings.simplefilter("ignore", ResourceWarning)
         worst = asyncio.run(attacked(address))
         gc.collect()

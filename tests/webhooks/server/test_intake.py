@@ -1,4 +1,4 @@
-"""How much of what clients send is held at a time: who gives way, who is turned away."""
+"""The limit of buffered request data: requests that are delayed, and rejected ones."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from webhooks.server.routes import BODY_LIMIT, CONVERSION_LIMIT
 
 
 class Ended(list[str]):
-    """The names of the requests whose connections were ended."""
+    """The names of the requests whose connections were closed."""
 
     def by(self, name: str) -> None:
         self.append(name)
@@ -41,7 +41,7 @@ def test_without_one_that_waits_a_request_is_turned_away() -> None:
         room.hold(complete, 8)
         complete.waits = False
 
-        with pytest.raises(BusyError, match="8 of 10 bytes"):
+        with pytest.raises(BusyError, match="8 of at most 10 bytes"):
             room.hold(new, 3)
         room.hold(new, 2)
         room.hold(complete, 1)

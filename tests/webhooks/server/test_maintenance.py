@@ -1,4 +1,4 @@
-"""Certificates and registration kept right while a listener serves."""
+"""Maintenance of certificates and registration while a listener serves."""
 
 import asyncio
 import contextlib
@@ -77,7 +77,7 @@ class Kept:
         return found
 
     async def served(self, ca_bundle: bytes) -> bytes:
-        """The certificate (DER) that a new connection is shown."""
+        """Return the certificate (DER) that a new connection gets."""
         _, writer = await asyncio.open_connection(*self.address, ssl=client_context(ca_bundle))
         der: bytes = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
         writer.close()
@@ -95,7 +95,7 @@ async def kept(
     lifetimes: Lifetimes = DEFAULT_LIFETIMES,
     source: Source | None = None,
 ) -> AsyncIterator[Kept]:
-    """A listener whose maintenance has done its first two rounds."""
+    """Run a listener whose maintenance has completed its first two rounds."""
     clock = DatedClock(begin)
     registry = registry or Registrations()
     readiness = Readiness((REGISTRATION,))
@@ -199,14 +199,14 @@ async def test_an_announcement_that_someone_took_back_begins_anew(tmp_path: Path
 
 
 def register_ca(registry: Registrations, pem: bytes) -> None:
-    """Register another caBundle everywhere, as someone else would."""
+    """Register another caBundle everywhere, as another component would."""
     with registry.changed() as webhooks:
         for webhook in webhooks:
             webhook["clientConfig"]["caBundle"] = encoded(pem)
 
 
 def bundle(registry: Registrations) -> str:
-    """The one caBundle that is registered everywhere."""
+    """Return the one caBundle that is registered everywhere."""
     (found,) = {webhook["clientConfig"]["caBundle"] for webhook in registry.webhooks()}
     return str(found)
 
@@ -261,7 +261,7 @@ async def test_what_is_registered_counts_when_it_was_right_twice(tmp_path: Path)
         started = hook.clock.monotonic()
         await hook.next_round()
 
-        assert "may not use it yet" in corrected
+        assert "may not use the registration yet" in corrected
         assert hook.readiness.ready
         assert hook.clock.monotonic() - started == pytest.approx(PROPAGATION_SECONDS)
 
@@ -314,12 +314,12 @@ async def test_a_registered_name_that_the_certificate_lacks_is_not_ready(tmp_pat
             webhook["clientConfig"]["service"]["namespace"] = "elsewhere"
 
     async with kept(tmp_path, target=ServiceTarget(), registry=registry) as hook:
-        assert "our certificate does not pass for muster-webhook.elsewhere.svc" in hook.problem
+        assert "the certificate is not valid for muster-webhook.elsewhere.svc" in hook.problem
 
 
 async def test_certificates_are_waited_for_while_their_store_is_away(tmp_path: Path) -> None:
     class Flaky(FolderStore):
-        """Away for the first two reads."""
+        """A store that fails for the first two reads."""
 
         unreachable = 2
 
@@ -347,11 +347,11 @@ async def test_certificates_are_waited_for_while_their_store_is_away(tmp_path: P
 async def test_certificates_are_valid_by_the_clock_of_the_api_server(
     tmp_path: Path, off: timedelta
 ) -> None:
-    """A machine whose clock is ahead wrote ones that API servers refused until that time."""
+    """A machine whose clock was ahead wrote certificates that API servers rejected until then."""
     clock = ServerClock(DatedClock(REAL_NOW + off))
 
     class Dated(Registrations):
-        """Its answers have a Date."""
+        """An API server whose responses have a Date."""
 
         async def get(self, resource: Resource, name: str, namespace: str | None = None) -> Json:
             clock.heard(format_datetime(REAL_NOW, usegmt=True))
@@ -384,7 +384,7 @@ async def test_rounds_are_rare_while_all_is_right(tmp_path: Path) -> None:
         ),
         pytest.param(
             new_material(ServerNames.of_host("127.0.0.1"), REAL_NOW).ca_bundle,
-            "our certificate does not pass for 127.0.0.1",
+            "the certificate is not valid for 127.0.0.1",
             id="the bundle of another CA",
         ),
     ],
@@ -402,7 +402,7 @@ async def test_the_self_check_says_when_nobody_listens() -> None:
         address = sock.getsockname()
     material = new_material(ServerNames.of_host("127.0.0.1"), REAL_NOW)
 
-    with pytest.raises(SelfCheckError, match="does not answer"):
+    with pytest.raises(SelfCheckError, match="does not respond"):
         await check(address, Registered("127.0.0.1", material.ca_bundle))
 
 

@@ -1,7 +1,7 @@
-"""Who reaches the webhook: the match conditions of the manifests, run as an API server runs them.
+"""The match conditions of the manifests, evaluated as by an API server.
 
-A condition that fails to evaluate refuses the request where the policy is to fail, so every
-structure must give a plain yes or no.
+A condition that fails to evaluate rejects the request if the policy is Fail, so every structure
+must evaluate to true or false.
 """
 
 from typing import Any
@@ -26,7 +26,7 @@ def reaches(
     phase: str = "validate",
     version: str = "v1alpha3",
 ) -> bool:
-    """Whether the named webhook is called; `version` is what the client wrote."""
+    """Return True if the named webhook is called; `version` is what the client wrote."""
     (conditions,) = (
         entry["matchConditions"]
         for manifest in load_manifests()
@@ -42,7 +42,7 @@ def reaches(
 
 
 def obj(annotations: Any = None, spec: Any = None, **fields: Any) -> dict[str, Any]:
-    """An object; what is None is left out."""
+    """Return an object; None omits a field."""
     metadata: dict[str, Any] = {"name": "x"}
     if annotations is not None:
         metadata["annotations"] = annotations
@@ -50,7 +50,7 @@ def obj(annotations: Any = None, spec: Any = None, **fields: Any) -> dict[str, A
 
 
 def jobset(*templates: Any, **spec: Any) -> dict[str, Any]:
-    """A JobSet with these replicatedJobs."""
+    """Return a JobSet with these replicatedJobs."""
     return obj(spec={"replicatedJobs": list(templates), **spec})
 
 
@@ -61,7 +61,7 @@ def delegated(template: Any) -> dict[str, Any]:
 def cron_job(
     annotations: Any = None, own: Any = None, pods: Any = None, schedule: str = "@daily"
 ) -> dict[str, Any]:
-    """A CronJob with annotations of its Jobs, and its own."""
+    """Return a CronJob with annotations of its Jobs, and its own."""
     template = obj(annotations, {"template": {"spec": pods or {}}})
     return obj(own, {"jobTemplate": template, "schedule": schedule})
 
@@ -156,7 +156,7 @@ def test_owners_that_ask_by_annotation(
 
 
 def asked(spec: Any = None, mark: str = "Gang", /, **metadata: Any) -> dict[str, Any]:
-    """An object that asks for Muster, with these entries of its metadata."""
+    """Return an object that requests Muster, with these entries of its metadata."""
     made = obj(ASKS | {"scheduling.muster.dev/gang-mode": mark}, spec)
     made["metadata"] |= {"labels": {"a": "b"}, "finalizers": ["example.com/one"]} | metadata
     return made
@@ -201,7 +201,7 @@ REVISION = {"deployment.kubernetes.io/revision": "2"}
 def test_an_update_of_an_owner_comes_only_where_it_may_matter(
     webhook: str, phase: str, new: dict[str, Any], old: dict[str, Any], want: bool
 ) -> None:
-    """Everything else goes through while the webhook is down: a deletion ends."""
+    """All other updates pass while the webhook is down, so that deletions can complete."""
     assert reaches(webhook, new, old, phase) is want
 
 
@@ -353,13 +353,13 @@ LABEL = "scheduling.muster.dev/pod-group"
 
 
 def pod(labels: Any = None, **spec: Any) -> dict[str, Any]:
-    """A pod; what is None is left out."""
+    """Return a pod; None omits a field."""
     metadata = {"name": "x"} if labels is None else {"name": "x", "labels": labels}
     return {"metadata": metadata, "spec": {"schedulerName": "muster-scheduler"} | spec}
 
 
 def opened(new: dict[str, Any]) -> dict[str, Any]:
-    """The same pod before anyone chose its scheduler."""
+    """Return the same pod before its scheduler was set."""
     return new | {"spec": (new["spec"] or {}) | {"schedulerName": "default-scheduler"}}
 
 
@@ -411,7 +411,7 @@ NONE = (False, False, False)
 def test_only_pods_that_name_a_group_come(
     new: dict[str, Any], want: tuple[bool, bool, bool]
 ) -> None:
-    """To validation, to mutation, and to mutation in a namespace that opts in."""
+    """`want` is for validation, for mutation, and for mutation in a namespace that opts in."""
     open_ = opened(new) if new.get("spec") else new
 
     assert (

@@ -1,4 +1,4 @@
-"""What is registered is what the manifests say, wherever it started from."""
+"""The registration matches the manifests, whatever it was before."""
 
 from collections.abc import Callable
 from typing import Any
@@ -30,7 +30,7 @@ DEFINITION = "podgroups.scheduling.muster.dev"
 
 
 async def installed(target: UrlTarget | ServiceTarget) -> Registrations:
-    """A cluster with everything registered."""
+    """Return a cluster with everything registered."""
     registry = (
         Registrations(*load_manifests()) if isinstance(target, ServiceTarget) else Registrations()
     )
@@ -74,7 +74,7 @@ async def test_what_is_right_is_not_written_again(target: UrlTarget | ServiceTar
     writes = registry.writes
     with registry.changed() as webhooks:
         for webhook in webhooks:
-            # The API server fills in what a manifest leaves out.
+            # The API server sets defaults for fields that a manifest omits.
             webhook["somethingDefaulted"] = True
 
     registered = await register(registry, target, BUNDLE, load_manifests())
@@ -162,7 +162,7 @@ async def test_by_service_webhooks_that_lead_to_several_servers_are_said() -> No
     with registry.changed() as webhooks:
         webhooks[0]["clientConfig"]["service"].update(name="other")
 
-    with pytest.raises(RegistrationError, match="do not all point to one server"):
+    with pytest.raises(RegistrationError, match="must all point to one server"):
         await register(registry, SERVICE, BUNDLE, load_manifests())
 
 
@@ -174,7 +174,7 @@ async def test_a_registered_ca_that_is_no_base64_is_said() -> None:
     registry = Registrations()
     registry.on(garble, "create")
 
-    with pytest.raises(RegistrationError, match="not base64"):
+    with pytest.raises(RegistrationError, match="not valid base64"):
         await register(registry, URL, BUNDLE, load_manifests())
 
 
@@ -208,7 +208,7 @@ def test_a_path_in_the_url_comes_before_the_webhooks_own() -> None:
 
 
 def definition(strategy: str = "Webhook") -> dict[str, Any]:
-    """One of our kinds as an administrator installs it."""
+    """Return one of our kinds as an administrator installs it."""
     service = {"name": "muster-webhook", "namespace": "muster-system", "path": "/convert"}
     conversion: dict[str, Any] = {"strategy": strategy}
     if strategy == "Webhook":
@@ -293,7 +293,7 @@ def test_manifests_say_what_must_hold_for_every_webhook() -> None:
         f"/{route}" for route in ROUTES
     }
     for webhook in webhooks:
-        # What only warns must hold nobody up.
+        # A webhook that only warns must not block requests.
         name = webhook["name"].split(".")[0]
         warns = name.endswith("-delay") or name == "cronjobs"
         assert webhook["failurePolicy"] == ("Ignore" if warns else "Fail")
@@ -302,9 +302,9 @@ def test_manifests_say_what_must_hold_for_every_webhook() -> None:
         assert webhook["timeoutSeconds"] <= 5
         (rule,) = webhook["rules"]
         ours = rule["apiGroups"][0] in {"scheduling.muster.dev", "coscheduling.muster.dev"}
-        # Whatever reaches us and is not ours must have asked for it.
+        # Other kinds' objects must reach the webhook only if they request Muster.
         assert ours or webhook["matchConditions"][0]["name"] == "asks-for-muster"
-        # Finalizers come off whatever state the webhook is in.
+        # Finalizers can be removed in any state of the webhook.
         assert "UPDATE" not in rule["operations"] or webhook["matchConditions"]
 
 
@@ -318,7 +318,7 @@ def test_mutation_and_validation_reach_the_same_objects_of_others() -> None:
         for manifest in load_manifests()
     )
 
-    # Which pods come is told case by case in test_match_conditions.
+    # test_match_conditions covers the pods case by case.
     same = {it.kind.plural for it in OWNER_KINDS.values()}
     of_others, reported = same | {"pods"}, {it.kind.plural for it in EMBEDDING_KINDS.values()}
     assert mutating.keys() - {"foreign-pods"} == validating.keys() - reported == of_others

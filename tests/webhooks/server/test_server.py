@@ -1,4 +1,4 @@
-"""The listener over real TLS: routes, limits, readiness, and an end that loses no review."""
+"""The listener over real TLS: routes, limits, readiness, and a shutdown that loses no review."""
 
 import asyncio
 import io
@@ -31,7 +31,7 @@ REVIEW = review_of(POD_GROUP, pod_group())
 
 @dataclass
 class Served:
-    """A listener, what it says of itself, and a way to call it."""
+    """A listener, its readiness, and a way to call it."""
 
     listener: Listener
     readiness: Readiness
@@ -125,7 +125,7 @@ async def test_a_body_of_the_limit_is_read_and_one_sent_in_pieces_is_cut_off(
 
 
 async def test_readiness_names_what_is_missing(served: Served) -> None:
-    served.readiness.unmet("priorityclasses", "not yet")
+    served.readiness.unmet("priorityclasses", "not checked yet")
     before = await served.get("/readyz")
     for check in served.readiness.problems:
         served.readiness.met(check)
@@ -134,7 +134,7 @@ async def test_readiness_names_what_is_missing(served: Served) -> None:
     lost = await served.get("/readyz")
 
     assert before[0] == 503
-    assert "priorityclasses: not yet" in before[1]
+    assert "priorityclasses: not checked yet" in before[1]
     assert after == (200, "ok")
     assert lost == (503, "registration: the caBundle is another's")
     assert await served.get("/healthz") == (200, "ok")
@@ -161,7 +161,7 @@ async def test_a_review_on_its_way_is_answered_when_the_server_stops() -> None:
             reader, writer = await asyncio.open_connection(
                 *listener.address, ssl=client_context(MATERIAL.ca_bundle)
             )
-            # The listener has the request once it answers to this part of it.
+            # The listener has the request once it responds to this part of it.
             writer.write(head.replace(b"\r\n\r\n", b"\r\nExpect: 100-continue\r\n\r\n"))
             assert await reader.readline() == b"HTTP/1.1 100 Continue\r\n"
             stopping = asyncio.create_task(listener.__aexit__(None, None, None))
@@ -217,7 +217,7 @@ async def test_while_draining_every_answer_ends_its_connection(served: Served) -
             return response.headers.get("Connection", ""), allowed
 
     before = await answer()
-    served.readiness.unmet(SERVING, "the process was told to stop")
+    served.readiness.unmet(SERVING, "the process was stopped")
     after = await answer()
 
     assert before == ("", True)
@@ -297,7 +297,7 @@ async def test_what_cannot_be_converted_is_said_and_nothing_else_is_converted(
 
     assert code == 200
     assert answer["response"]["result"]["status"] == "Failure"
-    assert "no conversion for Pod v1" in answer["response"]["result"]["message"]
+    assert "cannot convert Pod v1" in answer["response"]["result"]["message"]
     assert "convertedObjects" not in answer["response"]
 
 

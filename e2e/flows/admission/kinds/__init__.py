@@ -1,1 +1,1 @@
-"""What admission says through a whole API server, in every version."""
+"""Admission of each kind through a complete API server, in every version."""

@@ -1,4 +1,4 @@
-"""A namespace, and the priority classes that the table of cases uses."""
+"""A namespace, and the priority classes of the table of cases."""
 
 import asyncio
 import secrets
@@ -26,14 +26,14 @@ class CaseNamespace:
     rest: Rest
 
     def path(self, obj: Json, subresource: str = "") -> str:
-        """The collection for `obj`; with a name its own path."""
+        """Return the collection for `obj`; with a name its own path."""
         base = f"/apis/{obj['apiVersion']}/namespaces/{self.namespace}/{obj['kind'].lower()}s"
         return base + subresource
 
 
 @pytest.fixture(scope="session")
 def namespace(cluster: Cluster, running_muster: Muster) -> Iterator[str]:
-    """One namespace for all cases: hardly any of them stores anything."""
+    """One namespace for all cases: hardly any of them stores objects."""
     name = f"admission-{secrets.token_hex(3)}"
     with asyncio.Runner() as runner:
         runner.run(_open(cluster, name))
@@ -56,7 +56,7 @@ async def _open(cluster: Cluster, name: str) -> None:
                 "preemptionPolicy": known.preemption_policy,
             }
             (await rest.post(CLASS_PATH, body)).expect(201)
-        # The webhook learns of them by its watch.
+        # The webhook observes them by its watch.
         group = {
             "apiVersion": "scheduling.muster.dev/v1alpha3",
             "kind": "PodGroup",

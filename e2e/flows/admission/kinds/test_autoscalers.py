@@ -1,4 +1,4 @@
-"""What pods of generated groups tell autoscalers, through a whole API server and JobSet's own."""
+"""The autoscaler hints on pods of generated groups, through a complete API server and JobSet's."""
 
 from api.constants import (
     ANNOTATION_DISRUPTION_MODE,
@@ -114,7 +114,7 @@ async def test_the_workload_of_a_user_is_told_instead(env: Environment) -> None:
     await env.create(WORKLOADS, workload)
 
     async def known() -> bool:
-        """The webhook learns of Workloads by its watch."""
+        """The webhook observes Workloads by its watch."""
         asked = job("j", env.name, pods=2)
         answer = await env.client.create(JOBS, asked, namespace=env.name, dry_run=True)
         return bool(terms(answer["spec"]["template"]))
@@ -145,7 +145,7 @@ async def test_later_members_go_where_the_first_ones_run(env: Environment) -> No
 
 
 async def test_a_look_alike_binds_its_own_pod_and_nobody_elses(env: Environment) -> None:
-    """A pod with the term of another gang goes to that gang's pods, as the term says."""
+    """A pod with the term of another gang is placed with that gang's pods, as the term requires."""
     first = await env.add_node(cpu=2, labels={ZONE: "a"})
     await env.create(JOBS, ask(job("j", env.name, pods=1), topology=ZONE))
     await env.runs(of_job("j"), 1)

@@ -1,4 +1,4 @@
-"""What Jobs, JobSets and CronJobs are told at admission, through a whole API server."""
+"""Warnings for Jobs, JobSets and CronJobs at admission, through a complete API server."""
 
 import copy
 from collections.abc import Callable
@@ -49,7 +49,7 @@ def path(env: Environment, kind: Resource, name: str = "") -> str:
 
 
 def said(answer: Answer) -> list[str]:
-    """The warnings of Muster, without what HTTP puts around them."""
+    """Return the warnings of Muster, without their HTTP quoting."""
     texts = [warning.partition('"')[2].rstrip('"') for warning in answer.warnings]
     return [text.replace('\\"', '"') for text in texts if "metadata." in text or "spec." in text]
 
@@ -72,7 +72,7 @@ def with_count(obj: Json, count: str) -> Json:
 async def test_jobs_and_jobsets_of_another_controller_get_no_group(
     env: Environment, rest: Rest
 ) -> None:
-    """Nor do they wait for pods."""
+    """They do not wait for pods either."""
     await env.add_node(cpu=2)
     alone = with_count(job("alone", env.name, pods=2), "9")
     alone["spec"]["managedBy"] = OTHER
@@ -81,15 +81,19 @@ async def test_jobs_and_jobsets_of_another_controller_get_no_group(
 
     made = await rest.post(path(env, JOBS), alone)
     made_too = await rest.post(path(env, JOBSETS), many)
-    # Muster's controllers see what comes in order: with this group, they have seen the others.
+    # Muster's controllers process objects in order: with this group, they have seen the others.
     await env.create(JOBS, job("usual", env.name, pods=2))
     await env.runs(of_job("usual"), 2)
 
     told, fault = said(made)
-    assert told.startswith(f"spec.managedBy: {OTHER} runs this Job: Muster makes no group for it")
-    assert fault == f'{COUNT}: Invalid value: "9": must be 1 to 2, its pods'
+    assert told.startswith(
+        f"spec.managedBy: {OTHER} runs this Job, so Muster creates no group for it"
+    )
+    assert fault == (
+        f'{COUNT}: Invalid value: "9": must be between 1 and 2, inclusive, the number of its pods'
+    )
     [told] = said(made_too)
-    assert told.startswith(f"spec.managedBy: {OTHER} runs this JobSet: Muster makes no group")
+    assert told.startswith(f"spec.managedBy: {OTHER} runs this JobSet, so Muster creates no group")
     template = made.expect(201)["spec"]["template"]
     assert LABEL_POD_GROUP not in template["metadata"].get("labels", {})
     assert template["spec"].get("schedulerName", "default-scheduler") == "default-scheduler"
@@ -105,7 +109,10 @@ async def test_jobs_and_jobsets_of_another_controller_get_no_group(
 async def test_pods_that_another_controller_makes_for_a_job_are_in_the_group_they_name(
     env: Environment, rest: Rest, grouped: bool
 ) -> None:
-    """It makes them from the Job's template, as this test does: plain pods, or a user's gang."""
+    """The controller creates them from the Job's template, as this test does.
+
+    They are plain pods, or a user's gang.
+    """
     await env.add_node(cpu=1)
     made = job("theirs", env.name, pods=2)
     made["spec"]["managedBy"] = OTHER
@@ -193,7 +200,7 @@ LABEL = f"metadata.labels[{LABEL_POD_GROUP}]"
             JOBSETS,
             ordered,
             "spec.replicatedJobs[1].dependsOn",
-            'Invalid value: ["a"]: a gang of the whole JobSet would wait',
+            'Invalid value: ["a"]: the gang of the JobSet would wait',
             id="an order within a gang, with what it says",
         ),
         pytest.param(
@@ -207,7 +214,7 @@ LABEL = f"metadata.labels[{LABEL_POD_GROUP}]"
             PODS,
             pod_of_impossible_template,
             f"metadata.labels[{LABEL_TEMPLATE}]",
-            'Invalid value: "a.b": must be a DNS label',
+            'Invalid value: "a.b": must be a lowercase RFC 1123 label',
             id="a pod of a template that there cannot be",
         ),
         pytest.param(
@@ -315,8 +322,9 @@ async def test_a_cron_job_is_told_what_its_jobs_would_be_refused_for(
     right = cron_job(with_count(job("x", env.name, pods=2), "2"))
     collection, one = path(env, CRON_JOBS), path(env, CRON_JOBS, "nightly")
     refused = (
-        f'spec.jobTemplate.{COUNT}: Invalid value: "3": must be 1 to 2, its pods; '
-        "its Jobs will be refused"
+        f'spec.jobTemplate.{COUNT}: Invalid value: "3": must be between 1 and 2, inclusive, '
+        "the number of its pods; "
+        "admission will reject its Jobs"
     )
 
     created = await rest.post(collection, wrong)
@@ -341,7 +349,7 @@ async def test_the_jobs_of_such_a_cron_job_are_refused_as_it_was_told(
 
     [told] = said(await rest.post(path(env, CRON_JOBS), wrong))
 
-    fault = told.removeprefix("spec.jobTemplate.").removesuffix("; its Jobs will be refused")
+    fault = told.removeprefix("spec.jobTemplate.").removesuffix("; admission will reject its Jobs")
 
     async def refused() -> bool:
         events = (await env.client.list(EVENTS, env.name))["items"]

@@ -36,7 +36,7 @@ async def _created(case: Case, case_namespace: CaseNamespace) -> Answer:
 
 
 async def _updated(case: Case, case_namespace: CaseNamespace) -> Answer:
-    """The old object is stored, and taken away again; the update is a dry run."""
+    """Store the old object, send the update as a dry run, and delete the object."""
     assert case.old is not None
     old = case.old | {"metadata": {"generateName": "case-"}}
     stored = (await case_namespace.rest.post(case_namespace.path(old), old)).expect(201)

@@ -1,4 +1,4 @@
-"""One object, several versions: clients of each see it, change it, and lose nothing."""
+"""One object in several versions: clients of each read it, change it, and lose no fields."""
 
 import json
 from pathlib import Path
@@ -29,7 +29,7 @@ def written(version: str, kind: str, name: str, **spec: Any) -> Json:
 
 
 def workload(name: str, **template: Any) -> Json:
-    """A Workload of v1alpha3 with the template `t`, a gang of two."""
+    """Return a Workload of v1alpha3 with the template `t`, a gang of two."""
     leaf = {"name": "t", "schedulingPolicy": {"gang": {"minCount": 2}}} | template
     return written("v1alpha3", "Workload", name, podGroupTemplates=[leaf])
 
@@ -147,7 +147,7 @@ async def test_a_replace_in_an_older_version_keeps_what_that_cannot_say(
 async def test_a_replaced_group_of_an_older_version_keeps_its_policy_and_its_status(
     case_namespace: CaseNamespace, kubectl: Kubectl
 ) -> None:
-    """Of its status Muster writes that its claim was made, which the older version cannot say."""
+    """Muster records in its status that its claim was created; the older version cannot do so."""
     request = {"name": "gpu", "exactly": {"deviceClassName": "gpu"}}
     template = {
         "metadata": {"name": "gpus"},
@@ -197,7 +197,7 @@ async def test_a_pod_group_of_v1alpha2_takes_its_policy_from_its_template(
         found = (await case_namespace.rest.get(path_of(case_namespace, "v1alpha3", obj))).ok()
         return "schedulingPolicy" in found["spec"]
 
-    # Either admission knows the Workload already, or the controller fills the group later.
+    # Either admission knows the Workload already, or the controller completes the group later.
     await eventually(filled, "the group to have its template's policy", 30)
     seen = (await case_namespace.rest.get(path_of(case_namespace, "v1alpha2", obj))).ok()
     for one in (obj, source):

@@ -1,4 +1,4 @@
-"""What a Service does: new connections go to a replica that is ready, in turn."""
+"""A load balancer like a Service: new connections go to ready replicas, round-robin."""
 
 import asyncio
 import contextlib
@@ -14,7 +14,7 @@ PROBE_SECONDS = 0.1
 
 @dataclass(slots=True)
 class Backend:
-    """One replica: the port it listens on, and the URL that says whether it is ready."""
+    """One replica: the port it listens on, and its readiness URL."""
 
     port: int
     ready_url: str
@@ -22,7 +22,7 @@ class Backend:
 
 
 class Balancer:
-    """Bytes through, connections kept; use it as an async context manager."""
+    """TCP load balancer that keeps connections; use it as an async context manager."""
 
     def __init__(self, port: int, backends: Sequence[Backend]) -> None:
         self._port = port
@@ -56,7 +56,7 @@ class Balancer:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._open.add(writer)
         try:
-            # Before any is ready, a Service whose pods are not ready refuses as well.
+            # A Service without ready pods rejects connections too.
             ready = [backend for backend in self._backends if backend.ready]
             if not ready:
                 return
@@ -65,14 +65,14 @@ class Balancer:
             there = await asyncio.open_connection("127.0.0.1", backend.port)
             await asyncio.gather(_pump(reader, there[1]), _pump(there[0], writer))
         except OSError:
-            pass  # one end is gone; the other is told by the close
+            pass  # one side is closed; the close ends the other
         finally:
             writer.close()
             self._open.discard(writer)
 
 
 async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """One direction, until its end; then the other side hears that nothing more comes."""
+    """Copy one direction until its end, then close the other side's write half."""
     try:
         while data := await reader.read(CHUNK):
             writer.write(data)

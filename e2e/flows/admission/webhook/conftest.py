@@ -1,4 +1,4 @@
-"""A cluster of their own: these tests install and uninstall Muster as they like."""
+"""A separate cluster: these tests install and uninstall Muster at will."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -25,7 +25,7 @@ def admin(server_kind: str) -> Iterator[Path]:
 
 @contextmanager
 def api_server(server_kind: str) -> Iterator[Path]:
-    """One of its own, until the end of the block; gives its administrator's kubeconfig."""
+    """Start an API server for the block; yields its administrator's kubeconfig."""
     if server_kind == "existing":
         pytest.skip("Muster is installed and removed many times: not on a cluster of others")
     bare = Options(controllers=False, kwok=False, jobset=False, routes_services=True)
@@ -39,13 +39,13 @@ def api_server(server_kind: str) -> Iterator[Path]:
             runner.run(made.stop())
 
 
-# How API servers reach the replicas: their number, and whether by the Service.
+# The ways of API servers to reach the replicas: their number, and True if by the Service.
 WAYS = {"one by URL": (1, False), "two by URL": (2, False), "two by Service": (2, True)}
 
 
 @pytest.fixture(params=selected(WAYS, ("two by Service",)))
 def way(request: pytest.FixtureRequest) -> tuple[int, bool]:
-    """Number of replicas, and whether API servers call their Service."""
+    """Number of replicas, and True if API servers call their Service."""
     count, by_service = request.param
     return count, by_service
 

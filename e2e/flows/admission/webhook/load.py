@@ -1,4 +1,4 @@
-"""Creates groups at a steady rate, and records every failure."""
+"""Load generator: it creates groups at a steady rate, and records every failure."""
 
 import asyncio
 import itertools
@@ -12,7 +12,7 @@ GROUP = "/apis/scheduling.muster.dev"
 
 def pod_group(name: str, version: str = "v1alpha3") -> Object:
     spec: Object = {"schedulingPolicy": {"gang": {"minCount": 4}}}
-    if version == "v1alpha2":  # it knows a policy only by its template
+    if version == "v1alpha2":  # its policy comes only from its template
         spec = {"workloadRef": {"name": "w"}, "podGroupTemplateName": "t"}
     return {
         "apiVersion": f"scheduling.muster.dev/{version}",
@@ -23,14 +23,14 @@ def pod_group(name: str, version: str = "v1alpha3") -> Object:
 
 
 AT_ONCE = 64
-"""Requests; more would only wait for a machine that is busy with these."""
+"""Maximum concurrent requests; more would only queue on a busy machine."""
 
 
 @dataclass
 class Load:
-    """Up to `rate` creations a second until `stop`; each tenth in an old version, to be converted.
+    """Up to `rate` creations per second until `stop`; each tenth in an old version, for conversion.
 
-    A machine that cannot make as many gets fewer: no more than `AT_ONCE` wait for their answers.
+    A slower machine gets fewer: at most `AT_ONCE` requests are pending.
     """
 
     rest: Rest
@@ -43,7 +43,7 @@ class Load:
         self._stopped = True
 
     async def run(self) -> None:
-        """A slow answer does not slow down what comes after it, until too many are slow."""
+        """Send requests; a slow response does not delay later requests until too many are slow."""
         free = asyncio.Semaphore(AT_ONCE)
 
         async def create(number: int) -> None:

@@ -1,4 +1,4 @@
-"""Replicas of `muster webhook` behind one URL or their Service, installed as administrators do."""
+"""Replicas of `muster webhook` behind one URL or their Service, installed as by administrators."""
 
 import asyncio
 import base64
@@ -37,12 +37,12 @@ POLICIES = tuple(
 
 
 class Replicas:
-    """`count` replicas on one cluster, with the rights of their account and no others.
+    """`count` replicas on one cluster, with only the permissions of their account.
 
-    `certificates` is that section of the configuration. `by_service`: API servers call the
-    Service of the manifests, and the replicas share its Secret. `command` is how `muster` is
-    called. `leaves_all`: nothing is uninstalled at the end. Use it as an async context
-    manager: on entering, everything is installed and no replica runs yet.
+    `certificates` is that section of the configuration. With `by_service`, API servers call the
+    Service of the manifests, and the replicas share its Secret. `command` is the `muster` command.
+    With `leaves_all`, nothing is uninstalled at the end. Use it as an async context manager: on
+    entry, everything is installed and no replica runs yet.
     """
 
     def __init__(
@@ -111,20 +111,20 @@ class Replicas:
             shutil.rmtree(self._folder)
 
     async def start(self) -> None:
-        """All replicas at once; until each is ready and the balancer knows it."""
+        """Start all replicas, and wait until each is ready and the balancer knows it."""
         for process in self.processes:
             process.start()
         await asyncio.gather(*(self.ready(number) for number in range(len(self.processes))))
 
     async def ready(self, number: int) -> None:
-        """Until one replica is ready. Raises ProcessFailedError."""
+        """Wait until one replica is ready. Raises ProcessFailedError."""
         backend = self.backends[number]
         await self.processes[number].ready(lambda: healthy(backend.ready_url), timeout=180)
         if self._front is not None:
             await eventually(lambda: _is(backend, ready=True), "the replica to be called")
 
     async def restart(self, number: int) -> None:
-        """As a Deployment restarts a pod: SIGTERM, until it has ended by itself; a new one."""
+        """Restart a replica as a Deployment does: SIGTERM, wait for its end, start a new one."""
         process = self.processes[number]
         process.send(signal.SIGTERM)
 
@@ -136,7 +136,7 @@ class Replicas:
         await self.ready(number)
 
     async def certificates(self, rest: Rest) -> tuple[str, str]:
-        """The CA and the server certificate that are served now, in PEM."""
+        """Return the currently served CA and server certificate, in PEM."""
         if not self._by_service:
             return (self._kept / "ca.crt").read_text(), (self._kept / "tls.crt").read_text()
         held = (await rest.get(SECRET)).ok()["data"]
@@ -144,7 +144,7 @@ class Replicas:
         return ca, server
 
     def log(self) -> str:
-        """The ends of all logs."""
+        """Return the ends of all logs."""
         return "\n".join(process.log.read_text()[-3000:] for process in self.processes)
 
     def _process(self, number: int, port: int, health: int) -> Process:
@@ -159,7 +159,7 @@ class Replicas:
 
 
 async def install(rest: Rest, *, by_service: bool = True) -> None:
-    """All of manifests/base, until our kinds are served."""
+    """Install all of manifests/base, and wait until our kinds are served."""
     objects = manifests.load() if by_service else manifests.by_url(manifests.load())
     await manifests.create(rest, objects)
     kind = "CustomResourceDefinition"
@@ -168,7 +168,7 @@ async def install(rest: Rest, *, by_service: bool = True) -> None:
 
 
 async def uninstall(rest: Rest) -> None:
-    """What a first install finds: none of our kinds, and nothing registered."""
+    """Restore the state before a first install: no CRDs of ours, no registered webhooks."""
     for path in (*CONFIGURATIONS, *POLICIES):
         await rest.delete(path)
     names = [
@@ -184,7 +184,7 @@ async def uninstall(rest: Rest) -> None:
 
 
 async def _emptied(rest: Rest, name: str) -> None:
-    """Take the finalizers off all objects: no controller runs here that would."""
+    """Remove the finalizers of all objects: no controller runs here that would."""
     plural, _, group = name.partition(".")
     version = "v1alpha1" if group.startswith("coscheduling") else "v1alpha3"
     found = await rest.get(f"/apis/{group}/{version}/{plural}", timeout=180)

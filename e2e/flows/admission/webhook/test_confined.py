@@ -1,4 +1,4 @@
-"""The webhook's account may write caBundle where API servers read it, and nothing else there."""
+"""The webhook's account may write caBundle where API servers read it, and no other field there."""
 
 import base64
 from collections.abc import AsyncIterator, Mapping
@@ -44,7 +44,7 @@ async def webhook(confined: Path) -> AsyncIterator[Rest]:
 
 
 async def _confined(rest: Rest, path: str) -> bool:
-    """API servers take a moment to enforce a new policy."""
+    """Return True if API servers enforce the new policy, which takes a moment."""
     answer = await rest.patch(
         path,
         [{"op": "add", "path": "/metadata/annotations", "value": {"a": "b"}}],

@@ -1,4 +1,4 @@
-"""Installed for the first time, the webhook becomes ready by itself, and the first apply works."""
+"""First installation: the webhook becomes ready by itself, and the first apply works."""
 
 from pathlib import Path
 

@@ -1,7 +1,7 @@
-"""The image, as far as it can be had without a container engine.
+"""The image, as far as it can be tested without a container engine.
 
-Its build is carried out step by step in a folder of its own, from what the engine would be sent;
-the webhook that comes of it is started, and it must do with the rights that a pod has.
+The test carries out its build step by step in a separate folder, with the files that the engine
+would get. It starts the resulting webhook with the permissions of a pod.
 """
 
 import os
@@ -29,7 +29,7 @@ Stage = list[tuple[str, str]]
 
 
 def stages() -> list[Stage]:
-    """The instructions of each stage, as (word, rest)."""
+    """Return the instructions of each stage, as (word, rest)."""
     text = (ROOT / "Dockerfile").read_text().replace("\\\n", " ")
     lines = [line.split(None, 1) for line in text.splitlines() if line and line[0] != "#"]
     found: list[Stage] = []
@@ -41,7 +41,7 @@ def stages() -> list[Stage]:
 
 
 def sent() -> list[Path]:
-    """What of the project the engine is sent; everything else is shut out first."""
+    """Return the project files that the engine gets; everything else is excluded first."""
     first, *rest = (ROOT / ".dockerignore").read_text().split()
     assert first == "*"
     return [ROOT / entry.removeprefix("!") for entry in rest if entry.startswith("!")]
@@ -62,7 +62,7 @@ def test_all_that_is_copied_is_there_and_sent() -> None:
     held = built["targets"]["wheel"]["only-include"]
     assert {it.partition("/")[0] for it in held} <= {str(path.relative_to(ROOT)) for path in sent()}
     assert not {ROOT / "localcluster", ROOT / "tests", ROOT / "e2e"} & set(sent())
-    # The last stage takes from the first alone: no compiler, no cache, no source.
+    # The last stage copies only from the first: no compiler, no cache, no source.
     assert words(last, "COPY") == ["--from=build /opt/muster /opt/muster"]
     assert words(last, "RUN") == []
 
@@ -87,7 +87,7 @@ def test_it_runs_what_the_package_installs_as_the_user_of_the_deployments() -> N
 
 
 def copy(path: Path, context: Path) -> None:
-    """One file or folder into the folder that the engine would build in."""
+    """Copy one file or folder into the engine's build folder."""
     target = context / path.relative_to(ROOT)
     target.parent.mkdir(parents=True, exist_ok=True)
     if path.is_dir():
@@ -97,7 +97,7 @@ def copy(path: Path, context: Path) -> None:
 
 
 def interpreter() -> Path:
-    """A Python that any user may start, as that of the image; else the one of these tests."""
+    """Return a Python that any user may start, like the image's; else the one of these tests."""
     name = f"python3.{sys.version_info.minor}"
     own = Path(sys.base_prefix) / "bin" / name
     for path in (own, Path("/usr/local/bin") / name, Path("/usr/bin") / name):

@@ -1,4 +1,4 @@
-"""Immutability holds for every kind of update, and no other update is refused."""
+"""Immutability applies to every kind of update, and no other update is rejected."""
 
 import asyncio
 import copy
@@ -33,7 +33,7 @@ KINDS: dict[str, tuple[str, Object, tuple[str, ...]]] = {
         ("schedulingPolicy", "gang", "minGroupCount"),
     ),
 }
-# What may not change, by kind: a change of the spec, and the field that is named.
+# Immutable fields by kind: a change of the spec, and the field that the error names.
 CHANGES: dict[str, tuple[Object, str]] = {
     "workloads": (
         {"controllerRef": {"apiGroup": "batch", "kind": "Job", "name": "later"}},
@@ -67,7 +67,7 @@ class Subject:
         self.path = f"{GROUP}/v1alpha3/namespaces/{NAMESPACE}/{plural}/{name}"
 
     async def change(self, way: str, spec: Object) -> Answer:
-        """Set fields of the spec in one of the ways that clients have."""
+        """Set fields of the spec in one of the ways of clients."""
         obj = copy.deepcopy((await self.api.get(self.path)).ok())
         obj["spec"] |= spec
         match way:
@@ -180,7 +180,7 @@ async def test_minimums_may_change_in_every_way(subject: Subject, way: str) -> N
 async def test_an_update_that_leaves_the_spec_alone_is_never_refused(
     subject: Subject, replicas: Replicas
 ) -> None:
-    """Also while the webhook is away: so finalizers always come off."""
+    """Also while the webhook is down, so that finalizers can always be removed."""
     replicas.processes[0].kill()
     try:
         labelled = await subject.api.patch(subject.path, {"metadata": {"labels": {"a": "b"}}})

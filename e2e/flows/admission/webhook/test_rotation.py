@@ -1,4 +1,4 @@
-"""The CA and the certificate change under load, replicas restart: no request is lost."""
+"""Rotation of the CA and the certificate under load, and restarts of replicas, without errors."""
 
 import asyncio
 import time
@@ -17,13 +17,13 @@ DAY = 86400.0
 
 @pytest.fixture
 def admin(server_kind: str) -> Iterator[Path]:
-    """An API server for each test: what the load leaves behind ends with it."""
+    """An API server for each test, so that the objects of the load end with it."""
     with api_server(server_kind) as kubeconfig:
         yield kubeconfig
 
 
 def fast(period: float) -> dict[str, float]:
-    """Lifetimes in which a CA signs for about `period` seconds."""
+    """Return lifetimes with which a CA signs for about `period` seconds."""
     return {
         "caDays": 3 * period / DAY,
         "serverDays": 2.5 * period / DAY,
@@ -55,13 +55,13 @@ async def test_the_ca_and_the_certificate_rotate_twice_under_load(
     replicas = Replicas(
         admin, count=count, certificates=lives, by_service=by_service, leaves_all=True
     )
-    # Whoever looks must not wait behind the load for a connection.
+    # The observer must not queue behind the load for a connection.
     async with replicas, Rest.open(admin) as aside:
         await replicas.start()
         load, seen = Load(api, rate), Seen()
         running = asyncio.create_task(load.run())
         ends = time.monotonic() + seconds
-        # A slow machine rotates a little later; what counts is that it happens under load.
+        # A slow machine rotates a little later; the rotation must only happen under load.
         while time.monotonic() < ends or (
             min(len(seen.authorities), len(seen.servers)) < 3 and time.monotonic() < ends + 60
         ):

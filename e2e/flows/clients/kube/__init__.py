@@ -1,1 +1,1 @@
-"""The client of `kube` against whole API servers: what unit tests can only assume about them."""
+"""The `kube` client against complete API servers, whose behavior unit tests can only assume."""

@@ -16,7 +16,7 @@ async def client(cluster: Cluster) -> AsyncIterator[Client]:
 
 @pytest.fixture
 async def namespace(client: Client) -> AsyncIterator[str]:
-    """A new namespace; it is deleted afterwards, though not waited for."""
+    """A new namespace, deleted afterwards without waiting."""
     name = f"client-{secrets.token_hex(4)}"
     await client.create(
         NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}

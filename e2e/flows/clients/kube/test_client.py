@@ -1,4 +1,4 @@
-"""Requests, and the errors that a whole API server answers with."""
+"""Requests, and the error responses of a complete API server."""
 
 import asyncio
 from pathlib import Path

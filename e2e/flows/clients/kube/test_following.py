@@ -1,4 +1,4 @@
-"""Reflector, election and events against a whole API server, outages included."""
+"""Reflector, election and events against a complete API server, including outages."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
@@ -132,7 +132,7 @@ async def test_a_leader_stops_in_an_outage_and_leads_again_after_it(
             assert not fences[0].valid()
         finally:
             await cluster.start_apiserver()
-        # A server that has just started may cost it a lease or two before it is as quick as these.
+        # A newly started server may be slow enough to lose a lease or two.
         await until(lambda: len(fences) > 1 and fences[-1].valid(), "leading again")
 
 

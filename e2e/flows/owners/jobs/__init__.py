@@ -1,1 +1,1 @@
-"""What Jobs and JobSets get, and keep, whatever happens to them."""
+"""The generated objects of Jobs and JobSets through their whole life cycle."""

@@ -1,4 +1,4 @@
-"""Every flow of the controllers ends with a search for orphans."""
+"""Every flow of the controllers ends with a check for orphans."""
 
 from collections.abc import AsyncIterator
 
@@ -11,9 +11,9 @@ from e2e.harness.muster import CONTROLLER
 
 @pytest.fixture
 async def env(env: Environment) -> AsyncIterator[Environment]:
-    """After each `muster gc --check` finds nothing, once the collector has been there."""
+    """The environment; afterwards `muster gc --check` must find nothing after the collector ran."""
     yield env
-    if not env.muster.running(CONTROLLER):  # the flow failed half way
+    if not env.muster.running(CONTROLLER):  # the flow failed before it restarted the controller
         await env.muster.start(CONTROLLER)
 
     async def probe() -> bool:

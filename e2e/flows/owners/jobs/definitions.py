@@ -1,4 +1,4 @@
-"""Other projects' kinds that come while Muster runs, and go after a flow."""
+"""CRDs of other projects that are installed while Muster runs, and removed after a flow."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -18,7 +18,7 @@ FOLDER = Path(__file__).parent / "crds"
 
 @asynccontextmanager
 async def installed(env: Environment, file: str) -> AsyncIterator[None]:
-    """The CRD in a file of `crds/` is there inside; the controllers know when it is gone."""
+    """Install the CRD in a file of `crds/` for the block; the controllers observe its deletion."""
     crd = yaml.safe_load((FOLDER / file).read_text())
     name = crd["metadata"]["name"]
     await env.client.create(CRDS, crd)

@@ -1,4 +1,4 @@
-"""Queries and changes that the flows of the controllers need beside `Environment`."""
+"""Queries and changes for the flows of the controllers, in addition to `Environment`."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -28,7 +28,7 @@ async def uids(env: Environment) -> Mapping[str, str]:
 
 
 async def wait_for_objects(env: Environment, resource: Resource, *wanted: str) -> None:
-    """Wait until there are exactly these, none of them being deleted."""
+    """Wait until exactly these objects exist, none of them being deleted."""
 
     async def probe() -> bool:
         there = await items(env, resource)

@@ -1,4 +1,4 @@
-"""`kubectl apply` of what is there already changes nothing and is not refused, in three ways."""
+"""`kubectl apply` of an existing object changes nothing and is not rejected, in three ways."""
 
 import shutil
 from pathlib import Path
@@ -19,7 +19,7 @@ APPLY = {
     "client-side": ["apply", "-f", "-"],
     "server-side": ["apply", "--server-side", "-f", "-"],
 }
-# What pods tell autoscalers of.
+# The keys of the hints for autoscalers on pods.
 ZONE = "topology.kubernetes.io/zone"
 TOLD = {ANNOTATION_TOPOLOGY: ZONE, ANNOTATION_DISRUPTION_MODE: "All"}
 REPLACE = "replace"
@@ -32,20 +32,20 @@ async def submit(kubectl: Kubectl, way: str, manifest: Json) -> None:
 
 
 async def submit_first(kubectl: Kubectl, way: str, manifest: Json) -> None:
-    """What is not there yet cannot be replaced."""
+    """Create the object: a replacement requires that it exists."""
     await kubectl(*(["create", "-f", "-"] if way == REPLACE else APPLY[way]), stdin=manifest)
 
 
 def manifest(kind: str, env: Environment) -> tuple[Resource, Json, str]:
-    """Kind, what the user's file says, and the group that comes of it."""
+    """Return the kind, the user's manifest, and the resulting group."""
     if kind == "Job":
         made = job("t", env.name, pods=2)
         made["metadata"]["annotations"] |= TOLD
         made["metadata"]["namespace"] = env.name
         return JOBS, made, "pg-job-t"
     worker = replicated_job("w", env.name, replicas=2, pods=2)
-    # JobSet v0.11.0 sets this when a JobSet is made, and refuses a client-side apply that leaves it
-    # out: that replaces the whole list of replicatedJobs. It does so for every JobSet.
+    # JobSet v0.11.0 sets this when a JobSet is created, and rejects a client-side apply that omits
+    # it, because that replaces the whole list of replicatedJobs. This applies to every JobSet.
     worker["template"]["spec"]["completionMode"] = "Indexed"
     made = jobset("a", worker, mode="Composite" if kind == "Composite" else "Gang")
     made["metadata"]["annotations"] |= TOLD
@@ -57,7 +57,7 @@ def manifest(kind: str, env: Environment) -> tuple[Resource, Json, str]:
 
 
 async def state(env: Environment, resource: Resource, name: str) -> dict[str, Any]:
-    """What may not change: the owner's marks, every group, every Job and pod."""
+    """Return the unchangeable state: the owner's labels, every group, every Job and pod."""
     owner = await env.client.get(resource, name, env.name)
     templates = [it["template"] for it in owner["spec"].get("replicatedJobs", [owner["spec"]])]
     found: dict[str, Any] = {"metadata": [it.get("metadata") for it in templates]}
@@ -99,7 +99,7 @@ async def test_applying_it_twice_changes_nothing(
         generations.append(await generation(env, resource, name))
 
     assert await state(env, resource, name) == before
-    # JobSet's defaults go when a manifest without them replaces the object, as for any JobSet.
+    # JobSet's defaults disappear if a manifest without them replaces the object, as for any JobSet.
     assert generations[0] == generations[1]
 
 
@@ -125,7 +125,7 @@ async def test_a_jobset_of_ours_changes_no_more_than_a_plain_one(
 
 
 async def _fitted(env: Environment, resource: Resource, made: Json, way: str) -> Json:
-    """A Job's selector and labels are made by the server: a replacement must repeat them."""
+    """Return the manifest with the Job's generated selector and labels, for `replace`."""
     if way != REPLACE or resource != JOBS:
         return made
     live = await env.client.get(JOBS, made["metadata"]["name"], env.name)

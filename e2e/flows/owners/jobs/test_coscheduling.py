@@ -1,4 +1,4 @@
-"""PodGroups of scheduler-plugins where its CRD is installed, and how long bindings may take."""
+"""PodGroups of scheduler-plugins where its CRD is installed, and the bind timeout."""
 
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
@@ -30,16 +30,16 @@ SLOW = "slow-scheduler"
 
 @pytest.fixture
 async def plugins(env: Environment) -> AsyncIterator[None]:
-    """scheduler-plugins' CRD is installed for the test."""
+    """The CRD of scheduler-plugins, installed for the test."""
     async with definitions.installed(env, "podgroups.scheduling.x-k8s.io.yaml"):
-        # The controllers look for new kinds four times a minute; one that starts looks at once.
+        # The controllers check for new kinds four times a minute; a starting one checks at once.
         await env.muster.restart(CONTROLLER)
         yield
 
 
 @pytest.fixture
 async def opted_in(env: Environment) -> None:
-    """Pods that name a group as scheduler-plugins do are Muster's in the namespace."""
+    """Opt in the namespace, so that Muster schedules pods of scheduler-plugins' groups."""
     label = {LABEL_FOREIGN_GROUPS: FOREIGN_GROUPS_ENABLED}
     found = await env.client.get(NAMESPACES, env.name)
     labels = found["metadata"].get("labels") or {}
@@ -48,7 +48,7 @@ async def opted_in(env: Environment) -> None:
 
 
 def member(name: str, env: Environment, subset: str = "") -> Json:
-    """A pod that says its group alone: admission gives it the scheduler where that is wanted."""
+    """Return a pod that only names its group: admission sets the scheduler if opted in."""
     made = pod(name, env.name, scheduler="default-scheduler")
     labels = {LABEL_COSCHEDULING: "g"} | ({LABEL_SUBSET: subset} if subset else {})
     made["metadata"]["labels"] = labels
@@ -121,7 +121,7 @@ async def test_pods_of_others_are_left_alone_where_the_namespace_does_not_opt_in
     theirs = await env.create(PODS, member("theirs", env))
     assert theirs["spec"]["schedulerName"] == "default-scheduler"
 
-    # What comes after it is handled after it.
+    # The queue processes it after the earlier one.
     await env.add_node(cpu=1)
     ours = pod("ours", env.name)
     ours["metadata"]["labels"] = {LABEL_POD_GROUP: "mine"}
@@ -155,7 +155,7 @@ GANGS: Mapping[str, tuple[Resource, Json, tuple[str, str]]] = {
 async def test_a_placement_that_cannot_be_bound_in_its_time_is_given_up(
     env: Environment, tmp_path: Path, gang: str
 ) -> None:
-    """The scheduler's own time is longer than this flow would wait."""
+    """The scheduler's own timeout is longer than the flow would wait."""
     kind, spec, subsets = GANGS[gang]
     await env.add_node(cpu=2)
     muster = env.muster

@@ -1,6 +1,8 @@
-"""Golden pairs: what a Job or JobSet gets, to the letter. In `golden/`: input, objects, pods.
+"""Golden files: the exact objects of a Job or JobSet.
 
-The examples of KEP-1068 are there with its own counts.
+In `golden/`: input, objects, pods.
+
+They include the examples of KEP-1068 with their original counts.
 """
 
 from collections import Counter
@@ -22,7 +24,7 @@ GOLDEN = {
 CRON_JOBS = Resource("batch", "v1", "cronjobs", "CronJob")
 _KINDS = {"Job": JOBS, "JobSet": JOBSETS}
 _MADE = (WORKLOADS, COMPOSITE_POD_GROUPS, POD_GROUPS)
-# What admission computes from PriorityClasses.
+# Fields that admission computes from PriorityClasses.
 _COMPUTED = {"priority", "preemptionPolicy"}
 
 
@@ -95,7 +97,7 @@ async def made(env: Environment) -> list[Json]:
 
 
 async def settled(env: Environment, wanted: list[Json], pods: dict[str, int]) -> None:
-    """Wait until objects and pods are the wanted ones; nothing more may come afterwards."""
+    """Wait until objects and pods match; no more may appear afterwards."""
 
     def order(objects: list[Json]) -> list[Json]:
         return sorted(objects, key=lambda it: (it["kind"], it["name"]))

@@ -1,4 +1,7 @@
-"""One claim for a whole group: made, recorded, made anew, gone; and declared on a Job or JobSet."""
+"""One claim for a complete group: created, recorded, recreated, deleted.
+
+Also of a Job or JobSet.
+"""
 
 import copy
 from pathlib import Path
@@ -62,7 +65,10 @@ async def told(env: Environment, kind: str, name: str, reason: str, words: str) 
 
 
 async def recorded(env: Environment, group: str, other: str = "") -> Json:
-    """Wait until the group's status names its claim, of another UID than `other`; the claim."""
+    """Wait until the group's status names its claim, with another UID than `other`.
+
+    Return the claim.
+    """
     found: Json = {}
 
     async def probe() -> bool:
@@ -100,7 +106,7 @@ async def test_a_claim_follows_the_life_of_its_group(env: Environment) -> None:
 
     wrong = pod("p", env.name, group="g")
     wrong["spec"] = with_template(wrong["spec"])
-    with pytest.raises(Invalid, match=r"name that claim instead, resourceClaimName: g\.imex"):
+    with pytest.raises(Invalid, match=r"use resourceClaimName g\.imex instead"):
         await env.create(PODS, wrong)
 
     await env.delete(POD_GROUPS, "g")
@@ -167,7 +173,7 @@ async def test_more_pods_than_a_claim_serves_are_refused(env: Environment) -> No
     made["metadata"]["annotations"][ANNOTATION_SHARED_CLAIMS] = "imex"
     made["spec"]["template"]["spec"] = with_template(made["spec"]["template"]["spec"])
 
-    with pytest.raises(Invalid, match="257 pods would use the claim imex at once"):
+    with pytest.raises(Invalid, match="257 pods would use ResourceClaim imex at the same time"):
         await env.create(JOBS, made)
 
 
@@ -175,7 +181,7 @@ async def test_more_pods_than_a_claim_serves_are_refused(env: Environment) -> No
 async def test_the_manifest_of_a_job_that_shares_is_applied_again(
     env: Environment, tmp_path: Path, way: str
 ) -> None:
-    """Pod templates do not change, and the file says another word than the Job by now."""
+    """Pod templates do not change, and the file differs from the Job by now."""
     kubectl = Kubectl(env.cluster.kubeconfig, tmp_path)
     made = job("j", env.name, pods=1)
     made["metadata"]["namespace"] = env.name
@@ -184,7 +190,7 @@ async def test_the_manifest_of_a_job_that_shares_is_applied_again(
     await submit_first(kubectl, way, made)
     before = await env.client.get(JOBS, "j", env.name)
 
-    if way == REPLACE:  # which must repeat what the server made
+    if way == REPLACE:  # it must repeat the fields that the server generated
         spec = copy.deepcopy(before["spec"])
         spec["template"]["spec"]["resourceClaims"] = [{"name": "imex", **TEMPLATE}]
         made["spec"] = spec

@@ -1,6 +1,6 @@
 """The user stories and examples of KEP-1068, KEP-4671 and KEP-5832, with their own numbers.
 
-What objects they get is in `golden/`; here they are run.
+`golden/` has their objects; these flows run them.
 """
 
 from collections import Counter
@@ -38,14 +38,14 @@ def of_replicated_job(name: str) -> str:
 
 
 def workload(name: str, template: str, count: int, **spec: Any) -> Json:
-    """A Workload that a user writes, of one gang."""
+    """Return a user's Workload of one gang."""
     leaf = {"name": template, "schedulingPolicy": {"gang": {"minCount": count}}}
     head = {"apiVersion": WORKLOADS.api_version, "kind": WORKLOADS.kind}
     return head | {"metadata": {"name": name}, "spec": {"podGroupTemplates": [leaf], **spec}}
 
 
 def refer(pod_template: Json, to: str, template: str) -> None:
-    """The pods name Workload and template, as KEP-4671 has them do it by a field."""
+    """Let the pods name Workload and template by labels, as KEP-4671 does by a field."""
     labels = {LABEL_WORKLOAD: to, LABEL_TEMPLATE: template}
     pod_template["metadata"] = {"labels": labels}
     pod_template["spec"]["schedulerName"] = SCHEDULER_NAME
@@ -86,7 +86,7 @@ async def test_kep_1068_story_2_the_second_part_starts_whole_when_the_first_is_c
 
 
 async def test_kep_1068_story_3_each_replica_starts_whole_by_itself(env: Environment) -> None:
-    """Two gangs of four and three of three in room for nine: never a part of one."""
+    """Two gangs of four and three of three with capacity for nine: no gang runs partially."""
     await env.add_node(cpu=9)
     await env.create(
         JOBSETS,
@@ -118,7 +118,7 @@ async def test_kep_1068_story_3_each_replica_starts_whole_by_itself(env: Environ
 
 
 async def test_kep_1068_a_jobset_s_gang_by_a_workload_of_the_user_s(env: Environment) -> None:
-    """The KEP's form for its first version: the templates of the JobSet name the Workload."""
+    """The form of the KEP's first version: the templates of the JobSet name the Workload."""
     await env.add_node(cpu=15)
     owner = {"apiGroup": JOBSETS.group, "kind": JOBSETS.kind, "name": SAMPLE}
     theirs = workload(f"w-{SAMPLE}", f"pg-{SAMPLE}", 2 * 2 * 4, controllerRef=owner)
@@ -146,7 +146,7 @@ async def test_kep_1068_a_jobset_s_gang_by_a_workload_of_the_user_s(env: Environ
 async def test_kep_4671_a_job_whose_pods_name_a_workload_that_comes_later(
     env: Environment,
 ) -> None:
-    """Story 1, by the KEP's example: the Workload changes nothing of what the Job makes."""
+    """Story 1, with the KEP's example: the Workload does not change the Job's objects."""
     await env.add_node(cpu=11)
     made = job("job-1", env.name, pods=12, mode=None)
     made["spec"]["completionMode"] = "Indexed"
@@ -175,7 +175,7 @@ async def test_kep_4671_a_template_that_is_missing_comes_with_the_workload_made_
     refer(made["spec"]["template"], "job-1", "pg1")
     await env.create(JOBS, made)
     await env.has_pods(of_job("job-1"), 3)
-    # The controller has seen these pods when it has made a group for pods that came later.
+    # The controller has seen these pods once it has created a group for later pods.
     other = job("other", env.name, pods=1, mode=None)
     refer(other["spec"]["template"], "job-1", "another")
     await env.create(JOBS, other)
@@ -221,7 +221,7 @@ async def test_kep_5832_story_1_a_training_job_scales_on_the_workload_it_has(
 async def test_kep_5832_workload_and_group_belong_to_the_job_and_go_with_it(
     env: Environment,
 ) -> None:
-    """The picture of ownership: the Job owns both, and the group names its Workload."""
+    """The ownership diagram: the Job owns both, and the group names its Workload."""
     made = await env.create(JOBS, job("train", env.name))
     group = await env.grouped("pg-job-train")
     owned = await env.client.get(WORKLOADS, "w-job-train", env.name)

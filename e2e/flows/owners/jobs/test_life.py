@@ -1,4 +1,4 @@
-"""The life of Jobs and JobSets: whatever happens to them, their groups follow and never remain."""
+"""The life cycle of Jobs and JobSets: their groups follow every change and never leak."""
 
 import asyncio
 from typing import Any
@@ -99,7 +99,7 @@ async def test_a_jobset_is_suspended_and_resumed(env: Environment) -> None:
 
 @pytest.mark.parametrize("kind", ["Job", "JobSet"])
 async def test_resumed_while_its_groups_are_being_deleted(env: Environment, kind: str) -> None:
-    """The first pod may come just before its group goes, and the others just after."""
+    """The first pod may be created just before its group is deleted, and the others just after."""
     await env.add_node(cpu=4)
     if kind == "Job":
         resource, name, made = JOBS, "t", job("t", env.name)
@@ -202,7 +202,7 @@ ORDERS = {
 
 @pytest.mark.parametrize("order", ORDERS)
 async def test_gangs_start_in_order(env: Environment, order: str) -> None:
-    """The second one's group is there, and waits for pods that are made once the first runs."""
+    """The second one's group exists, and waits for pods that are created once the first runs."""
     await env.add_node(cpu=2)
     jobs = [
         replicated_job(name, env.name, replicas=1, pods=2, mode="Gang")
@@ -284,7 +284,7 @@ async def test_a_namesake_starts_while_the_first_one_s_groups_go(env: Environmen
 async def test_a_taken_name_is_avoided(env: Environment) -> None:
     await env.add_node(cpu=4)
     foreign = await env.create(POD_GROUPS, pod_group("pg-a", 1))
-    await asyncio.sleep(0.5)  # the webhook's cache hears of it
+    await asyncio.sleep(0.5)  # until the webhook's cache observes it
     await env.create(JOBSETS, jobset("a", replicated_job("w", env.name, replicas=2, pods=2)))
 
     await env.runs(of_jobset("a"), 4)

@@ -1,7 +1,7 @@
-"""The minCount of groups through the lives of their Jobs: nobody waits for pods that cannot come.
+"""The minCount of groups through their Jobs' life cycle: no gang waits for impossible pods.
 
-And an owner that grows starts no part of what it adds. `lost` pods failed without being counted by
-their Job, as after the loss of a node: others are made in their place at once.
+And an owner that grows starts no part of the added pods. `lost` pods failed without being counted
+by their Job, as after the loss of a node: the Job replaces them at once.
 """
 
 import pytest
@@ -31,7 +31,7 @@ _ROLE = "jobset.sigs.k8s.io/replicatedjob-name"
 
 
 def indexed(made: Json) -> Json:
-    """The Job, or the template of one, with indexes and with pods that may be lost."""
+    """Return the Job, or the template of one, with indexes and with pods that may be lost."""
     patterns = [{"type": LOST, "status": "True"}]
     made["spec"] |= {
         "completionMode": "Indexed",
@@ -55,7 +55,7 @@ def at(selector: str, index: int) -> str:
 
 
 async def lose(env: Environment, selector: str) -> None:
-    """The one running pod is lost, and another one is made."""
+    """Lose the one running pod, and wait for its replacement."""
     (found,) = [it for it in await env.pods(selector) if it["status"].get("phase") == "Running"]
     conditions = [*found["status"].get("conditions", []), {"type": LOST, "status": "True"}]
     ops = PatchBuilder().add("/status/conditions", conditions)
@@ -71,7 +71,7 @@ async def lose(env: Environment, selector: str) -> None:
 
 
 async def succeed(env: Environment, selector: str, count: int, *, cleaned: bool) -> None:
-    """So many running pods succeed; `cleaned`: and are deleted, as a cleaner does."""
+    """Let that many running pods succeed; `cleaned` deletes them, as a cleaner does."""
     assert await env.cluster.finish_pods(env.name, selector) == count
 
     async def ended() -> bool:
@@ -104,7 +104,7 @@ async def minimum_is(env: Environment, name: str, count: int) -> None:
     await env.until(f"{name} to need {count}", probe)
 
 
-# What cannot come any more.
+# Pods that cannot be created any more.
 
 
 @pytest.mark.long
@@ -194,7 +194,7 @@ async def test_a_replicated_job_that_is_done_and_cleaned_up(env: Environment, mo
 @pytest.mark.long
 @pytest.mark.parametrize("mode", ["Gang", "Composite"])
 async def test_all_come_again_after_a_restart(env: Environment, mode: str) -> None:
-    """Of three pods one was done and cleaned up: the second attempt needs room for all three."""
+    """One of three pods finished and was cleaned up: the second attempt needs space for three."""
     await env.add_node(cpu=2)
     spare = await env.add_node(cpu=1)
     made = jobset("a", role(env, "v"), role(env, "w", pods=2), mode=mode)
@@ -258,7 +258,7 @@ async def test_a_job_of_parallelism_zero(env: Environment) -> None:
 
 @pytest.mark.long
 async def test_a_work_queue_that_makes_no_more(env: Environment) -> None:
-    """One of four succeeded and is gone, one was lost, and no other one is made for it."""
+    """One of four succeeded and was deleted, one was lost, and the Job does not replace it."""
     await env.add_node(cpu=4)
     made = job("t", env.name, pods=4)
     del made["spec"]["completions"]
@@ -346,7 +346,7 @@ async def test_a_job_that_grows_starts_no_part_of_it(
 
 @pytest.mark.long
 async def test_two_jobs_that_grow_at_once(env: Environment) -> None:
-    """Each has room for all that it adds, but not both: one grows, the other one keeps two."""
+    """Each fits alone with its added pods, but not both: one grows, the other one keeps two."""
     await env.add_node(cpu=8)
     for name in ("s", "t"):
         await env.create(JOBS, growing(name, env, 2))
@@ -416,7 +416,7 @@ async def test_pods_of_a_job_that_grew_wait_while_the_controller_is_down(env: En
 
     await env.until("the new pods to say that they wait", told)
     assert await env.bound(of_job("t")) == 2
-    # They take no room, nor the place of one that is lost: that one's successor waits with them.
+    # They use neither capacity nor the slot of a lost pod, whose replacement waits with them.
     await env.create(PODS, pod("other", env.name))
     await env.runs("", 3)
     await lose(env, at(of_job("t"), 0))

@@ -1,4 +1,7 @@
-"""Owners go while nobody leads: `muster gc --check` names what they left, until it is gone."""
+"""Owners deleted without a leader: `muster gc --check` lists what they left behind.
+
+It does so until these objects are deleted.
+"""
 
 from typing import Any
 
@@ -27,14 +30,14 @@ NOTHING = "no orphans and no stuck finalizers"
 
 
 async def gc(env: Environment) -> tuple[int, list[str]]:
-    """Exit code and lines of `muster gc --check` in the flow's namespace."""
+    """Return exit code and lines of `muster gc --check` in the flow's namespace."""
     arguments = ("gc", "--check", f"--namespace={env.name}")
     code, output, errors = await muster(env.cluster.kubeconfig, *arguments)
     return code, (output + errors).splitlines()
 
 
 async def submit(env: Environment, kind: Resource) -> None:
-    """Four pods that run as one gang, named `a`."""
+    """Create four pods that run as one gang, named `a`."""
     if kind == JOBSETS:
         workers = replicated_job("w", env.name, replicas=2, pods=2)
         await env.create(JOBSETS, jobset("a", workers, mode="Composite"))
@@ -51,7 +54,7 @@ async def submit(env: Environment, kind: Resource) -> None:
 
 
 async def end_pods(env: Environment) -> None:
-    """By their Jobs, if they have any."""
+    """End the pods, by deleting their Jobs if they have any."""
     kind = JOBS if await names(env, JOBS) else PODS
     for name in await names(env, kind):
         await env.delete(kind, name)

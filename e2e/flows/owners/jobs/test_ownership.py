@@ -1,6 +1,6 @@
-"""What was made for one owner goes with it, however it is deleted and whoever made its Workload.
+"""Objects generated for an owner are deleted with it, whatever the deletion and the Workload.
 
-The next of its name gets groups of its own, and its pods run in no other.
+The next owner of its name gets its own groups, and its pods run in no other.
 """
 
 from collections.abc import Callable
@@ -42,7 +42,7 @@ async def set_minimum(env: Environment, name: str, count: int) -> None:
 
 
 async def makers(env: Environment) -> set[str]:
-    """The UIDs of the owners for which there are groups and Workloads."""
+    """Return the UIDs of the owners with groups and Workloads."""
     found = [it for kind in (POD_GROUPS, COMPOSITE_POD_GROUPS) for it in await items(env, kind)]
     found += await items(env, WORKLOADS)
     said = (it["metadata"].get("annotations", {}).get(ANNOTATION_MADE_FOR) for it in found)
@@ -50,7 +50,7 @@ async def makers(env: Environment) -> set[str]:
 
 
 async def delete(env: Environment, kind: Resource, name: str, policy: Any) -> None:
-    """Until the owner is gone; its dependents may be there still."""
+    """Delete the owner and wait until it is deleted; its dependents may still exist."""
     await env.client.delete(kind, name, env.name, propagation=policy)
 
     async def gone() -> bool:
@@ -63,7 +63,7 @@ async def delete(env: Environment, kind: Resource, name: str, policy: Any) -> No
 async def test_a_gang_made_again_does_not_run_on_the_old_group(
     env: Environment, policy: str
 ) -> None:
-    """Two were enough for the first; there is room for three, and the second needs four."""
+    """The first needed only two; there is capacity for three, and the second needs four."""
     await env.add_node(cpu=3)
     await env.create(WORKLOADS, workload("mine", leaf("pg-x", 2), owner="x"))
     await env.create(JOBSETS, jobset("x", replicated_job("w", env.name, replicas=1, pods=2)))
@@ -81,7 +81,7 @@ async def test_a_gang_made_again_does_not_run_on_the_old_group(
 
 @dataclass(frozen=True)
 class Case:
-    """An owner `x` of four pods, and the Workload that its user makes for it, if that is said."""
+    """An owner `x` of four pods, and the Workload that its user creates for it, if any."""
 
     kind: Resource
     owner: Callable[[Environment], Json]
@@ -143,7 +143,7 @@ SHORT = {
 
 
 async def submit(env: Environment, case: Case) -> str:
-    """The owner, which gets its Workload first; its UID."""
+    """Create the owner, after its Workload if any, and return its UID."""
     made = case.owner(env)
     if case.delegated:
         (parent,) = [it for it in await items(env, CONFIG_MAPS) if it["metadata"]["name"] == "run"]
@@ -170,7 +170,7 @@ async def prepare(env: Environment, case: Case) -> None:
 
 
 async def end_orphans(env: Environment, pods: set[str], jobs: set[str]) -> None:
-    """What ran on after its owner was deleted with `orphan`."""
+    """End the pods that continued after their owner was deleted with `orphan`."""
     for name in jobs:
         await env.delete(JOBS, name)
     for name in pods if not jobs else ():
@@ -208,7 +208,7 @@ async def test_the_next_of_the_name_gets_groups_of_its_own(
     second = await submit(env, case)
     if policy == "Orphan":
         assert await makers(env) >= {first}, "its pods run on"
-        await told(env, case.kind, "waits for 4 pods of an earlier")
+        await told(env, case.kind, "4 pods of an earlier")
         await end_orphans(env, pods, jobs)
 
     async def replaced() -> bool:
@@ -222,7 +222,7 @@ async def test_the_next_of_the_name_gets_groups_of_its_own(
 
 
 async def nothing_is_made(env: Environment) -> None:
-    """A user's Workload stays."""
+    """Wait until no generated object remains; a user's Workload is kept."""
 
     async def probe() -> bool:
         groups = [*await names(env, POD_GROUPS), *await names(env, COMPOSITE_POD_GROUPS)]
@@ -234,7 +234,7 @@ async def nothing_is_made(env: Environment) -> None:
 async def test_pods_that_wait_by_the_name_of_a_workload_get_the_group_of_the_next(
     env: Environment,
 ) -> None:
-    """They do not know more than the name; the first's minimum would hold them for ever."""
+    """They know only the name; the first's minimum would block them forever."""
     await env.add_node(cpu=2)
     by = {LABEL_WORKLOAD: "w", LABEL_TEMPLATE: "t"}
     await env.create(WORKLOADS, workload("w", leaf("t", 3)))

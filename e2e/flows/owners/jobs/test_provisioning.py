@@ -1,4 +1,4 @@
-"""Requests for capacity: the suite plays the autoscaler, which answers them and adds nodes."""
+"""ProvisioningRequests: the suite acts as the autoscaler, which responds and adds nodes."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -41,14 +41,14 @@ ATOMIC = {ANNOTATION_PROVISIONING_REQUEST: BEST_EFFORT_ATOMIC}
 
 @pytest.fixture
 async def installed(env: Environment) -> AsyncIterator[None]:
-    """The CRD comes while Muster runs, and goes after the test."""
+    """The CRD, installed while Muster runs, and removed after the test."""
     async with definitions.installed(env, "provisioningrequests.autoscaling.x-k8s.io.yaml"):
         yield
 
 
 @pytest.fixture
 async def autoscaler(env: Environment, installed: None) -> None:
-    """The same, and known at once: a controller that starts looks which kinds there are."""
+    """The CRD, known at once: a restarted controller checks the available kinds."""
     await env.muster.restart(CONTROLLER)
 
 
@@ -60,7 +60,7 @@ async def found(env: Environment, name: str) -> Json | None:
 
 
 async def asked(env: Environment, name: str, *counts: int, other: str = "") -> Json:
-    """Wait for a request of these counts, of another UID than `other`."""
+    """Wait for a request of these counts, with another UID than `other`."""
     seen: Json = {}
 
     async def probe() -> bool:
@@ -85,7 +85,7 @@ async def nothing_left(env: Environment) -> None:
 
 
 async def answer(env: Environment, name: str, condition: str, status: str = "True") -> None:
-    """What Cluster Autoscaler says about a request."""
+    """Set a condition of a request, as Cluster Autoscaler does."""
     now = "2026-01-01T00:00:00Z"
     said = {"type": condition, "status": status, "reason": "Said", "message": "by the suite"}
     ops = PatchBuilder().add("/status", {"conditions": [said | {"lastTransitionTime": now}]})
@@ -99,7 +99,7 @@ def gang(env: Environment, pods: int = 6, **annotations: str) -> Json:
 
 
 async def member(env: Environment, name: str, root: str = "g", **spec: Any) -> None:
-    """A pod made by hand, which says what a user has to say."""
+    """Create a pod by hand, with the annotations that a user has to set."""
     made = pod(name, env.name, group=root)
     made["metadata"]["annotations"] = consumed(root, CHECK_CAPACITY)
     made["spec"] |= spec

@@ -1,8 +1,8 @@
-"""A JobSet changes its size at both levels: its groups follow, and whoever runs is left alone.
+"""A JobSet changes its size at both levels: its groups follow, and running pods are unaffected.
 
-JobSet v0.11.0, which the real control plane has, refuses any change of replicatedJobs while a
-JobSet runs. The embedded one allows it when asked, as KEP-463 of JobSet plans it, so these flows
-have a cluster of their own.
+JobSet v0.11.0, on the real control plane, rejects any change of replicatedJobs while a JobSet runs.
+The embedded one allows it on request, as planned by JobSet's KEP-463, so these flows have a
+separate cluster.
 """
 
 from collections.abc import Iterator, Mapping
@@ -56,13 +56,13 @@ def sample(env: Environment, mode: str) -> Json:
     replicas, pods = FIRST
     own = mode.removeprefix("own ") if mode.startswith("own ") else None
     worker = replicated_job("w", env.name, replicas=replicas, pods=pods, mode=own)
-    # A pod that goes as its Job shrinks counts as failed if the Job grows again before it is gone.
+    # A pod deleted as its Job shrinks counts as failed if the Job grows again before its removal.
     worker["template"]["spec"]["backoffLimit"] = 100
     return jobset("a", worker, mode=None if own else mode)
 
 
 def expected(mode: str, replicas: int, pods: int) -> tuple[Minimums, Minimums]:
-    """The minimums of the Workload's templates, and those of the groups, as KEP-1068 has them."""
+    """Return the minimums of the Workload's templates, and of the groups, as in KEP-1068."""
     each = {f"pg-a-w-{index}": pods for index in range(replicas)}
     if mode == "Composite":
         above = {"cpg-a": 1, "cpg-a-w": replicas}
@@ -107,12 +107,12 @@ async def is_as_specified(env: Environment, mode: str, replicas: int, pods: int)
 
     await env.runs(of_jobset("a"), replicas * pods)
     await env.until(f"the groups of {replicas} Jobs with {pods} pods", probe)
-    # Pods that are on their way out have gone as well: nobody is counted twice.
+    # Terminating pods must be deleted too, so that none is counted twice.
     await env.has_pods("", replicas * pods)
 
 
 async def placed(env: Environment) -> dict[str, str]:
-    """Where each pod is, by its UID."""
+    """Return the node of each pod, by its UID."""
     return {pod["metadata"]["uid"]: pod["spec"].get("nodeName", "") for pod in await env.pods()}
 
 
@@ -139,9 +139,9 @@ async def test_groups_follow_the_size(env: Environment, mode: str) -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 async def test_what_is_added_waits_and_what_runs_goes_on(env: Environment, mode: str) -> None:
-    """Room for one of the two new pods: a Job with a group of its own does not start in part.
+    """One of the two new pods fits: a Job with its own group does not start partially.
 
-    Where all Jobs are one group that runs already, one more may join before its minimum rises.
+    If all Jobs are one group that runs already, one more may join before its minimum increases.
     """
     await env.add_node(cpu=5)
     await env.create(JOBSETS, sample(env, mode))
@@ -165,7 +165,7 @@ async def test_what_is_added_waits_and_what_runs_goes_on(env: Environment, mode:
 @pytest.mark.long
 @pytest.mark.parametrize("mode", MODES)
 async def test_the_last_of_many_sizes_counts(env: Environment, mode: str) -> None:
-    """Names are wanted again while their last objects are still on their way out."""
+    """Names are reused while their last objects are still being deleted."""
     await env.add_node(cpu=9)
     await env.create(JOBSETS, sample(env, mode))
     await is_as_specified(env, mode, *FIRST)

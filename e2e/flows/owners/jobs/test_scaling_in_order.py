@@ -1,6 +1,6 @@
-"""A JobSet that starts in order is scaled while the places of its later pods are held.
+"""A JobSet that starts in order is scaled while places are held for its later pods.
 
-Only the embedded JobSet controller lets replicatedJobs be changed (`test_scaling.py`).
+Only the embedded JobSet controller allows changes of replicatedJobs (`test_scaling.py`).
 """
 
 from collections.abc import Iterator

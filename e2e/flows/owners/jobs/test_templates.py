@@ -1,4 +1,4 @@
-"""Groups that come from templates, and from the coscheduling kind, by the processes themselves."""
+"""Groups from templates, and from the coscheduling kind, by the processes themselves."""
 
 from typing import Any
 
@@ -63,7 +63,7 @@ async def remove_pods(env: Environment) -> None:
 
 
 async def test_pods_that_name_workload_and_template_get_their_group(env: Environment) -> None:
-    """KEP-4671: the second replica is short of one pod, and waits alone."""
+    """KEP-4671: the second replica lacks one pod, and waits alone."""
     await env.add_node(cpu=4)
     await env.create(WORKLOADS, workload("jobset", leaf("job-1", 2)))
     for name, key in (("p0", "key-1"), ("p1", "key-1"), ("p2", "key-2")):
@@ -96,7 +96,7 @@ async def test_the_group_of_a_key_goes_a_while_after_its_last_pod(env: Environme
 
 
 async def test_a_policy_comes_with_its_template(env: Environment) -> None:
-    """KEP-5832: the group is there first; admission completes what the controller takes over."""
+    """KEP-5832: the group is created first; admission completes it before the controller does."""
     reference = {"workloadName": "later", "templateName": "job-1"}
     made = {"apiVersion": POD_GROUPS.api_version, "kind": "PodGroup", "metadata": {"name": "g"}}
     await env.create(POD_GROUPS, made | {"spec": {"workloadRef": reference}})
@@ -156,7 +156,7 @@ async def test_two_workloads_of_one_jobset_hold_its_pods_until_one_goes(env: Env
 
 
 async def test_a_delegated_job_gets_its_group_from_its_owner_s_workload(env: Environment) -> None:
-    """The owner may be of any kind: a ConfigMap stands for a training operator's object."""
+    """The owner may be of any kind: a ConfigMap replaces a training operator's object."""
     await env.add_node(cpu=4)
     owner = await env.create(CONFIG_MAPS, {"metadata": {"name": "run"}})
     reference = {"apiVersion": "v1", "kind": "ConfigMap", "controller": True}
@@ -185,7 +185,7 @@ async def test_a_delegated_job_gets_its_group_from_its_owner_s_workload(env: Env
 
 
 async def test_subsets_of_a_coscheduling_group_run_together(env: Environment) -> None:
-    """KEP-3370: no pod runs before every subset has its least number; the status counts them."""
+    """KEP-3370: no pod runs before every subset has its minimum; the status counts them."""
     await env.add_node(cpu=3)
     subsets = [{"name": "ps", "minMember": 1}, {"name": "worker", "minMember": 2}]
     made = {"apiVersion": COSCHEDULINGS.api_version, "kind": "PodGroup", "metadata": {"name": "g"}}

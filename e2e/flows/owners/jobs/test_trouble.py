@@ -1,4 +1,7 @@
-"""Taken names, conflicting Workloads, changes of leader: errors are reported, and all converges."""
+"""Name collisions, conflicting Workloads, changes of leader: errors are reported.
+
+All objects converge in the end.
+"""
 
 import asyncio
 import signal
@@ -43,7 +46,7 @@ def gang(env: Environment, name: str = "a", mode: str = "Gang") -> Json:
 
 
 async def wait_for_event(env: Environment, reason: str) -> None:
-    """Wait until the JobSet says so by event."""
+    """Wait until the JobSet has an event of this reason."""
 
     async def probe() -> bool:
         return reason in await event_reasons(env, "JobSet", "a")
@@ -52,7 +55,7 @@ async def wait_for_event(env: Environment, reason: str) -> None:
 
 
 async def wait_for_annotation(env: Environment, text: str) -> None:
-    """Wait until the JobSet's annotation says what it waits for; it is written after the event."""
+    """Wait until the JobSet's annotation names what it waits for; it is written after the event."""
 
     async def probe() -> bool:
         notes = (await env.client.get(JOBSETS, "a", env.name))["metadata"]["annotations"]
@@ -62,7 +65,7 @@ async def wait_for_annotation(env: Environment, text: str) -> None:
 
 
 async def test_a_name_taken_after_admission_is_avoided(env: Environment) -> None:
-    """Admission named the group while the name was free; then somebody else took it."""
+    """Admission chose the group's name while it was free; then another object took it."""
     await env.add_node(cpu=4)
     made = gang(env)
     made["spec"]["suspend"] = True
@@ -116,7 +119,7 @@ async def test_a_group_deleted_by_hand_comes_back_while_its_pods_run(env: Enviro
 async def test_exclusive_placement_that_no_gang_can_start_under_is_refused(
     env: Environment,
 ) -> None:
-    """JobSet creates the other pods of a Job once its first one has a node."""
+    """JobSet creates the other pods of a Job only once its first pod has a node."""
     await env.add_node(cpu=4, labels={"example.com/pool": "a"})
     made = gang(env)
     notes = made["metadata"]["annotations"]
@@ -176,7 +179,7 @@ async def test_a_workload_that_comes_too_late_is_reported(env: Environment) -> N
 async def test_two_leaders_for_a_moment_create_nothing_twice(
     env: Environment, tmp_path: Path
 ) -> None:
-    """The first is stopped past its lease with work before it, and wakes when another leads."""
+    """The first leader is stopped past its lease with pending work, and resumes later."""
     await env.add_node(cpu=8)
     muster = env.muster
     muster.kill(CONTROLLER)
@@ -212,7 +215,7 @@ async def test_two_leaders_for_a_moment_create_nothing_twice(
 async def test_what_the_controller_did_not_see_is_caught_up_with(
     env: Environment, tmp_path: Path
 ) -> None:
-    """Cut off, it hears of nothing; afterwards it lists all of it, what it knew once more."""
+    """The disconnected controller receives no events; afterwards it lists everything again."""
     await env.add_node(cpu=8)
     muster = env.muster
     muster.kill(CONTROLLER)

@@ -1,4 +1,4 @@
-"""The examples of any workload, and how their groups end."""
+"""The examples of the workloads in docs, and the deletion of their groups."""
 
 import copy
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ _KINDS = {it.kind: it for it in (JOBS, PODS, STATEFUL_SETS)}
 
 
 def executors(obj: Json) -> tuple[int, Json]:
-    """How many executors a SparkApplication has, and the template of their pods."""
+    """Return the number of executors of a SparkApplication, and the template of their pods."""
     spec = obj["spec"]["executor"]
     requests = {"requests": {"cpu": str(spec["cores"])}}
     container = {"name": "executor", "image": obj["spec"]["image"], "resources": requests}
@@ -27,7 +27,7 @@ def executors(obj: Json) -> tuple[int, Json]:
 
 
 async def runs_as_pods(env: Environment, example: str) -> None:
-    """The pods that the kind's own controller would make wait for each other, and run together."""
+    """Create the pods that the kind's own controller would create: they wait and run together."""
     (obj,) = yaml.safe_load_all((EXAMPLES / f"{example}.yaml").read_text())
     count, template = executors(obj)
     await env.add_node(cpu=count)
@@ -68,7 +68,7 @@ async def ended(env: Environment) -> None:
 
 
 async def runs(env: Environment, example: str, groups: Sequence[str]) -> None:
-    """The example is placed by Muster, and its groups go with it."""
+    """Check that Muster places the example, and that its groups are deleted with it."""
     await env.add_node(cpu=4)
     manifest = (EXAMPLES / f"{example}.yaml").read_text()
     made = [(_KINDS[obj["kind"]], obj) for obj in yaml.safe_load_all(manifest)]
@@ -88,7 +88,7 @@ async def runs(env: Environment, example: str, groups: Sequence[str]) -> None:
 
 
 async def reports(env: Environment, kind: Resource, name: str, words: str) -> None:
-    """The object reports what it waits for; nothing where no words are given."""
+    """Wait until the object reports that it waits for `words`; nothing, if these are empty."""
 
     async def probe() -> bool:
         found = await env.client.get(kind, name, env.name)

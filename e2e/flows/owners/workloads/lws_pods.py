@@ -1,6 +1,6 @@
-"""The pods of a LeaderWorkerSet as its controller makes them, for clusters that do not run it.
+"""The pods of a LeaderWorkerSet as its controller creates them, for clusters without it.
 
-Written down from v0.7.0; `test_leader_worker_sets.py` compares them with what that makes.
+Modeled on v0.7.0; `test_leader_worker_sets.py` compares them with the real controller's.
 """
 
 import hashlib
@@ -51,18 +51,18 @@ CRD: Json = {
         ],
     },
 }
-"""Of the definition only what a server needs to keep such objects."""
+"""The part of the definition that a server needs to store such objects."""
 
 
 def leader(lws: Json, replica: int) -> Json:
-    """The leader pod of a replica of a stored set."""
+    """Return the leader pod of a replica of a stored set."""
     templates = lws["spec"]["leaderWorkerTemplate"]
     template = templates.get("leaderTemplate") or templates["workerTemplate"]
     return _pod(lws, template, replica, 0)
 
 
 def workers(lws: Json, replica: int) -> list[Json]:
-    """Its workers."""
+    """Return the workers of a replica."""
     templates = lws["spec"]["leaderWorkerTemplate"]
     return [
         _pod(lws, templates["workerTemplate"], replica, worker)
@@ -71,7 +71,7 @@ def workers(lws: Json, replica: int) -> list[Json]:
 
 
 def alone(pod: Json, size: int, key: str) -> Json:
-    """The pod of a replica whose subgroups of `size` are each alone in a domain of the key."""
+    """Return the pod of a replica whose subgroups of `size` have exclusive domains of the key."""
     meta, made = pod["metadata"], deepcopy(pod)
     index = int(meta["labels"][LWS_LABEL_WORKER_INDEX]) // size
     leader_name = meta["annotations"].get(LEADER_NAME, meta["name"])

@@ -1,6 +1,6 @@
-"""A gang whose template fits no node is corrected by an update, as without Muster.
+"""A gang whose template fits no node can be corrected by an update, as without Muster.
 
-The flow does what the Deployment controller and the StatefulSet controller do: no cluster of these
+The flow acts as the Deployment controller and the StatefulSet controller: no cluster of these
 suites runs them (`test_sets.py` does, on the real control plane).
 """
 
@@ -25,7 +25,7 @@ _REQUESTS = "/spec/template/spec/containers/0/resources"
 async def test_a_template_that_fits_no_node_can_be_corrected(
     env: Environment, resource: Resource, first: int
 ) -> None:
-    """`first` pods of the new template come before one of them is ready."""
+    """The controller creates `first` pods of the new template before one of them is ready."""
     await env.add_node(cpu=REPLICAS)
     stored = await env.create(resource, app(env, resource, cpu="64"))
     group = str(stored["metadata"]["annotations"][ANNOTATION_MANAGED_GROUP])
@@ -79,7 +79,7 @@ def app(env: Environment, resource: Resource, cpu: str) -> Json:
 
 
 async def pods(env: Environment, stored: Json, of: str, numbers: range) -> None:
-    """As many pods of the stored template."""
+    """Create as many pods of the stored template."""
     for at in numbers:
         template = deepcopy(stored["spec"]["template"])
         template["metadata"] |= {"name": f"{of}-{at}"}

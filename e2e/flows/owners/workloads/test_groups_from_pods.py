@@ -1,4 +1,4 @@
-"""Groups that pods ask for: bare pods, a plain Job. No group is made by hand."""
+"""Groups that pods request: bare pods, a plain Job. No group is created by hand."""
 
 import pytest
 
@@ -23,7 +23,7 @@ def member(env: Environment, name: str, value: str, **annotations: str) -> Json:
     made = pod(name, env.name, group="ring")
     made["metadata"]["labels"]["index"] = value
     made["metadata"]["annotations"] = FOUR | {ANNOTATION_GROUP_BY: "index"} | annotations
-    # As a user writes it: the webhook completes the scheduler.
+    # As a user writes it: the webhook sets the scheduler.
     del made["spec"]["schedulerName"]
     return made
 
@@ -78,7 +78,7 @@ async def test_the_group_of_a_plain_job_goes_with_it(env: Environment) -> None:
     assert (owner["kind"], owner["uid"], owner["controller"]) == ("Job", uid, True)
     await env.delete(JOBS, "plain")
     await gone(env, "of-job")
-    # The garbage collector deletes the pods on their own, so they may end after their group.
+    # The garbage collector deletes the pods independently, so they may end after their group.
     await ended(env)
 
 

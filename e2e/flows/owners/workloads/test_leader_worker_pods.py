@@ -1,4 +1,4 @@
-"""LeaderWorkerSets on the embedded cluster: the flows make their pods as their controller does."""
+"""LeaderWorkerSets on the embedded cluster: the flows act as their controller."""
 
 import asyncio
 from collections.abc import Iterator
@@ -31,7 +31,7 @@ def cluster(server_kind: str) -> Iterator[Local]:
 
 
 async def _define(cluster: Local) -> None:
-    """Before Muster starts: later it would look for the kind four times a minute only."""
+    """Create the definition before Muster starts, which later checks for it only every 15 s."""
     async with cluster.client() as rest:
         (await rest.post(definitions.PATH, CRD)).ok()
         await definitions.served(rest, CRD["metadata"]["name"])
@@ -100,7 +100,7 @@ async def test_workers_start_all_or_none_after_their_leader(env: Environment) ->
 async def test_replicas_that_are_replaced_together_keep_their_groups(
     env: Environment, mode: str
 ) -> None:
-    """A rolling update with maxUnavailable 2: two replicas go, and their pods come mixed."""
+    """A rolling update with maxUnavailable 2 replaces two replicas, with interleaved pods."""
     await env.add_node(cpu=12)
     made = gang(env, 4).asks(gang_mode=mode).updating(unavailable=2).to_create()
     lws = await env.create(LEADER_WORKER_SETS, made)

@@ -55,7 +55,7 @@ def running_muster(cluster: ControlPlane) -> Iterator[Muster]:
 
 
 def gang(env: Environment, replicas: int = 2, mode: str = "Gang", **words: str) -> LwsBuilder:
-    """Pods of one CPU each, on the nodes of the flow."""
+    """Return a set with pods of one CPU each, on the nodes of the flow."""
     return (
         make_lws()
         .replicas(replicas, SIZE)
@@ -81,7 +81,7 @@ def _pod(env: Environment, **more: Any) -> Json:
 
 @asynccontextmanager
 async def applied(env: Environment, *sets: Json) -> AsyncIterator[None]:
-    """The sets, until the end of the block; then nothing may be left of them."""
+    """Create the sets for the block; afterwards none of their objects may remain."""
     for made in sets:
         await env.create(LEADER_WORKER_SETS, made)
     try:
@@ -104,7 +104,7 @@ def of(replica: int) -> str:
 
 
 async def scale(env: Environment, replicas: int) -> None:
-    """By the sub-resource, as an autoscaler does."""
+    """Scale by the subresource, as an autoscaler does."""
     ops = PatchBuilder().replace("/spec/replicas", replicas)
     await env.client.patch(LEADER_WORKER_SETS, "serve", ops, env.name, subresource="scale")
 
@@ -197,7 +197,7 @@ async def test_a_leader_comes_first_and_its_workers_all_or_none(env: Environment
     await env.add_node(cpu=2)
     async with applied(env, gang(env, 1).leader_ready().to_create()):
         await env.scheduled(group(0, leader=True))
-        # There is room for one of the two workers.
+        # One of the two workers fits.
         await env.waits(group(0), needed=SIZE - 1)
         assert await env.bound() == 1
 
@@ -246,7 +246,7 @@ async def test_a_topology_is_each_replicas_own(env: Environment) -> None:
 
 
 async def _values(env: Environment, key: str, selector: str) -> set[str]:
-    """The values of a node label where these pods run."""
+    """Return the values of a node label on the nodes of these pods."""
     nodes = {it["spec"]["nodeName"] for it in await env.pods(selector)}
     found = [await env.client.get(NODES, name) for name in nodes]
     return {it["metadata"]["labels"][key] for it in found}
@@ -289,7 +289,7 @@ async def applied_besides(env: Environment, made: Json) -> AsyncIterator[None]:
 
 
 async def test_an_update_replaces_replica_by_replica(env: Environment) -> None:
-    """With an additional replica meanwhile, which has a group; and with larger replicas."""
+    """There is an additional replica meanwhile, with a group; and larger replicas."""
     await env.add_node(cpu=4 * SIZE)
     async with applied(env, gang(env).surging(1).to_create()):
         await env.runs("", 2 * SIZE)
@@ -314,7 +314,7 @@ async def test_an_update_replaces_replica_by_replica(env: Environment) -> None:
 
 @pytest.mark.parametrize("mode", ["Gang", "Composite"])
 async def test_an_update_may_replace_several_replicas_at_once(env: Environment, mode: str) -> None:
-    """There is room for the replicas alone: new pods take the places of those before."""
+    """Only the replicas fit: new pods take the slots of the deleted ones."""
     await env.add_node(cpu=4 * SIZE)
     made = gang(env, 4, mode).updating(unavailable=2).to_create()
     async with applied(env, made):

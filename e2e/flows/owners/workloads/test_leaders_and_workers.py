@@ -1,4 +1,4 @@
-"""Leaders that come first, by their own controller, start where all of their replica has room.
+"""Leaders created first, by their own controller, start where their complete replica fits.
 
 `make test-workloads` builds that controller and runs these flows.
 """
@@ -44,7 +44,7 @@ async def test_a_leader_starts_once_there_is_room_for_its_workers(env: Environme
 
 
 async def test_leaders_leave_each_other_the_room_for_workers(env: Environment) -> None:
-    """Leaders of both replicas would fill the room of one replica's workers."""
+    """Leaders of both replicas would use the capacity for one replica's workers."""
     await env.add_node(cpu=2 * SIZE - 1)
     async with applied(env, gang(env, 2).leader_ready().to_create()):
         await env.runs("", SIZE)

@@ -1,4 +1,4 @@
-"""Leaders start where their workers will have room, which is held until these are made."""
+"""Leaders start where their workers will fit; places are held until these are created."""
 
 from collections.abc import Iterator
 

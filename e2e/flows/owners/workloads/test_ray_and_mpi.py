@@ -47,7 +47,7 @@ def running_muster(cluster: ControlPlane) -> Iterator[Muster]:
 
 
 def example(env: Environment, name: str) -> Json:
-    """The example, on the nodes of this flow."""
+    """Return the example, on the nodes of this flow."""
     obj: Json = yaml.safe_load((EXAMPLES / f"{name}.yaml").read_text())
     for template in templates(obj):
         template["spec"]["nodeSelector"] = {NODE_LABEL: env.name}
@@ -65,12 +65,12 @@ def templates(obj: Json) -> list[Json]:
 
 
 async def patched(env: Environment, path: str, value: int | bool) -> None:
-    """Another value in the RayCluster of the example."""
+    """Set a value in the RayCluster of the example."""
     await env.client.patch(RAY_CLUSTERS, "ring", PatchBuilder().add(path, value), env.name)
 
 
 async def group_of(env: Environment) -> str:
-    """The name of the one group, once it is there."""
+    """Wait for the one group, and return its name."""
     found: list[str] = []
 
     async def probe() -> bool:

@@ -1,6 +1,7 @@
-"""StatefulSets and Deployments that ask for a group, or whose pods do, with their controllers.
+"""StatefulSets and Deployments that request a group, or whose pods do, with their controllers.
 
-Not on the cluster that other suites share: these would make pods of Muster's Deployments, too.
+They do not run on the shared cluster: their controllers would also create pods of Muster's
+Deployments.
 """
 
 from typing import Any
@@ -114,7 +115,7 @@ async def test_a_deployment_starts_whole_scales_is_updated_and_leaves_nothing(
 
 
 async def test_a_template_that_fits_no_node_is_corrected_by_an_update(env: Environment) -> None:
-    """As without Muster; and the ReplicaSet of the first one does not say for ever what it was."""
+    """The update works as without Muster; the old ReplicaSet reports no outdated reason forever."""
     await env.add_node(cpu=5)
     made = deployment(env, 4)
     containers = made["spec"]["template"]["spec"]["containers"]
@@ -136,7 +137,7 @@ async def test_a_template_that_fits_no_node_is_corrected_by_an_update(env: Envir
 
 @pytest.mark.long
 async def test_a_last_pod_says_that_its_group_asks_for_more(env: Environment) -> None:
-    """The ReplicaSet makes no more pods, and Muster does not know how many it will make."""
+    """The ReplicaSet creates no more pods, and Muster does not know how many it will create."""
     await env.add_node(cpu=4)
     made = deployment(env, 2)
     del made["metadata"]["annotations"]
@@ -190,7 +191,7 @@ async def test_a_stateful_set_is_one_gang_if_its_pods_come_together(env: Environ
     ordered["spec"]["serviceName"] = "db"
     with pytest.raises(Invalid) as refused:
         await env.create(STATEFUL_SETS, ordered)
-    assert "podManagementPolicy to Parallel" in str(refused.value)
+    assert "podManagementPolicy Parallel" in str(refused.value)
 
     ordered["spec"]["podManagementPolicy"] = "Parallel"
     group = mark(await env.create(STATEFUL_SETS, ordered))
@@ -246,7 +247,7 @@ async def test_the_controllers_account_can_say_what_waits_and_no_more(
 
 
 async def may_patch(env: Environment, resource: Resource) -> bool:
-    """Whether the controllers' account may patch objects of a kind, by RBAC."""
+    """Return True if the controllers' account may patch objects of a kind, by RBAC."""
     reviews = Resource(
         *("authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview"),
         namespaced=False,
@@ -261,7 +262,7 @@ async def may_patch(env: Environment, resource: Resource) -> bool:
 async def test_what_others_change_in_each_update_keeps_nobody_from_saying_what_waits(
     env: Environment,
 ) -> None:
-    """A webhook of others, here a policy, sets a label that differs each time."""
+    """Another webhook, here a policy, sets a label that differs each time."""
     await env.add_node(cpu=3)
     policies = Resource(
         *("admissionregistration.k8s.io", "v1", "mutatingadmissionpolicies"),
@@ -297,7 +298,7 @@ async def test_what_others_change_in_each_update_keeps_nobody_from_saying_what_w
 
 
 def touching(name: str) -> tuple[Json, Json]:
-    """A policy that gives Deployments the number of their version before as a label."""
+    """Return a policy that labels Deployments with the number of their previous version."""
     version = "admissionregistration.k8s.io/v1"
     expression = (
         "Object{metadata: Object.metadata{labels: {'touched':"
@@ -330,12 +331,12 @@ def touching(name: str) -> tuple[Json, Json]:
 
 
 def mark(app: Json) -> str:
-    """The group that admission named on it."""
+    """Return the group that admission named in its annotation."""
     return str(app["metadata"]["annotations"][ANNOTATION_MANAGED_GROUP])
 
 
 async def said(env: Environment, text: str = "3") -> None:
-    """The Deployment says what it waits for."""
+    """Wait until the Deployment reports what it waits for."""
 
     async def probe() -> bool:
         found = await env.client.get(DEPLOYMENTS, "db", env.name)
@@ -345,7 +346,10 @@ async def said(env: Environment, text: str = "3") -> None:
 
 
 async def replica_sets_are_silent(env: Environment) -> None:
-    """Nothing waits: what the Deployment controller copied of that is gone, also from old ones."""
+    """Wait until no ReplicaSet has the annotation that the Deployment controller copied.
+
+    This includes old ReplicaSets.
+    """
 
     async def probe() -> bool:
         found = (await env.client.list(REPLICA_SETS, env.name))["items"]
@@ -356,13 +360,13 @@ async def replica_sets_are_silent(env: Environment) -> None:
 
 
 async def scale(env: Environment, replicas: int) -> None:
-    """As an autoscaler does, past the webhook."""
+    """Scale as an autoscaler does, bypassing the webhook."""
     ops = PatchBuilder().replace("/spec/replicas", replicas)
     await env.client.patch(DEPLOYMENTS, "db", ops, env.name, subresource="scale")
 
 
 async def updated(env: Environment, replicas: int) -> None:
-    """All pods are of the template of now, and run."""
+    """Wait until all pods have the current template and run."""
 
     async def probe() -> bool:
         found = await env.client.get(DEPLOYMENTS, "db", env.name)
@@ -394,7 +398,7 @@ def deployment(env: Environment, replicas: int) -> Json:
 def stateful_set(env: Environment) -> Json:
     labels = {"app": "db"}
     spec: dict[str, Any] = pod_spec(env.name) | {"restartPolicy": "Always"}
-    # No grace: nothing ends these pods but their deletion, and each is replaced in turn.
+    # Without grace period: only deletion ends these pods, and they are replaced one by one.
     spec["terminationGracePeriodSeconds"] = 0
     meta = {"labels": labels | {LABEL_POD_GROUP: "db"}, "annotations": {ANNOTATION_MIN_COUNT: "4"}}
     return {

@@ -1,4 +1,4 @@
-"""Kubeflow Trainer's own controller: its TrainJobs are gangs, and say what they wait for."""
+"""Kubeflow Trainer's own controller: its TrainJobs are gangs, and report what they wait for."""
 
 from collections.abc import Iterator
 
@@ -42,7 +42,7 @@ def running_muster(cluster: ControlPlane) -> Iterator[Muster]:
 
 
 def example(env: Environment, *, asks: bool = True) -> tuple[Json, Json]:
-    """Runtime and TrainJob of the example, on the nodes of this flow."""
+    """Return runtime and TrainJob of the example, on the nodes of this flow."""
     manifest = (EXAMPLES / "trainer-runtime.yaml").read_text()
     runtime, job = yaml.safe_load_all(manifest)
     (node,) = runtime["spec"]["template"]["spec"]["replicatedJobs"]

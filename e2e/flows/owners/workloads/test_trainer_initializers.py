@@ -38,7 +38,7 @@ def gate(running_muster: Muster) -> Iterator[None]:
 
 
 def example(env: Environment) -> tuple[Json, Json]:
-    """Runtime and TrainJob of the example; pods of one CPU, on the nodes of this flow."""
+    """Return runtime and TrainJob of the example; pods of one CPU, on the nodes of this flow."""
     runtime, made = yaml.safe_load_all((EXAMPLES / "trainer-initializers.yaml").read_text())
     for part in runtime["spec"]["template"]["spec"]["replicatedJobs"]:
         pod = part["template"]["spec"]["template"]["spec"]

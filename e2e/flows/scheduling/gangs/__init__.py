@@ -1,1 +1,1 @@
-"""What gangs get: scenarios of the KEPs, counts that change, volumes, names of schedulers."""
+"""Gang scheduling: scenarios of the KEPs, changing counts, volumes, names of schedulers."""

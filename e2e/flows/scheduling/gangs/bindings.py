@@ -1,4 +1,4 @@
-"""Every Binding a test's pods ever had, from a watch."""
+"""Every Binding of a test's pods, from a watch."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -13,7 +13,7 @@ from kube.informers.reflector import Reflector
 
 @dataclass(slots=True)
 class Bindings:
-    """The node of each pod by UID; `twice` are pods that were seen on two."""
+    """The node of each pod by UID; `twice` are pods observed on two nodes."""
 
     nodes: dict[str, str] = field(default_factory=dict)
     twice: list[str] = field(default_factory=list)
@@ -25,7 +25,7 @@ class Bindings:
             self.twice.append(pod.metadata.name)
 
     def delete(self, key: Key) -> None:
-        """What was bound stays known."""
+        """Keep the record of a deleted pod."""
 
     @classmethod
     @asynccontextmanager

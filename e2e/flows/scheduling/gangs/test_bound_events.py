@@ -1,4 +1,4 @@
-"""Who binds a pod says so on it, in kube-scheduler's words."""
+"""The scheduler that binds a pod records an event with kube-scheduler's text."""
 
 from e2e.harness.environment import Environment
 from e2e.harness.objects import POD_GROUPS, pod, pod_group

@@ -1,4 +1,4 @@
-"""A PriorityClass is made anew with another value while a gang runs: the gang goes on."""
+"""A PriorityClass is recreated with another value while a gang runs: the gang continues."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The scenarios that KEP-4671 and KEP-6012 name in their test plans, as users would meet them.
+"""The scenarios in the test plans of KEP-4671 and KEP-6012, as users would meet them.
 
 Preemption and topology have suites of their own.
 """
@@ -64,7 +64,7 @@ async def test_kep_4671_gangs_that_fit_only_one_at_a_time_do_not_lock_each_other
     names = [f"gang-{index}" for index in range(4)]
     for name in names:
         await env.create(POD_GROUPS, pod_group(name, 3))
-    # Members of all gangs come mixed.
+    # Members of all gangs are created interleaved.
     await asyncio.gather(*(members(env, name, 3) for name in names))
 
     for left in range(len(names), 0, -1):
@@ -178,7 +178,7 @@ async def members(env: Environment, group: str, count: int) -> None:
 
 
 async def wait_for_message(env: Environment, name: str, words: str) -> None:
-    """Wait until the pod's PodScheduled condition has these words."""
+    """Wait until the pod's PodScheduled condition contains these words."""
 
     async def probe() -> bool:
         found = await env.client.get(PODS, name, env.name)
@@ -204,7 +204,7 @@ async def whole(env: Environment, size: int) -> bool:
 
 
 async def one_running(env: Environment) -> str:
-    """The one gang whose pods run; never a mix."""
+    """Return the one gang whose pods run; fail on a mix."""
     running = {
         found["metadata"]["name"].rpartition("-")[0]
         for found in await env.pods()

@@ -1,4 +1,4 @@
-"""Minimums raised and lowered while gangs wait or run, and members that come to a running gang."""
+"""Minimums that change while gangs are pending or run, and late members of a running gang."""
 
 import pytest
 
@@ -21,7 +21,7 @@ async def test_a_lowered_min_count_lets_a_gang_start_with_what_fits(env: Environ
     await min_count(env, "gang", 2)
 
     await env.runs(members("gang"), 2)
-    # The others are extras now, and come one by one.
+    # The others are extras now, and are placed one by one.
     await env.waits("gang", needed=2, free=0)
     await env.add_node(cpu=1)
     await env.runs(members("gang"), 3)
@@ -38,7 +38,7 @@ async def test_a_raised_min_count_makes_a_waiting_gang_wait_for_more_members(
     await incomplete(env, "gang", has=2, needs=3)
     await env.untaint_node(tainted)
     await leaf(env, "plain", 1)
-    # The node is open to others by now.
+    # The node is open to other pods by now.
     await env.runs(members("plain"), 1)
     assert await env.bound(members("gang")) == 0
 
@@ -71,7 +71,7 @@ async def test_a_raised_min_group_count_makes_a_tree_wait_for_another_child(
     await leaf(env, "a", 2, parent="root")
     await min_group_count(env, 3)
     await leaf(env, "b", 1, parent="root")
-    # With the minimum of before this would run.
+    # With the previous minimum this would run.
     await composite_says(env, "Incomplete", "2 of 3")
     assert await env.bound() == 0
 
@@ -94,7 +94,7 @@ async def test_a_raised_min_group_count_of_a_running_tree_leaves_alone_what_runs
     await leaf(env, "b", 1, parent="root")
     await leaf(env, "c", 2, parent="root")
     await env.until("b and c to wait", lambda: says_waiting(env, ("b-0", "c-0", "c-1")))
-    # b alone would fit, but without c the tree is short of its minimum.
+    # b alone would fit, but without c the tree is below its minimum.
     assert await env.bound() == 2
 
     await env.add_node(cpu=1)
@@ -167,7 +167,7 @@ async def min_group_count(env: Environment, count: int) -> None:
 
 
 async def incomplete(env: Environment, group: str, *, has: int, needs: int) -> None:
-    """Wait until the group says that it waits for members."""
+    """Wait until the group reports that it waits for members."""
 
     async def probe() -> bool:
         blocker = await env.blocker(group)
@@ -188,7 +188,7 @@ async def composite_says(env: Environment, reason: str, words: str) -> None:
 
 
 async def says_waiting(env: Environment, names: tuple[str, ...]) -> bool:
-    """Whether each of the pods says why it is not scheduled."""
+    """Return True if each of the pods has a reason in PodScheduled."""
     said = {
         found["metadata"]["name"]
         for found in await env.pods()

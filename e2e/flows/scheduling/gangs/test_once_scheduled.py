@@ -1,4 +1,4 @@
-"""A gang that ran whole was scheduled, however soon its pods fail or its minCount is raised."""
+"""A gang that ran completely counts as scheduled, even if pods fail or its minCount is raised."""
 
 import asyncio
 from collections.abc import Callable
@@ -17,7 +17,10 @@ GANG = "/spec/schedulingPolicy/gang/minCount"
 
 
 def fails_at_once(job_spec: Json) -> None:
-    """Its pods fail as soon as they run; the first does not end the Job before others are bound."""
+    """Let the pods fail as soon as they run.
+
+    The first does not end the Job before others are bound.
+    """
     job_spec["backoffLimit"] = 6
     job_spec["template"]["metadata"] = {"annotations": {FINISH_ANNOTATION: "Failed"}}
 
@@ -37,7 +40,7 @@ async def was_scheduled(env: Environment, kind: Resource, *names: str) -> None:
 
 
 async def as_soon_as(pods: Cache[RawObject], all_are: Callable[[Json], bool]) -> None:
-    """Return with the event after which both pods are so."""
+    """Return after the event that makes the predicate true for both pods."""
     reached = asyncio.Event()
 
     def look(_old: RawObject | None, _new: RawObject | None) -> None:
@@ -77,7 +80,7 @@ async def test_a_tree_whose_pods_fail_at_once(env: Environment) -> None:
 
 
 async def test_a_gang_whose_min_count_is_raised_at_once(env: Environment) -> None:
-    """It waited for gates, so that nothing is to be told when it starts."""
+    """It waited for gates, so there is nothing to report when it starts."""
     await env.add_node(cpu=2)
     await leaf(env, "g", 2, of_pod={"schedulingGates": [{"name": "example.com/hold"}]})
 

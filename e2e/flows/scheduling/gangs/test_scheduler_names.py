@@ -1,6 +1,6 @@
-"""Muster under two names of its own, one that packs and one that spreads, and not the usual one.
+"""Muster under two other scheduler names, one that packs and one that spreads.
 
-A Muster and a cluster of their own: all processes have to know the names.
+The suite has its own Muster and cluster: all processes have to know the names.
 """
 
 from collections.abc import Iterator

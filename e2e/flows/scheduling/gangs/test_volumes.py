@@ -1,7 +1,8 @@
-"""Claims that wait for their first consumer: Muster says the volume, or the node where to make it.
+"""Claims that wait for their first consumer: Muster chooses the volume, or the node for a new one.
 
-The volume controller is kube-controller-manager's own; the test is the provisioner of the class,
-which makes a volume once the controller asks it to, or the person who makes volumes beforehand.
+The volume controller is kube-controller-manager's own. The test acts as the provisioner of the
+class, which creates a volume on the controller's request, or as the person who creates volumes in
+advance.
 """
 
 from collections.abc import AsyncIterator
@@ -24,7 +25,7 @@ DISK = "test.muster.dev/disk"
 
 @pytest.fixture
 async def late_class(env: Environment, server_kind: str) -> AsyncIterator[str]:
-    """The name of a class that binds late, on nodes with a disk."""
+    """The name of a class with delayed binding, on nodes with a disk."""
     terms = [{"matchLabelExpressions": [{"key": DISK, "values": [env.name]}]}]
     async with waiting_class(env, server_kind, PROVISIONER, allowedTopologies=terms) as name:
         yield name
@@ -32,7 +33,7 @@ async def late_class(env: Environment, server_kind: str) -> AsyncIterator[str]:
 
 @pytest.fixture
 async def manual_class(env: Environment, server_kind: str) -> AsyncIterator[str]:
-    """The name of a class whose volumes are made by hand."""
+    """The name of a class whose volumes are created by hand."""
     async with waiting_class(env, server_kind, "kubernetes.io/no-provisioner") as name:
         yield name
 
@@ -67,7 +68,7 @@ async def test_a_gang_waits_for_volumes_that_are_made_where_it_goes(
     disk = await env.add_node(cpu=3, labels={DISK: env.name})
     for index in range(3):
         await claim(env, f"data-{index}", late_class)
-    # One claim that nobody uses stays as it is.
+    # An unused claim must remain unchanged.
     await claim(env, "spare", late_class)
     await gang_with_claims(env, 3)
 
@@ -117,7 +118,7 @@ async def test_a_gang_whose_disks_have_no_room_starts_no_volume(
         await claim(env, f"data-{index}", late_class)
     await gang_with_claims(env, 3)
 
-    # Each pod has a shape of its own by its claim: two have their place, the third has none.
+    # Each pod has its own shape because of its claim: two have a node, the third has none.
     await env.waits("gang", needed=1, free=0)
 
     for index in range(3):
@@ -188,7 +189,7 @@ async def test_a_volume_that_is_there_comes_before_one_that_would_be_made(
 
 
 async def volumes_are_where_their_pods_are(env: Environment) -> set[str]:
-    """Each pod's claim has a volume of its own on the pod's node; all these nodes."""
+    """Check that each claim's volume is on its pod's node, and return all these nodes."""
     nodes: set[str] = set()
     volumes: set[str] = set()
     for one in await env.pods(members("gang")):
@@ -206,7 +207,7 @@ async def volumes_are_where_their_pods_are(env: Environment) -> set[str]:
 
 
 async def gang_with_claims(env: Environment, pods: int) -> None:
-    """Each pod has a claim of its own, called by its number."""
+    """Create a gang in which each pod has its own claim, named by its number."""
     await env.create(POD_GROUPS, pod_group("gang", pods))
     for index in range(pods):
         member = pod(f"gang-{index}", env.name, group="gang")
@@ -230,7 +231,7 @@ async def claim_of(env: Environment, name: str) -> Json:
 
 
 async def asked(env: Environment, name: str, node: str) -> None:
-    """Wait until the volume controller asks for a volume of this claim on this node."""
+    """Wait until the volume controller requests a volume of this claim on this node."""
 
     async def probe() -> bool:
         said: Json = (await claim_of(env, name))["metadata"].get("annotations", {})
@@ -240,7 +241,7 @@ async def asked(env: Environment, name: str, node: str) -> None:
 
 
 async def provision(env: Environment, name: str, storage_class: str, node: str) -> None:
-    """What a provisioner does: a volume on that node, meant for that claim."""
+    """Act as a provisioner: create a volume on that node for that claim."""
     found = await claim_of(env, name)
     ref = {
         "apiVersion": PVCS.api_version,
@@ -254,7 +255,7 @@ async def provision(env: Environment, name: str, storage_class: str, node: str) 
 
 
 async def local_volume(env: Environment, name: str, storage_class: str, node: str) -> None:
-    """What a person does: a volume on that node, for anybody."""
+    """Act as an administrator: create a volume on that node for any claim."""
     await _volume(env, name, storage_class, node, {})
 
 

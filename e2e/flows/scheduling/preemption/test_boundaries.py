@@ -1,4 +1,4 @@
-"""Who may evict whom, whatever a tenant writes, and evictions that others hinder."""
+"""Limits of preemption, whatever a tenant writes, and evictions that others obstruct."""
 
 import contextlib
 from collections.abc import AsyncIterator
@@ -25,7 +25,7 @@ HOLD = "test.muster.dev/hold"
 
 
 def bound_pod(env: Environment, name: str, node: str, *, group: str | None = None) -> Json:
-    """A pod that no scheduler placed: its creator named the node."""
+    """Return a pod that no scheduler placed: its creator set the node."""
     made = pod(name, env.name, group=group, scheduler="another-scheduler")
     made["spec"]["nodeName"] = node
     return made
@@ -124,7 +124,7 @@ async def test_pods_of_a_daemon_set_are_not_evicted(env: Environment, important:
 async def test_only_pods_that_know_their_nodes_uid_are_mirror_pods(
     env: Environment, important: str
 ) -> None:
-    """The API server lets anybody write the annotation who may name the node of a pod."""
+    """The API server lets anyone who may set the node of a pod write the annotation."""
     node = await env.add_node(cpu=2)
     uid = (await env.client.get(NODES, node))["metadata"]["uid"]
     for name, said in (("real", uid), ("forged", "00000000-0000-4000-8000-000000000000")):
@@ -147,7 +147,7 @@ async def test_only_pods_that_know_their_nodes_uid_are_mirror_pods(
 async def test_a_root_whose_place_others_took_evicts_again_after_a_pause(
     env: Environment, important: str
 ) -> None:
-    """One victim goes at once and comes back, while the other still holds the rest of the node."""
+    """One victim is deleted at once and recreated; the other still uses the rest of the node."""
     node = await env.add_node(cpu=2)
     await env.create(PODS, bound_pod(env, "back-0", node))
     stays = bound_pod(env, "stays", node)
@@ -182,7 +182,7 @@ async def test_a_root_whose_place_others_took_evicts_again_after_a_pause(
 async def test_deletions_that_fail_in_one_namespace_do_not_delay_another(
     env: Environment, important: str
 ) -> None:
-    """A webhook that nobody answers refuses each deletion of a pod in one namespace."""
+    """A webhook that does not respond rejects each deletion of a pod in one namespace."""
     other = f"{env.name}-stuck"
     await env.client.create(NAMESPACES, {"metadata": {"name": other}})
     stuck_node = await env.add_node(cpu=20, labels={NODE_LABEL: other})
@@ -217,7 +217,7 @@ async def test_deletions_that_fail_in_one_namespace_do_not_delay_another(
         left = {p["metadata"]["name"] for p in (await env.client.list(PODS, other))["items"]}
         assert {f"stuck-{index}" for index in range(20)} <= left
     for name in left:
-        with contextlib.suppress(NotFound):  # the scheduler was still at it
+        with contextlib.suppress(NotFound):  # the scheduler was still deleting it
             await env.client.delete(PODS, name, other)
 
     async def empty() -> bool:

@@ -1,4 +1,4 @@
-"""The place that a preemptor makes must be of use: else it evicts elsewhere, and at once."""
+"""A preemptor whose nominated node no longer fits evicts elsewhere, and at once."""
 
 import pytest
 
@@ -12,7 +12,7 @@ HOLD = "test.muster.dev/hold"
 WHICH = "test.muster.dev/which"
 _LABEL = pointer("metadata", "labels", WHICH)
 SOON = 15
-"""Seconds: much less than any grace period and patience."""
+"""Seconds, much fewer than any grace period and timeout."""
 
 SPOILS = {
     "cordoned": PatchBuilder().add("/spec/unschedulable", True),
@@ -21,7 +21,7 @@ SPOILS = {
 
 
 def on(node: str, env: Environment, *, grace: int = 30) -> Json:
-    """A pod for a node, and with its name."""
+    """Return a pod for a node, and with its name."""
     made = pod(node, env.name)
     made["metadata"]["labels"] = {WHICH: node}
     made["spec"]["nodeSelector"] |= {WHICH: node}
@@ -30,7 +30,7 @@ def on(node: str, env: Environment, *, grace: int = 30) -> Json:
 
 
 def held(node: str, env: Environment, *, grace: int) -> Json:
-    """The same, and it is there until its finalizer is removed."""
+    """Return the same pod with a finalizer, which delays its deletion."""
     made = on(node, env, grace=grace)
     made["metadata"]["finalizers"] = [HOLD]
     return made

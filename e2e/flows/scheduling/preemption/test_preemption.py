@@ -1,4 +1,4 @@
-"""Groups of higher priority evict whole units of lower priority, and no more than needed."""
+"""Groups of higher priority evict complete units of lower priority, and no more than needed."""
 
 import asyncio
 
@@ -23,7 +23,7 @@ async def racks(env: Environment, count: int = 2, *, nodes: int = 2) -> None:
 
 
 def in_one_rack(name: str, room: str, *, important: str | None = None) -> Json:
-    """A JobSet of four pods that go together in one rack."""
+    """Return a JobSet of four pods that are one unit in one rack."""
     made = jobset(name, replicated_job("w", room, replicas=2, pods=2))
     annotations = made["metadata"]["annotations"]
     annotations |= {ANNOTATION_TOPOLOGY: RACK, ANNOTATION_DISRUPTION_MODE: "All"}
@@ -74,7 +74,7 @@ async def test_a_jobset_takes_exactly_one_rack_of_lower_ones(
 
 
 def _told(event: Json) -> Json:
-    """An event, under the names of either API that serves it."""
+    """Return an event, with the names of either API that serves it."""
     return {
         "reason": event["reason"],
         "regarding": event.get("regarding") or event["involvedObject"],
@@ -104,7 +104,7 @@ async def test_victims_that_take_long_are_waited_for(env: Environment, important
         return sorted([await terminating(env, members(f"low{i}")) for i in range(2)]) == [0, 4]
 
     await env.until("one unit to terminate", one_goes)
-    await asyncio.sleep(2)  # nothing more may happen
+    await asyncio.sleep(2)  # no further change may happen
     assert await one_goes()
     assert await env.bound(members("high")) == 0
     nominated = {pod["status"].get("nominatedNodeName") for pod in await env.pods(members("high"))}
@@ -147,7 +147,7 @@ async def test_victims_have_their_whole_grace_period(
         await leaf(env, "high", 4, key=RACK, priority_class=important,
                    of_pod={"priorityClassName": important})  # fmt: skip
         await env.until("victims to terminate", lambda: _some(given, 4))
-        await asyncio.sleep(grace)  # how long the victims take to stop
+        await asyncio.sleep(grace)  # the time that the victims take to stop
         for index in range(2):
             await remove_finalizers(env, members(f"low{index}"))
         await env.runs(members("high"), 4)
@@ -186,7 +186,7 @@ async def test_an_evicted_group_that_runs_again_is_no_target_any_more(
 
 
 async def _target(env: Environment, name: str) -> str | None:
-    """The status of a group's DisruptionTarget."""
+    """Return the status of a group's DisruptionTarget."""
     conditions = (await env.group(name))["status"].get("conditions") or []
     found: dict[str, str] = {c["type"]: c["status"] for c in conditions}
     return found.get("DisruptionTarget")
@@ -209,7 +209,7 @@ async def test_a_node_that_vanishes_while_victims_terminate(
     (gone, *_) = [p for p in await env.pods() if "deletionTimestamp" in p["metadata"]]
     await env.remove_node(gone["spec"]["nodeName"])
 
-    # Half a rack is not enough: now the other unit has to go as well.
+    # Half a rack is not enough: now the other unit must be evicted as well.
     for index in range(2):
         await all_terminate(env, members(f"low{index}"), 4)
         await remove_finalizers(env, members(f"low{index}"))

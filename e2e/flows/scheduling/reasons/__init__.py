@@ -1,1 +1,1 @@
-"""Why a group waits: what each command, the console and the docs say."""
+"""The reasons of pending groups in each command, the console and the docs."""

@@ -1,4 +1,4 @@
-"""Messages on a page of docs/ that are those which a run on a real control plane shows."""
+"""Messages on a page of docs/, recorded from a run on a real control plane."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,12 +10,12 @@ DOCS = Path(__file__).resolve().parents[4] / "docs"
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """A page whose sections have a block of messages each; what is around it is written by hand."""
+    """A page with a block of messages per section; the text around it is written by hand."""
 
     path: Path
 
     def check(self, title: str, told: str, *, record: bool, server_kind: str) -> None:
-        """Write the section's block, or fail if a run shows something else."""
+        """Write the section's block, or fail if the run has other messages."""
         told = joined(told)
         if record:
             before, _, after = self._parts(title)

@@ -1,4 +1,4 @@
-"""The console beside the running scheduler: it shows what the cluster is, and writes nothing."""
+"""The console with the running scheduler: it shows the cluster's state, and writes nothing."""
 
 import asyncio
 import contextlib
@@ -20,7 +20,7 @@ PATIENCE = 90
 
 @pytest.fixture
 async def page(env: Environment) -> AsyncIterator[Browser]:
-    """What a viewer's browser asks, with a session."""
+    """A viewer's browser session."""
     jar = aiohttp.CookieJar(unsafe=True)
     async with contextlib.AsyncExitStack() as stack:
         client = await stack.enter_async_context(
@@ -62,7 +62,7 @@ async def test_a_gang_waits_and_starts_on_the_console(env: Environment, page: Br
         f"{env.name}/JobSet/late", f"{env.name}/JobSet/train",
     ]  # fmt: skip
 
-    # The row may be the solver's answer, and the scheduler's own not be delivered yet.
+    # The row may come from the solver before the scheduler's own result is delivered.
     await _told(page, f"{env.name}/JobSet/late", "Refused")
     async with page.events(f"views=workload:{env.name}/JobSet/late") as events:
         await env.add_node(cpu=2, labels={NODE_LABEL: env.name})
@@ -79,7 +79,7 @@ async def asked(page: Browser, path: str) -> Any:
 
 
 async def _row(page: Browser, env: Environment, sentence: str) -> Any:
-    """The row of this namespace, once it says what the scheduler said."""
+    """Return the row of this namespace, once it has the scheduler's message."""
     while True:
         queue = await asked(page, f"/api/queue?namespace={env.name}")
         for row in queue["items"]:
@@ -89,7 +89,7 @@ async def _row(page: Browser, env: Environment, sentence: str) -> Any:
 
 
 async def _told(page: Browser, id_: str, event: str) -> None:
-    """Wait until this is on the time line of the workload."""
+    """Wait until this event is on the workload's timeline."""
     async with asyncio.timeout(PATIENCE):
         while True:
             whole = await asked(page, f"/api/workloads/{id_}")

@@ -1,7 +1,7 @@
-"""Ten typical mistakes: what `kubectl describe` shows, and that it says what to change.
+"""Ten typical mistakes: the output of `kubectl describe`, which must name the fix.
 
-`docs/troubleshooting.md` has a block of messages for each, as a run on a real control plane shows
-them (`--record`), and every other run must show the same.
+`docs/troubleshooting.md` has a block of messages for each, recorded from a run on a real control
+plane (`--record`), and every other run must match.
 """
 
 from collections.abc import Awaitable, Callable
@@ -32,7 +32,7 @@ JOBSET, GROUP = "train", "pg-train"
 
 @dataclass(frozen=True, slots=True)
 class Mistake:
-    """`make` makes it; `says` is part of what is told, in so many `places`, of `group`."""
+    """A mistake: `make` creates it; `says` is a part of the message, in `places`, about `group`."""
 
     title: str
     make: Callable[[Environment], Awaitable[None]]
@@ -154,7 +154,7 @@ async def test_the_message_says_what_to_change(
 
 
 async def _nodes(env: Environment) -> None:
-    """Two nodes for the test's pods, and one that a taint keeps them off."""
+    """Create two nodes for the test's pods, and one with a taint that they do not tolerate."""
     for _ in range(2):
         await env.add_node(cpu=4)
     taint = {"key": "team", "value": "blue", "effect": "NoSchedule"}
@@ -172,7 +172,7 @@ def _request(spec: Json, cpu: str) -> None:
 
 
 async def _accepted(env: Environment, group: Json) -> bool:
-    """Created, once the webhook's cache has the class."""
+    """Create the group once the webhook's cache has the class."""
     try:
         await env.create(POD_GROUPS, group)
     except AlreadyExists:
@@ -185,7 +185,7 @@ async def _accepted(env: Environment, group: Json) -> bool:
 
 
 async def _told(env: Environment, mistake: Mistake) -> str:
-    """What `kubectl describe` shows of a pod, the group and the JobSet, as lines."""
+    """Return the lines of `kubectl describe` for a pod, the group and the JobSet."""
     lines: list[str] = []
 
     async def probe() -> bool:

@@ -1,6 +1,6 @@
-"""`muster explain`, `tree`, `simulate`, `snapshot` and `replay`, and the scheduler's own snapshot.
+"""`muster explain`, `tree`, `simulate`, `snapshot`, `replay`, and the scheduler's own snapshot.
 
-All of them say what the running scheduler says of the same cluster.
+All of them agree with the running scheduler about the same cluster.
 """
 
 from pathlib import Path
@@ -23,14 +23,14 @@ SERVICE: Json = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"
 
 
 async def muster(env: Environment, *arguments: str, code: int = 0) -> str:
-    """What the command writes; fails with that unless it ends with `code`."""
+    """Return the command's output; fail unless it ends with `code`."""
     ended = await command.muster(env.cluster.kubeconfig, *arguments)
     assert ended.code == code, ended
     return ended.output
 
 
 async def debug_snapshot(env: Environment) -> bytes:
-    """The scheduler's own."""
+    """Return the scheduler's own snapshot."""
     url = env.muster.page(SCHEDULER, "/debug/snapshot")
     async with aiohttp.ClientSession(trust_env=False) as session, session.get(url) as answer:
         assert answer.status == 200
@@ -38,7 +38,7 @@ async def debug_snapshot(env: Environment) -> bytes:
 
 
 def again(data: bytes) -> bytes:
-    """The snapshot of a state made from one, its decisions made anew."""
+    """Restore a state from a snapshot, and return its new snapshot."""
     snapshot = snapshots.decode(data, "live")
     state, queue = snapshots.restore(snapshot)
     return snapshots.encode(snapshots.take(state, queue, snapshot.limits, snapshot.priorities))
@@ -56,7 +56,7 @@ def manifest(folder: Path, *documents: Json) -> str:
 
 
 def of_namespace(env: Environment, folder: Path) -> tuple[str, str]:
-    """The option for a kubeconfig whose context has the namespace, as kubectl writes it."""
+    """Return the option for a kubeconfig whose context has the namespace, as kubectl writes it."""
     document = yaml.safe_load(env.cluster.kubeconfig.read_text())
     document["contexts"][0]["context"]["namespace"] = env.name
     file = folder / "kubeconfig"
@@ -104,7 +104,7 @@ async def test_all_commands_agree_with_the_scheduler(
     asked = await muster(env, "explain", "podgroup/pg-late", *here, "--snapshot", str(file))
     assert asked == explained
 
-    # The scheduler's own knows the classes as well.
+    # The scheduler's own snapshot has the classes as well.
     file.write_bytes(await debug_snapshot(env))
     evicts = await muster(env, "simulate", "-f", manifest(tmp_path, large), *here,
                           "--snapshot", str(file), code=1)  # fmt: skip

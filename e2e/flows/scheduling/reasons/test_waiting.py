@@ -1,7 +1,7 @@
-"""Every state in which a group waits: what its pod, the group and its Job or JobSet say of it.
+"""Every state of a pending group: the messages on its pod, the group and its Job or JobSet.
 
-`docs/troubleshooting.md` has a block of messages for each, as a run on a real control plane shows
-them (`--record`), and every other run must show the same.
+`docs/troubleshooting.md` has a block of messages for each, recorded from a run on a real control
+plane (`--record`), and every other run must match.
 """
 
 from collections.abc import Awaitable, Callable
@@ -49,9 +49,11 @@ KINDS = {it.kind: it for it in (POD_GROUPS, COMPOSITE_POD_GROUPS, JOBS, JOBSETS)
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """`make` brings it about. `says`: of what is looked at, in order, a part of what it says.
+    """A state that `make` creates.
 
-    What is looked at is `Kind/name`: `Pod/g` is the first pod of group `g` that waits.
+    `says` maps each inspected object to a part of its message.
+
+    The objects are in order, as `Kind/name`: `Pod/g` is the first pending pod of group `g`.
     """
 
     title: str
@@ -60,7 +62,7 @@ class State:
 
 
 async def members(env: Environment, count: int, **more: Json) -> None:
-    """Pods of group g."""
+    """Create pods of group g."""
     for index in range(count):
         made = pod(f"member-{index}", env.name, group="g")
         made["spec"] |= more.get("spec", {})
@@ -123,7 +125,7 @@ async def delegated(env: Environment) -> None:
 
 
 async def order(env: Environment) -> None:
-    """The first one runs, and is never complete."""
+    """Run the first replicatedJob, which never completes."""
     await env.add_node(cpu=4)
     jobs = [
         replicated_job(name, env.name, replicas=1, pods=2, mode="Gang")
@@ -132,7 +134,7 @@ async def order(env: Environment) -> None:
     jobs[1]["dependsOn"] = [{"name": "first", "status": "Complete"}]
     await env.create(JOBSETS, jobset("a", *jobs, mode=None))
     await env.runs(of_jobset("a"), 2)
-    # Of another JobSet it is told in the meantime that it waits.
+    # Another JobSet reports in the meantime that it waits.
     other = replicated_job("w", env.name, replicas=1, pods=8)
     await env.create(JOBSETS, jobset("other", other))
     await told(env, JOBSETS, "other")
@@ -159,7 +161,7 @@ async def beyond(env: Environment) -> None:
 
 
 async def restarted(env: Environment) -> None:
-    """Its node was cordoned meanwhile."""
+    """Restart the JobSet after its node was cordoned."""
     node = await env.add_node(cpu=2)
     made = jobset("a", replicated_job("w", env.name, replicas=1, pods=2))
     made["spec"]["failurePolicy"] = {"maxRestarts": 1}
@@ -171,7 +173,7 @@ async def restarted(env: Environment) -> None:
 
 
 async def restarted_in_order(env: Environment) -> None:
-    """The pods of both run; then those of the first fail, and all starts again."""
+    """Run the pods of both; then fail those of the first, so that everything restarts."""
     node = await env.add_node(cpu=4)
     jobs = [
         replicated_job(name, env.name, replicas=1, pods=2, mode="Gang")
@@ -206,7 +208,7 @@ async def leaving(env: Environment) -> None:
 
 
 async def failed(env: Environment) -> None:
-    """Its Job made no other: its backoffLimit is 0."""
+    """Fail a pod that its Job does not replace: its backoffLimit is 0."""
     await env.add_node(cpu=2)
     await env.create(JOBS, job("t", env.name, pods=2))
     await env.scheduled("pg-job-t")
@@ -215,7 +217,7 @@ async def failed(env: Environment) -> None:
 
 
 async def important(env: Environment) -> None:
-    """A priority class, which the webhook knows."""
+    """Create a priority class, and wait until the webhook knows it."""
     with suppress(AlreadyExists):
         await env.client.create(PRIORITY_CLASSES, {"metadata": {"name": PRIORITY}, "value": 1000})
     asking = pod_group("asking", 1)
@@ -372,7 +374,10 @@ SHORT = (
     "It is not yet the turn of a replicatedJob",
     "The groups of a tree do not fit together",
 )
-"""test_quorum_messages.py and test_advice.py have the sentences of all states."""
+"""The states of the short run.
+
+test_quorum_messages.py and test_advice.py have the messages of all states.
+"""
 
 
 @pytest.mark.parametrize("state", selected({it.title: it for it in STATES}, SHORT))
@@ -389,7 +394,7 @@ async def test_what_a_waiting_group_says_is_true_of_it(
 
 
 async def told(env: Environment, kind: Resource, name: str) -> None:
-    """Wait until the Job or JobSet is told what it waits for."""
+    """Wait until the Job or JobSet reports what it waits for."""
 
     async def probe() -> bool:
         return await _of_owner(env, kind, name) != "nothing"
@@ -398,7 +403,7 @@ async def told(env: Environment, kind: Resource, name: str) -> None:
 
 
 async def _said(env: Environment, state: State) -> str:
-    """What all that is looked at says, once it says what it should."""
+    """Return the messages of all inspected objects, once they match."""
     lines: dict[str, str] = {}
 
     async def probe() -> bool:

@@ -1,4 +1,4 @@
-"""KEP-6012's block and rack example and its kin, at two, three and four levels."""
+"""KEP-6012's block and rack example and similar ones, at two, three and four levels."""
 
 import pytest
 
@@ -18,7 +18,7 @@ async def rack(env: Environment, block: str, name: str, slots: int) -> str:
 
 
 async def above(env: Environment, levels: int, children: int, *, key: str) -> str:
-    """Composites from the root down; the lowest needs `children` and carries the key."""
+    """Create composites from the root down; the lowest needs `children` and has the key."""
     parent = None
     *outer, lowest = LEVELS[levels]
     for name in outer:
@@ -29,7 +29,7 @@ async def above(env: Environment, levels: int, children: int, *, key: str) -> st
 
 
 async def nodes(env: Environment, name: str, pods: int) -> set[str]:
-    """Where all pods of a leaf run."""
+    """Return the nodes of all pods of a leaf, once they run."""
     await env.runs(members(name), pods)
     return {pod["spec"]["nodeName"] for pod in await env.pods(members(name))}
 

@@ -1,4 +1,4 @@
-"""A preferred topology: one domain if there is one, else the fewest, and the status says which."""
+"""A preferred topology: one domain if there is one, else the fewest, named in the status."""
 
 from e2e.harness.environment import Environment
 from e2e.harness.groups import leaf, members, tree
@@ -14,7 +14,7 @@ async def rack(env: Environment, block: str, name: str, slots: int) -> str:
 
 
 async def wait_for_message(env: Environment, kind: Resource, name: str, words: str) -> None:
-    """Wait until the condition of a scheduled group ends so."""
+    """Wait until the condition of a scheduled group ends with these words."""
 
     async def probe() -> bool:
         group = await env.client.get(kind, name, env.name)

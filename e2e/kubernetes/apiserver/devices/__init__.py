@@ -1,1 +1,1 @@
-"""What a server accepts, stores and refuses of the kinds that Dynamic Resource Allocation uses."""
+"""Accepted, stored and rejected objects of Dynamic Resource Allocation."""

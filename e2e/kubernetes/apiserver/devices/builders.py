@@ -1,4 +1,4 @@
-"""Cases of the device kinds: an object to create, perhaps changes after that."""
+"""Cases of the device kinds: an object to create, and optional changes afterwards."""
 
 import copy
 from collections.abc import Sequence
@@ -11,15 +11,15 @@ Change = tuple[str, Any]
 GROUP = "resource.k8s.io/v1"
 DRIVER = "gpu.example.com"
 NONE = object()
-"""Takes the field away."""
+"""Sentinel that removes the field."""
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One object, and what is done with it until the server refuses.
+    """One object, and its changes until the server rejects one.
 
-    `status` are the statuses written one after the other, `update` is what replaces the fields of
-    the stored object at the end; `labels` are those of the case's namespace.
+    `status` are the statuses written one after the other, `update` replaces fields of the stored
+    object at the end; `labels` are those of the case's namespace.
     """
 
     id: str
@@ -35,7 +35,7 @@ class Case:
 
 
 def changed(base: Object, changes: Sequence[Change]) -> Object:
-    """A copy of `base` with values put at dotted paths; numbers are places in lists."""
+    """Return a copy of `base` with values at dotted paths; numbers are list indexes."""
     out = copy.deepcopy(base)
     for path, value in changes:
         *parents, last = path.split(".")
@@ -76,40 +76,40 @@ SLICE_SPEC: Object = {
 
 
 def claim(name: str, *changes: Change, spec: Object = CLAIM_SPEC, **more: Any) -> Case:
-    """A ResourceClaim; paths start at its spec."""
+    """Return a ResourceClaim; paths start at its spec."""
     return Case(f"claim: {name}", "resourceclaims", {"spec": changed(spec, changes)}, **more)
 
 
 def request(name: str, *changes: Change, **more: Any) -> Case:
-    """A ResourceClaim with one request; paths start at the request."""
+    """Return a ResourceClaim with one request; paths start at the request."""
     spec = {"devices": {"requests": [changed(EXACTLY, changes)]}}
     return Case(f"request: {name}", "resourceclaims", {"spec": spec}, **more)
 
 
 def exactly(name: str, *changes: Change, **more: Any) -> Case:
-    """A ResourceClaim with one exact request; paths start at `exactly`."""
+    """Return a ResourceClaim with one exact request; paths start at `exactly`."""
     return request(name, *((f"exactly.{path}", value) for path, value in changes), **more)
 
 
 def template(name: str, *changes: Change, **more: Any) -> Case:
-    """A ResourceClaimTemplate; paths start at its spec."""
+    """Return a ResourceClaimTemplate; paths start at its spec."""
     spec = changed({"spec": CLAIM_SPEC}, changes)
     return Case(f"template: {name}", "resourceclaimtemplates", {"spec": spec}, **more)
 
 
 def device_class(name: str, *changes: Change, **more: Any) -> Case:
-    """A DeviceClass; paths start at its spec."""
+    """Return a DeviceClass; paths start at its spec."""
     return Case(f"class: {name}", "deviceclasses", {"spec": changed({}, changes)}, **more)
 
 
 def resource_slice(name: str, *changes: Change, **more: Any) -> Case:
-    """A ResourceSlice; paths start at its spec."""
+    """Return a ResourceSlice; paths start at its spec."""
     obj = {"spec": changed(SLICE_SPEC, changes)}
     return Case(f"slice: {name}", "resourceslices", obj, **more)
 
 
 def device(name: str, *changes: Change, **more: Any) -> Case:
-    """A ResourceSlice with one device; paths start at the device."""
+    """Return a ResourceSlice with one device; paths start at the device."""
     return resource_slice(name, *((f"devices.0.{path}", value) for path, value in changes), **more)
 
 
@@ -126,7 +126,7 @@ ALLOCATED: Object = {"allocation": ALLOCATION}
 
 
 def consumer(number: int = 0, **more: Any) -> Object:
-    """An entry of reservedFor that no controller takes away, as it is no pod."""
+    """Return an entry of reservedFor that no controller removes, because it is not a pod."""
     uid = f"00000000-0000-0000-0000-{number:012}"
     whom = {"apiGroup": "example.com", "resource": "things", "name": f"thing-{number}", "uid": uid}
     return {**whom, **more}
@@ -136,17 +136,17 @@ RESERVED: Object = {"allocation": ALLOCATION, "reservedFor": [consumer()]}
 
 
 def status(name: str, *statuses: Object, spec: Object = CLAIM_SPEC, **more: Any) -> Case:
-    """A ResourceClaim whose status is written so often."""
+    """Return a ResourceClaim with these successive statuses."""
     return Case(f"status: {name}", "resourceclaims", {"spec": spec}, status=statuses, **more)
 
 
 def allocation(name: str, *changes: Change, **more: Any) -> Case:
-    """A ResourceClaim that is allocated; paths start at the allocation."""
+    """Return an allocated ResourceClaim; paths start at the allocation."""
     return status(name, {"allocation": changed(ALLOCATION, changes)}, **more)
 
 
 def device_status(name: str, *changes: Change) -> Case:
-    """An allocated ResourceClaim with the status of one device, where paths start."""
+    """Return an allocated ResourceClaim with the status of one device, where paths start."""
     one = {"driver": DRIVER, "pool": "node-1", "device": "gpu-0"}
     return status(name, {**RESERVED, "devices": [changed(one, changes)]})
 
@@ -158,10 +158,10 @@ POD_SPEC: Object = {
 
 
 def pod(name: str, *changes: Change, **more: Any) -> Case:
-    """A pod with one claim by template; paths start at its spec."""
+    """Return a pod with one claim by template; paths start at its spec."""
     return Case(f"pod: {name}", "pods", {"spec": changed(POD_SPEC, changes)}, **more)
 
 
 def selector(text: str) -> Object:
-    """A CEL selector."""
+    """Return a CEL selector."""
     return {"cel": {"expression": text}}

@@ -1,4 +1,4 @@
-"""The cases; answers.yaml has what kube-apiserver says to each."""
+"""The cases; answers.yaml has kube-apiserver's response to each."""
 
 from e2e.kubernetes.apiserver.devices.builders import (
     ALTERNATIVES,

@@ -1,4 +1,4 @@
-"""Pods that name claims."""
+"""Pods with claims."""
 
 from e2e.kubernetes.apiserver.devices.builders import NONE, POD_SPEC, Case, pod
 

@@ -1,4 +1,4 @@
-"""What flows with claims do on a server, and wait for."""
+"""Actions and waits of flows with claims."""
 
 from typing import Any
 
@@ -15,12 +15,12 @@ class Claims:
     """The claims, templates and pods of one namespace."""
 
     def __init__(self, rest: Rest, ns: Namespace) -> None:
-        """Ask a server about a namespace."""
+        """Use a namespace of a server."""
         self.rest = rest
         self._ns = ns
 
     def path(self, plural: str, name: str = "") -> str:
-        """The URL path of claims or templates."""
+        """Return the URL path of claims or templates."""
         return self._ns.path(GROUP, plural, name)
 
     async def template(self, name: str, **metadata: Any) -> None:
@@ -54,15 +54,15 @@ class Claims:
         await eventually(runs, f"pod {name} to run")
 
     async def read(self, name: str) -> Object:
-        """A claim."""
+        """Return a claim."""
         return (await self.rest.get(self.path("resourceclaims", name))).expect(200)
 
     async def read_pod(self, name: str) -> Object:
-        """A pod."""
+        """Return a pod."""
         return (await self.rest.get(self._ns.pods(name))).expect(200)
 
     async def protect(self, name: str) -> None:
-        """Give a claim the finalizer of those that allocate."""
+        """Add the finalizer of allocating schedulers to a claim."""
         patch = [{"op": "add", "path": "/metadata/finalizers", "value": [FINALIZER]}]
         path = self.path("resourceclaims", name)
         (await self.rest.patch(path, patch, JSON_PATCH)).expect(200)
@@ -74,21 +74,21 @@ class Claims:
         (await self.rest.patch(path, {"status": status})).expect(200)
 
     async def delete(self, name: str) -> None:
-        """Ask for a claim's end."""
+        """Request the deletion of a claim."""
         assert (await self.rest.delete(self.path("resourceclaims", name))).status in {200, 202}
 
     async def delete_pod(self, name: str) -> None:
-        """End a pod at once."""
+        """Delete a pod at once."""
         options = {"gracePeriodSeconds": 0}
         assert (await self.rest.delete(self._ns.pods(name), options)).status in {200, 202}
 
     async def end(self, name: str, phase: str = "Succeeded") -> None:
-        """Say for the kubelet that a pod has ended."""
+        """Set a pod's phase to ended, in place of the kubelet."""
         path = f"{self._ns.pods(name)}/status"
         (await self.rest.patch(path, {"status": {"phase": phase}})).expect(200)
 
     async def made_for(self, name: str) -> dict[str, str]:
-        """The claims made for the entries of a pod, once it has one for each."""
+        """Wait until each entry of a pod has a claim, and return these."""
         statuses: dict[str, str] = {}
 
         async def told() -> bool:
@@ -106,7 +106,7 @@ class Claims:
         return statuses
 
     async def gone(self, name: str) -> None:
-        """Wait until a claim is gone."""
+        """Wait until a claim is deleted."""
 
         async def absent() -> bool:
             return (await self.rest.get(self.path("resourceclaims", name))).status == 404
@@ -114,7 +114,7 @@ class Claims:
         await eventually(absent, f"claim {name} to go", 30)
 
     async def until(self, name: str, **wanted: Any) -> None:
-        """Wait until a claim's state is as wanted: consumers, allocated, protected."""
+        """Wait until a claim has this state: consumers, allocated, protected."""
         seen: Object = {}
 
         async def is_so() -> bool:
@@ -127,19 +127,19 @@ class Claims:
             raise AssertionError(f"{name} is {seen}, not {wanted}") from error
 
     async def events(self, reason: str) -> list[str]:
-        """The messages of events with a reason."""
+        """Return the messages of events with a reason."""
         listed = (await self.rest.get(self._ns.core("events"))).ok()["items"]
         return [one["message"] for one in listed if one["reason"] == reason]
 
 
 def consumer(one: Object) -> Object:
-    """A pod as a consumer."""
+    """Return a pod as a consumer."""
     meta = one["metadata"]
     return {"resource": "pods", "name": meta["name"], "uid": meta["uid"]}
 
 
 def state(claim: Object) -> Object:
-    """Who uses a claim, and whether it has devices and the finalizer."""
+    """Return a claim's consumers, and True for an allocation and for the finalizer."""
     status = claim.get("status") or {}
     return {
         "consumers": sorted(one["name"] for one in status.get("reservedFor") or ()),

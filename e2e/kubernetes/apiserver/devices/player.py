@@ -1,4 +1,4 @@
-"""Plays cases on a server, and puts what it says in a form that is the same on every run."""
+"""Plays cases on a server, and normalizes its responses so that every run has the same."""
 
 import copy
 import re
@@ -16,9 +16,9 @@ _HEAD = """\
 # What kube-apiserver 1.36.3 answers to the cases of cases.py.
 # Recorded by `pytest e2e/kubernetes/apiserver/test_devices.py --cluster=real --record`.
 """
-# Values of types that Go alone knows are shown as it sees them.
+# Values of Go types are formatted as Go does.
 _STRUCT = re.compile(r"(?<=value: )[{\[].*[}\]](?=: |$)")
-# Why an expression does not compile is told in the words of the CEL library.
+# Compilation errors have the CEL library's own text.
 _LIBRARY = re.compile(r"(compilation failed: ERROR).*", re.DOTALL)
 _LONG_LIST = 4
 _LONG_TEXT = 300
@@ -26,27 +26,27 @@ _NAMESPACED = {"pods", "resourceclaims", "resourceclaimtemplates"}
 
 
 def recorded() -> dict[str, Object]:
-    """The recorded answers by the cases' ids."""
+    """Return the recorded responses by the cases' ids."""
     answers: dict[str, Object] = yaml.safe_load(ANSWERS.read_text())
     return answers
 
 
 def write(answers: dict[str, Object]) -> None:
-    """Write the answers down."""
+    """Write the responses to the file."""
     ANSWERS.write_text(_HEAD + yaml.safe_dump(answers, sort_keys=False, width=100))
 
 
 class Player:
-    """Plays cases as the administrator; `ns` is for cases that want no labels on theirs."""
+    """Plays cases as the administrator; `ns` is for cases without namespace labels."""
 
     def __init__(self, rest: Rest, ns: Namespace, labelled: dict[str, Namespace]) -> None:
-        """Take a namespace, and others by the value of their label for administrative access."""
+        """Create a player; `labelled` has namespaces by their label for admin access."""
         self._rest = rest
         self._ns = ns
         self._labelled = labelled
 
     async def play(self, case: Case, name: str) -> Object:
-        """What is stored at the end, or the refusal that ended it. Nothing is left behind."""
+        """Return the object stored at the end, or the rejection, and delete the object."""
         path = self._path(case)
         body = copy.deepcopy(case.obj)
         body["metadata"] = {**body.get("metadata", {}), "name": name}
@@ -91,7 +91,7 @@ def _said(case: Case, answer: Answer) -> Object:
         return {"stored": _short(_pod(body) if case.plural == "pods" else _stored(case, body))}
     causes = (body.get("details") or {}).get("causes") or [{"message": body["message"]}]
     for cause in causes:
-        said = cause["message"].partition("\n@@")[0]  # what differs, as Go sees it
+        said = cause["message"].partition("\n@@")[0]  # the difference, in Go's format
         cause["message"] = _LIBRARY.sub(r"\1", _STRUCT.sub("{...}", said))
     unique = {tuple(sorted(cause.items())) for cause in causes}
     ordered = sorted(unique, key=lambda cause: (dict(cause).get("field", ""), cause))
@@ -130,7 +130,7 @@ def _pod(body: Object) -> Object:
 
 
 def _short(value: Any) -> Any:
-    """The same with long lists and texts cut: their first part and their length."""
+    """Return the value with long lists and texts cut to their first part and their length."""
     if isinstance(value, dict):
         return {name: _short(one) for name, one in value.items()}
     if isinstance(value, list):

@@ -19,8 +19,8 @@ def names(objects: list[Obj]) -> list[str]:
 
 def test_an_older_state_does_not_come_back() -> None:
     cache = Cache()
-    cache.observe("MODIFIED", obj("a", 7, colour="blue"))  # the answer to our own write
-    cache.observe("ADDED", obj("a", 3))  # an event that was under way
+    cache.observe("MODIFIED", obj("a", 7, colour="blue"))  # the result of our own write
+    cache.observe("ADDED", obj("a", 3))  # an event sent before that write
 
     found = cache.get(("default", "a"))
     assert found is not None

@@ -1,4 +1,4 @@
-"""What controllers see of the cluster: whole, current, and tolerant of odd objects."""
+"""The controllers' view of the cluster: complete, current, and tolerant of unusual objects."""
 
 from typing import Any
 
@@ -56,7 +56,7 @@ async def test_a_change_is_made_upon_the_latest_state() -> None:
             return {**present, "metadata": {**meta, "labels": {**meta.get("labels", {}), "x": "y"}}}
 
         class Rival:
-            """Somebody who writes between our reading and our writing."""
+            """A writer that interferes between our read and our write."""
 
             async def mutate(self, request: Any) -> None:
                 if rivals and request.user.name.endswith("controller-manager"):

@@ -1,4 +1,4 @@
-"""The queue of keys that controllers work through."""
+"""The work queue of the controllers."""
 
 import asyncio
 from itertools import pairwise

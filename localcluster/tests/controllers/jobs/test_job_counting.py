@@ -1,4 +1,4 @@
-"""However often the controller dies between two writes, every pod is counted exactly once."""
+"""Crashes of the controller between two writes: every pod is still counted exactly once."""
 
 from dataclasses import replace
 from typing import Literal
@@ -13,17 +13,17 @@ from localcluster.controllers.jobs.pods import TRACKING_FINALIZER
 from localcluster.controllers.jobs.view import Backoff, observe
 from localcluster.tests.controllers.builders import Obj, at, make_job, make_pod, with_status
 
-# Where a sync dies: before its first status, after it, with half of the finalizers off, after all
-# of them, or not at all.
+# The point at which a sync crashes: before its first status, after it, after removing half of the
+# finalizers, after all of them, or never.
 Crash = Literal["start", "interim", "half", "released", "never"]
 Step = tuple[str, Crash]
 
 PODS = 6
-NOW = at(1_000_000)  # long after any back-off
+NOW = at(1_000_000)  # long after any backoff
 
 
 class Cluster:
-    """A Job and its pods; only what is written here survives a crash."""
+    """A Job and its pods; only what is stored here survives a crash."""
 
     def __init__(self, *, indexed: bool) -> None:
         mode = "Indexed" if indexed else "NonIndexed"

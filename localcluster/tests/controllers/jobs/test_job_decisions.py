@@ -1,4 +1,4 @@
-"""What a Job does next, seen from its pods alone."""
+"""The next step of a Job, computed from its pods alone."""
 
 from datetime import timedelta
 from typing import Any
@@ -19,7 +19,7 @@ def look(job: Obj, *pods: Obj, backoff: Backoff | None = None) -> tuple[View, De
 
 
 def sync(job: Obj, *pods: Obj, made: int | None = None) -> Conclusion:
-    """A whole sync in which every action succeeds, or only `made` pods are created."""
+    """Run a complete sync in which every action succeeds, or which creates only `made` pods."""
     view, decision = look(job, *pods)
     gone = decision.stop or decision.remove
     outcome = Outcome(len(decision.create) if made is None else made, len(gone), 0)
@@ -73,7 +73,7 @@ def condition_types(status: Obj | None) -> list[str]:
     ],
 )
 def test_missing_pods_are_made(spec: dict[str, Any], pods: list[Obj], want: int) -> None:
-    # The deleted pod ended long ago, so that no back-off holds its successor up.
+    # The deleted pod terminated long ago, so that no backoff delays its replacement.
     _, decision = look(make_job(**spec), *pods)
 
     assert len(decision.create) == want
@@ -158,7 +158,7 @@ def test_success_is_named_before_it_is_counted() -> None:
 
 
 def test_a_pod_that_was_counted_is_not_counted_again() -> None:
-    """The status was written and the finalizer taken off, then the controller died."""
+    """The controller crashes after it has written the status and removed the finalizer."""
     job = with_status(
         make_job(parallelism=1, completions=2), uncountedTerminatedPods={"succeeded": ["uid-a"]}
     )
@@ -195,7 +195,7 @@ def test_a_pod_of_an_indexed_job_without_an_index_does_not_count() -> None:
 
 
 def test_no_more_than_five_hundred_pods_are_counted_at_once() -> None:
-    """Status stays small, and the Job ends only when the rest is counted too."""
+    """The status has a size limit, and the Job finishes only when the rest is counted too."""
     job = make_job(parallelism=501, completions=501)
     pods = [make_pod(f"p{number}", phase="Succeeded") for number in range(501)]
 
@@ -224,7 +224,7 @@ def test_a_failure_beyond_the_limit_ends_the_job_and_its_other_pods() -> None:
     assert names(conclusion.release) == ["a", "b"]
     assert conclusion.final is not None
     assert conclusion.final["failed"] == 2
-    # One pod is still on its way out, so the Job has not failed yet.
+    # One pod is still terminating, so the Job has not failed yet.
     assert condition_types(conclusion.final) == ["FailureTarget=True"]
 
 

@@ -1,4 +1,4 @@
-"""What a Job's policies say of failed pods and of indexes; the recorded flows show the rest."""
+"""A Job's policies for failed pods and indexes; the recorded flows cover the rest."""
 
 from datetime import timedelta
 
@@ -95,7 +95,7 @@ def per_index(limit: int) -> Obj:
 
 
 def test_an_index_waits_for_its_own_back_off_alone() -> None:
-    """Index 0 failed a second time, and waits twenty seconds; index 2 has not been tried."""
+    """Index 0 failed twice and has a backoff of twenty seconds; index 2 has had no attempt."""
     pods = [failed("a", index=0, marks={FAILURES: "1"}), make_pod("b", phase="Running", index=1)]
 
     view = observe(per_index(3), pods, Backoff())

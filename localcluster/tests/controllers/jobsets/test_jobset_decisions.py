@@ -1,4 +1,4 @@
-"""What a JobSet does next, seen from its Jobs alone."""
+"""The next step of a JobSet, computed from its Jobs alone."""
 
 from datetime import timedelta
 from typing import Any
@@ -21,7 +21,7 @@ PREFIX = "jobset.sigs.k8s.io/"
 
 
 def jobs_of(jobset: Obj, **status: Any) -> list[Obj]:
-    """All Jobs of a JobSet, each with the given status."""
+    """Return all Jobs of a JobSet, each with the given status."""
     return [
         with_status({**new_job(jobset, role, index)}, **status)
         for role in jobset["spec"]["replicatedJobs"]

@@ -1,4 +1,4 @@
-"""JobSets that change their sizes, where the embedded cluster lets them."""
+"""JobSets that change their sizes, with scaling enabled in the embedded cluster."""
 
 from copy import deepcopy
 
@@ -64,7 +64,7 @@ def test_a_jobset_made_without_pods_may_change_otherwise() -> None:
 
 
 def jobs_of(jobset: Obj) -> list[Obj]:
-    """The Jobs made of it."""
+    """Return the Jobs that the JobSet creates."""
     return [
         new_job(jobset, role, index)
         for role in jobset["spec"]["replicatedJobs"]

@@ -1,7 +1,6 @@
 """The resource claim controller and the kubelets on a running API server.
 
-What the controller does step by step is in e2e/kubernetes/apiserver, which real controllers are
-held to.
+e2e/kubernetes/apiserver covers the steps of the controller, and runs against real controllers too.
 """
 
 from typing import Any

@@ -1,4 +1,4 @@
-"""StatefulSets and Deployments: what they may ask for, how they are marked, their minCount."""
+"""StatefulSets and Deployments: their options, generated annotations and labels, and minCount."""
 
 import copy
 from typing import Any
@@ -22,7 +22,7 @@ NOTES = "metadata.annotations[scheduling.muster.dev/{}]"
 
 
 def faults(new: Json, old: Json | None = None) -> list[tuple[str, str]]:
-    """Field and message of all causes, after mutation."""
+    """Return field and message of all causes, after mutation."""
     made = admitted(new, old)
     operation = "CREATE" if old is None else "UPDATE"
     found = kind_of(made).admit(made, Review(operation, old, uid="other"))
@@ -30,7 +30,7 @@ def faults(new: Json, old: Json | None = None) -> list[tuple[str, str]]:
 
 
 def mark(obj: Json) -> str:
-    """The group that object and template agree on."""
+    """Return the group that object and template agree on."""
     return kind_of(obj).read(obj).managed
 
 
@@ -40,14 +40,14 @@ def template(obj: Json) -> Json:
 
 
 def given(obj: Json, **fields: Any) -> Json:
-    """The object with other fields of the pods' spec."""
+    """Return the object with other fields of the pods' spec."""
     made = copy.deepcopy(obj)
     template(made)["spec"] |= fields
     return made
 
 
 def noted(obj: Json, **notes: str | None) -> Json:
-    """The object with other annotations of ours, without those that are None."""
+    """Return the object with other annotations of ours, without those that are None."""
     made = copy.deepcopy(obj)
     said = made["metadata"].setdefault("annotations", {})
     for key, value in notes.items():
@@ -76,7 +76,7 @@ def test_one_that_asks_for_nothing_is_not_changed() -> None:
 
 
 def test_a_label_of_the_users_own_stays() -> None:
-    """Its pods ask for a group themselves, and the annotation has no effect."""
+    """Its pods request a group themselves, and the annotation has no effect."""
     old = admitted(deployment(gang_mode="Gang"))
     obj = deployment(min_count="2")
     template(obj)["metadata"]["labels"][LABEL_POD_GROUP] = "mine"
@@ -154,30 +154,34 @@ def test_asking_later_marks_the_pods_and_asking_no_more_takes_the_marks_off() ->
 @pytest.mark.parametrize(
     ("obj", "field", "words"),
     [
-        (stateful_set(parallel=False, gang_mode="Gang"), MODE, "podManagementPolicy to Parallel"),
-        (stateful_set(parallel=False, gang_mode="Gang", min_count="2"), MODE, "to Parallel"),
+        (stateful_set(parallel=False, gang_mode="Gang"), MODE, "podManagementPolicy Parallel"),
+        (stateful_set(parallel=False, gang_mode="Gang", min_count="2"), MODE, "Policy Parallel"),
         (stateful_set(gang_mode="Composite"), MODE, '"Off", "Basic", "Gang"'),
-        (deployment(gang_mode="Gang", min_count="0"), NOTES.format("min-count"), "1 to 999999999"),
+        (
+            deployment(gang_mode="Gang", min_count="0"),
+            NOTES.format("min-count"),
+            "between 1 and 999999999",
+        ),
         (
             deployment(gang_mode="Basic", min_count="2"),
             NOTES.format("min-count"),
-            "a Basic group has no minCount",
+            "a group with gang-mode Basic has no minCount",
         ),
         (deployment(gang_mode="Gang", topology="a b"), NOTES.format("topology"), "a b"),
         (
             deployment(gang_mode="Gang", shared_claims="gpu"),
             NOTES.format("shared-claims"),
-            "Jobs and JobSets alone have this",
+            "only Jobs and JobSets support this annotation",
         ),
         (
             deployment(gang_mode="Gang", provisioning_request="check-capacity"),
             NOTES.format("provisioning-request"),
-            "Jobs and JobSets alone have this",
+            "only Jobs and JobSets support this annotation",
         ),
         (
             given(deployment(gang_mode="Gang"), schedulerName="theirs"),
             "spec.template.spec.schedulerName",
-            "leave schedulerName out",
+            "remove schedulerName",
         ),
     ],
 )
@@ -194,7 +198,7 @@ def test_a_template_that_names_a_group_is_not_given_another() -> None:
     found = kind_of(obj).admit(obj, Review("CREATE", uid="r")).causes
 
     assert [cause.field for cause in found] == [MODE]
-    assert "names a group itself (mine)" in found[0].message
+    assert "names group mine:" in found[0].message
 
 
 @pytest.mark.parametrize(
@@ -345,7 +349,7 @@ def test_the_group_says_what_is_asked_and_is_owned() -> None:
 )
 @pytest.mark.parametrize("kind", SINGLE_GROUP_KINDS.values())
 def test_odd_structures_are_read(spec: Any, kind: Any) -> None:
-    """Admission is asked before the API server has looked at most of it."""
+    """The API server calls admission before it has validated most of the object."""
     notes = {ANNOTATION_GANG_MODE: "Gang", ANNOTATION_MANAGED_GROUP: "g"}
     odd = {"metadata": {"name": "x", "annotations": notes}, "spec": spec}
     for new, old in ((odd, None), (odd, odd), (odd, {}), ({}, odd)):
@@ -355,14 +359,14 @@ def test_odd_structures_are_read(spec: Any, kind: Any) -> None:
 
 
 def of_lws(obj: Json) -> Json:
-    """The same as a LeaderWorkerSet's controller labels it."""
+    """Return the object with the labels of a LeaderWorkerSet's controller."""
     obj["metadata"]["labels"] = {LWS_LABEL_NAME: "serve"}
     return obj
 
 
 @pytest.mark.parametrize("mode", ["Gang", "Basic", "None of these"])
 def test_what_a_leader_worker_set_makes_asks_for_nothing(mode: str) -> None:
-    """Neither a mark, which would make its pods anew, nor a refusal, which would stop the set."""
+    """An annotation would recreate the set's pods, and a rejection would stop the set."""
     asks = of_lws(stateful_set(gang_mode=mode, parallel=False))
     asks["spec"]["template"]["metadata"]["labels"][LABEL_POD_GROUP] = "serve"
 
@@ -372,8 +376,7 @@ def test_what_a_leader_worker_set_makes_asks_for_nothing(mode: str) -> None:
     assert (new.patch, new.causes, later.patch, later.causes) == ([], [], [], [])
     (told,) = later.warnings
     assert told == (
-        f"{MODE}: nothing reads what is asked for here: the pods are those of LeaderWorkerSet"
-        " serve, write it there"
+        f"{MODE}: has no effect: LeaderWorkerSet serve owns these pods. Set the annotation there"
     )
     assert kind_of(asks).pod_specs(asks) == []
     asks["metadata"]["annotations"][ANNOTATION_MANAGED_GROUP] = "serve"

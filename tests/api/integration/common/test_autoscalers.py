@@ -1,4 +1,4 @@
-"""What the pods of Jobs and JobSets tell autoscalers: at creation, and the same ever after."""
+"""Autoscaler hints on the pods of Jobs and JobSets: set at creation, and unchanged afterwards."""
 
 import copy
 from typing import Any
@@ -83,7 +83,7 @@ def affinity(job: Json) -> list[Json]:
 
 
 def told(job: Json) -> dict[str, str]:
-    """What the pods say of being left alone."""
+    """Return the pods' annotations against disruption."""
     notes = job["spec"]["template"]["metadata"].get("annotations", {})
     return {key: notes[key] for key in LEFT_ALONE if key in notes}
 
@@ -171,7 +171,7 @@ def test_what_the_user_says_of_a_key_stays() -> None:
 
 
 def jobset_job(jobset: JobSetBuilder, at: int = 0, *, marked: Json | None = None) -> Json:
-    """The first Job of a replicatedJob, as the JobSet controller makes it after admission."""
+    """Return the first Job of a replicatedJob, as the JobSet controller creates it."""
     made = jobset.build()
     stored = marked or jsonpatch.apply_patch(made, jobset_admission(made, None, "CREATE").patch)
     entry = stored["spec"]["replicatedJobs"][at]

@@ -1,4 +1,4 @@
-"""How long places are held, and what comes then: annotations of JobSets and LeaderWorkerSets."""
+"""The holding time and its consequences: annotations of JobSets and LeaderWorkerSets."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Jobs and JobSets that another controller runs are left alone, and who asked is told."""
+"""Muster ignores Jobs and JobSets that another controller manages, and warns the user."""
 
 from typing import Any
 
@@ -65,13 +65,15 @@ def test_who_asks_for_a_gang_of_another_controller_s_job_is_told() -> None:
 
     said, fault = job_admission(asking, None, "CREATE").warnings
 
-    assert said.startswith(f"spec.managedBy: {OTHER} runs this Job: Muster makes no group")
-    assert fault == f'{COUNT}: Invalid value: "9": must be 1 to 2, its pods'
+    assert said.startswith(f"spec.managedBy: {OTHER} runs this Job, so Muster creates no group")
+    assert fault == (
+        f'{COUNT}: Invalid value: "9": must be between 1 and 2, inclusive, the number of its pods'
+    )
     assert job_admission(plain, None, "CREATE").warnings == []
 
 
 def test_marks_that_such_a_job_brings_along_are_taken_off() -> None:
-    """It may be a copy, or another webhook said after Muster's who runs it."""
+    """It may be a copy, or another webhook may set managedBy after Muster's."""
     copied = asking_job().managed("pg-job-a").managed_by(OTHER).build()
 
     made = patched(copied, job_admission(copied, None, "CREATE").patch)
@@ -129,7 +131,7 @@ def test_a_jobset_that_asks_for_nothing_is_told_nothing() -> None:
 
 
 def test_a_jobset_that_an_earlier_version_marked_keeps_its_marks_and_gets_no_group() -> None:
-    """The replicatedJobs are immutable: without the mark no update would pass."""
+    """The replicatedJobs are immutable: without the annotation every update would be rejected."""
     marked = asking_jobset().build()
     old = patched(marked, jobset_admission(marked, None, "CREATE").patch)
     old["spec"]["managedBy"] = OTHER

@@ -1,4 +1,4 @@
-"""The minCount of a group at every moment of the life of its Jobs, one row for each."""
+"""The minCount of a group through the life cycle of its Jobs, one row for each moment."""
 
 from typing import Any
 
@@ -34,13 +34,13 @@ def job(
     present: int = 0,
     made: bool = True,
 ) -> Part:
-    """`active` and `present` are its pods that run or wait, and that succeeded and exist."""
+    """Return a Job; `active` pods run or are pending, `present` ones succeeded and still exist."""
     progress = Progress(succeeded, given_up, complete) if made else None
     return Part(parallelism, completions, progress, Pods(active, present))
 
 
 LIFE = [
-    # What is there of a Job, and the minCount where so many are asked for (None: all).
+    # The state of a Job, and its minCount for the requested count (None: all).
     pytest.param(job(4, made=False), None, 4, id="the Job is yet to be made"),
     pytest.param(job(4, 4), None, 4, id="no pod yet"),
     pytest.param(job(4, 4, active=2), None, 4, id="its pods come"),
@@ -67,7 +67,7 @@ LIFE = [
     pytest.param(job(4, succeeded=1, active=1), 2, 1, id="a work queue makes no more"),
     pytest.param(job(2, active=4), None, 2, id="scaled down, pods still there"),
     pytest.param(job(6, active=2), None, 6, id="scaled up, pods yet to come"),
-    # Caches lag.
+    # Caches may lag.
     pytest.param(job(4, 4, succeeded=1, active=4), None, 4, id="a pod counted, not seen to end"),
     pytest.param(job(4, 4, present=1, active=3), None, 4, id="a pod seen to end, not counted"),
     pytest.param(
@@ -211,7 +211,7 @@ def test_listed_indexes_are_counted(said: str, completions: int, want: int) -> N
 
 
 def test_many_indexes_are_not_enumerated() -> None:
-    """It would take for ever, and all memory."""
+    """An enumeration would take forever, and all memory."""
     assert count_indexes("0-2000000000", 2_000_000_000) == 2_000_000_000
 
 
@@ -315,6 +315,6 @@ def test_no_group_waits_for_more_than_can_come_or_starts_with_less(
 
     assert 1 <= value <= asked
     assert value <= max(1, now.left) or now.left >= now.size
-    # Pods that are there are never too few for what was asked.
+    # Existing pods are never too few for the requested count.
     assert value >= min(asked, present) or now.left < present
     assert now.left >= present

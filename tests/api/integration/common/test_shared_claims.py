@@ -1,4 +1,4 @@
-"""The annotation `shared-claims`: what pods name then, what groups get, and what is refused."""
+"""The annotation `shared-claims`: the pods' and groups' fields, and rejections."""
 
 from typing import Any
 
@@ -236,12 +236,13 @@ def test_what_a_job_may_share(job: JobBuilder, want: list[tuple[str, str]]) -> N
 def test_a_refusal_says_how_many_pods_and_which_entries() -> None:
     said = job_admission(gang(300).build(), None, "CREATE").causes[0].message
     assert said.endswith(
-        "300 pods would use the claim imex at once, and a claim serves 256: let fewer pods share it"
+        "300 pods would use ResourceClaim imex at the same time, and at most 256 can: let "
+        "fewer pods share it"
     )
 
     said = job_admission(gang(shared="nvl", b="x", a="y").build(), None, "CREATE").causes[0].message
     assert said.endswith(
-        "must be the name of an entry of spec.template.spec.resourceClaims, which has a, b"
+        "must match the name of an entry in spec.template.spec.resourceClaims: it has a, b"
     )
 
 
@@ -270,7 +271,7 @@ def test_a_job_without_a_gang_is_told_that_the_annotation_does_nothing() -> None
     job = make_job("a").asks(shared_claims="imex").claims(imex="channel").build()
 
     assert job_admission(job, None, "CREATE").warnings == [
-        f"{SHARED}: has no effect: no gang-mode makes a group at this level"
+        f"{SHARED}: has no effect: no gang-mode creates a group at this level"
     ]
 
 
@@ -358,7 +359,7 @@ def test_below_a_gang_of_the_jobset_it_has_no_effect() -> None:
     made = jobset(shared="").replicated_job("a", 1, template).build()
 
     assert jobset_admission(made, None, "CREATE").warnings == [
-        f"{OF_JOB_TEMPLATE}: has no effect: no gang-mode makes a group at this level"
+        f"{OF_JOB_TEMPLATE}: has no effect: no gang-mode creates a group at this level"
     ]
 
 
@@ -412,7 +413,7 @@ def test_the_groups_of_a_jobset_have_the_claims(made: JobSetBuilder, want: dict[
 
     assert specs(groups) == want
     said = str(workload["spec"]).count("resourceClaimTemplateName")
-    assert said == 1  # in one template, however many groups are made from it
+    assert said == 1  # in one template, however many groups are created from it
 
 
 def test_the_group_of_a_job_has_the_claims() -> None:
@@ -454,9 +455,13 @@ def users_workload(*claims: Json) -> Json:
         pytest.param(
             [by_name("x", "c")], [by_name("x", "c"), by_template("imex")], id="it has another entry"
         ),
-        pytest.param([by_name("imex", "c")], "another claim for entry imex", id="it names a claim"),
         pytest.param(
-            [by_template(f"e{at}") for at in range(4)], "share 5 claims", id="too many together"
+            [by_name("imex", "c")], "different ResourceClaims for entry imex", id="it names a claim"
+        ),
+        pytest.param(
+            [by_template(f"e{at}") for at in range(4)],
+            "share 5 ResourceClaims",
+            id="too many together",
         ),
     ],
 )

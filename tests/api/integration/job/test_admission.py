@@ -1,4 +1,4 @@
-"""A Job's admission and objects: marks, generateName, JobSets' Jobs, elastic minimums."""
+"""A Job's admission and objects: annotations, generateName, JobSets' Jobs, elastic minimums."""
 
 import copy
 from typing import Any
@@ -29,7 +29,7 @@ def admitted(job: Json, old: Json | None = None) -> Json:
 
 
 def marks(job: Json) -> tuple[Any, Any, Any]:
-    """(annotation, label, scheduler)."""
+    """Return (annotation, label, scheduler)."""
     template = job["spec"]["template"]
     return (
         job["metadata"].get("annotations", {}).get(ANNOTATION_MANAGED_GROUP),
@@ -289,7 +289,7 @@ def test_the_pods_know_that_muster_named_their_group() -> None:
 
 
 def test_a_job_without_that_note_on_its_pods_stays_as_it_is() -> None:
-    """An earlier version of Muster made it: pod templates cannot be changed."""
+    """An earlier version of Muster created it, and pod templates are immutable."""
     old = admitted(make_job("a").asks(gang_mode="Gang").build())
     del old["spec"]["template"]["metadata"]["annotations"]
 
@@ -394,7 +394,7 @@ def test_a_minimum_that_is_none_is_told_what_there_may_be(count: str) -> None:
 
     [fault] = job_admission(job, None, "CREATE").causes
 
-    assert fault.message.endswith(": must be a whole number, 1 to 999999999")
+    assert fault.message.endswith(": must be an integer between 1 and 999999999, inclusive")
 
 
 ATOMIC = "best-effort-atomic-scale-up"

@@ -1,4 +1,4 @@
-"""Admission of Jobs delegated to a template, and of names that are taken."""
+"""Admission of Jobs delegated to a template, and name collisions."""
 
 from typing import Any
 
@@ -34,7 +34,7 @@ def admitted(job: Json, **kwargs: Any) -> Json:
 
 
 def group_of(job: Json) -> tuple[str, str]:
-    """The group as the annotation and as the label say it."""
+    """Return the group according to the annotation and to the label."""
     labels = job["spec"]["template"].get("metadata", {}).get("labels", {})
     return job["metadata"]["annotations"].get(ANNOTATION_MANAGED_GROUP, ""), labels.get(
         LABEL_POD_GROUP, ""

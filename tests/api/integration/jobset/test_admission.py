@@ -1,4 +1,4 @@
-"""A JobSet's admission: its marks, what it may not ask for, and what may not change."""
+"""A JobSet's admission: its annotations, invalid options, and immutable fields."""
 
 from typing import Any
 
@@ -486,7 +486,7 @@ def test_the_fault_of_an_order_shows_what_stands_there() -> None:
 
     [fault] = jobset_admission(wanted.build(), None, "CREATE").causes
 
-    assert fault.message.startswith('Invalid value: ["a"]: a gang of the whole JobSet')
+    assert fault.message.startswith('Invalid value: ["a"]: the gang of the JobSet')
 
 
 def test_a_template_whose_pods_would_all_be_refused() -> None:

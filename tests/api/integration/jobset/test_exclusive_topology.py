@@ -1,4 +1,4 @@
-"""Gangs of JobSets with exclusive placement, where the first pod of a Job needs a node first."""
+"""Gangs of JobSets with exclusive placement, in which a Job's first pod needs a node first."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ def pods(count: int, notes: dict[str, str] | None = None) -> JobBuilder:
 
 
 def noted(jobset: JobSetBuilder | Json, at: str, notes: dict[str, str]) -> Json:
-    """The JobSet with annotations there."""
+    """Return the JobSet with annotations at that level."""
     made = jobset.build() if isinstance(jobset, JobSetBuilder) else jobset
     first = made["spec"]["replicatedJobs"][0]["template"]
     holder = {"JobSet": made, "template": first, "pod": first["spec"]["template"]}[at]
@@ -34,13 +34,13 @@ def noted(jobset: JobSetBuilder | Json, at: str, notes: dict[str, str]) -> Json:
 
 
 def rejected(jobset: Json, old: Json | None = None, *, expects: bool = False) -> list[str]:
-    """The fields of the causes."""
+    """Return the fields of the causes."""
     operation = "CREATE" if old is None else "UPDATE"
     return [it.field for it in jobset_admission(jobset, old, operation, expects=expects).causes]
 
 
 def gang(mode: str = "Gang", count: int = 2, **words: str) -> JobSetBuilder:
-    """A JobSet whose replicatedJob of two Jobs asks for it, or is asked for on the JobSet."""
+    """Return a JobSet with the mode on its replicatedJob of two Jobs, or on itself."""
     if mode in {"Gang", "Basic", "Composite"}:
         return make_jobset().asks(gang_mode=mode, **words).replicated_job("w", 2, pods(count))
     of_jobs = {"Gangs": "Gang"}.get(mode, mode)
@@ -64,7 +64,7 @@ def test_a_gang_of_jobs_with_exclusive_placement_is_rejected(
         ({"JobSet": EXCLUSIVE | SELECTOR}, []),
         ({"template": EXCLUSIVE | SELECTOR}, []),
         ({"JobSet": EXCLUSIVE, "pod": SELECTOR}, []),
-        # JobSet copies the flag with exclusive-topology, and so from the same level only.
+        # JobSet copies the annotation with exclusive-topology, so only from the same level.
         ({"JobSet": EXCLUSIVE, "template": SELECTOR}, [JOBSET]),
         ({"JobSet": SELECTOR, "template": EXCLUSIVE}, [TEMPLATE]),
         ({"JobSet": SELECTOR}, []),

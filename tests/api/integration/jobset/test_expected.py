@@ -1,4 +1,4 @@
-"""What the groups of a JobSet expect that creates some of its pods after others run."""
+"""The expected pods of a JobSet's groups, if it creates some pods after others run."""
 
 import json
 from copy import deepcopy
@@ -47,7 +47,7 @@ def job(name: str, replicas: int, made: Json, *after: tuple[str, str]) -> Json:
 
 
 IN_ORDER: Json = {"startupPolicy": {"startupPolicyOrder": "InOrder"}}
-"""As a JobSet's spec says it."""
+"""The part of a JobSet's spec for the order."""
 
 DRIVER = job("driver", 1, template(1, "1"))
 WORKERS = job("worker", 2, template(4, "4"), ("driver", "Ready"))
@@ -347,7 +347,7 @@ def test_labels_are_those_that_the_pods_will_have() -> None:
 
 
 def test_a_trainer_runtime_with_initializers() -> None:
-    """The example, as the JobSet that Trainer makes of its template for four nodes."""
+    """The example, as the JobSet that Trainer generates from its template for four nodes."""
     runtime, _ = yaml.safe_load_all((EXAMPLES / "trainer-initializers.yaml").read_text())
     said, nodes = runtime["spec"]["template"], runtime["spec"]["mlPolicy"]["numNodes"]
     made = {"metadata": {"name": "tune", "namespace": "ml", "uid": "u"} | said["metadata"]}

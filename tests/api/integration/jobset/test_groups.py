@@ -1,4 +1,4 @@
-"""KEP-1068's translation examples, and the modes that are Muster's own, as pairs."""
+"""KEP-1068's translation examples, and Muster's own modes, as pairs."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ def admitted(jobset: Json) -> Json:
 
 
 def summary(builder: JobSetBuilder) -> list[tuple[str, str, Any]]:
-    """(kind, name, minimum) of every object, in order; templates for the Workload."""
+    """Return (kind, name, minimum) of every object, in order; templates for the Workload."""
     found: list[tuple[str, str, Any]] = []
     for obj in jobset_groups(admitted(builder.build())):
         spec = obj["spec"]
@@ -48,7 +48,7 @@ def templates(spec: Json) -> Any:
 
 
 def two_jobs(mode: str = "", second: tuple[int, int] = (2, 4)) -> JobSetBuilder:
-    """The JobSet of the KEP's examples: 2 x 4 pods, and `second` replicas x pods."""
+    """Return the JobSet of the KEP's examples: 2 x 4 pods, and `second` replicas x pods."""
     replicas, pods = second
     jobset = make_jobset().replicated_job(
         "replicated-job-1", 2, job_template().pods(4, 4), mode=mode
@@ -309,7 +309,7 @@ def test_trees_of_one_jobset_may_differ_in_priority() -> None:
 
 
 def test_each_group_has_the_standing_of_its_jobs() -> None:
-    """Job 1 of `w` is done, and of its two pods one is still there."""
+    """Job 1 of `w` is complete, and one of its two pods still exists."""
     jobset = make_jobset("a")
     jobset.replicated_job("v", 2, job_template().pods(4, 3), mode="Gang")
     jobset.replicated_job("w", 2, job_template().pods(2, 2), mode="ReplicatedGang")

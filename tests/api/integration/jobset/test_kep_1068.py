@@ -1,4 +1,4 @@
-"""The modes of KEP-1068: which go together, whose pods share a gang, and that they are fixed."""
+"""The modes of KEP-1068: valid combinations, the scope of gangs, and immutability."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ def faults(jobset: Json, old: Json | None = None) -> list[str]:
 
 
 def mark(jobset: Json) -> str | None:
-    """What is written on the one Job template, None for nothing."""
+    """Return the scope annotation of the one Job template, None if absent."""
     patch = jobset_admission(jobset, None, "CREATE").patch
     [job] = jsonpatch.apply_patch(jobset, patch)["spec"]["replicatedJobs"]
     noted: str | None = annotations_of(job["template"]).get(ANNOTATION_GROUP_SCOPE)
@@ -28,7 +28,7 @@ def mark(jobset: Json) -> str | None:
 
 
 KEP_1068 = {
-    # (of the JobSet, of the replicatedJob): whose pods share a group; None: no gang
+    # (of the JobSet, of the replicatedJob): the pods that share a group; None: no gang
     ("", ""): None,
     ("", "Off"): None,
     ("", "Gang"): "ReplicatedJob",
@@ -49,7 +49,7 @@ KEP_1068 = {
 def test_the_modes_of_kep_1068_and_which_of_them_go_together(
     modes: tuple[str, str], want: str | None, form: str
 ) -> None:
-    """Its API rules 1 to 4; the modes are immutable, in both directions."""
+    """These are its API rules 1 to 4; the modes are immutable, in both directions."""
 
     def made(outer: str, inner: str) -> Json:
         template = job_template()

@@ -1,4 +1,4 @@
-"""Which replicatedJobs of a JobSet start after others, and which never run at the same time."""
+"""The start order of a JobSet's replicatedJobs, and pairs that never run at the same time."""
 
 import random
 from typing import Any
@@ -15,7 +15,10 @@ EDGES = {"r": "Ready", "c": "Complete"}
 
 
 def jobset(*jobs: str, in_order: bool = False) -> JobSetView:
-    """`b=a:c,x:r`: replicatedJob b, after a is Complete and x Ready; `-b` stays out of the gang."""
+    """Parse `b=a:c,x:r`: replicatedJob b, after a is Complete and x Ready.
+
+    `-b` is not in the gang.
+    """
     order = {"startupPolicy": {"startupPolicyOrder": "InOrder"}} if in_order else {}
     made: Json = {"metadata": {"name": "j", "namespace": "default"}}
     made["metadata"]["annotations"] = {"scheduling.muster.dev/gang-mode": "Gang"}
@@ -84,7 +87,7 @@ def test_more_stages_than_there_may_be_share_the_last() -> None:
 
 @pytest.mark.parametrize("seed", range(200))
 def test_two_of_different_stages_are_ended_and_created_one_after_the_other(seed: int) -> None:
-    """The edges are followed one by one here, by another way than the one that is tested."""
+    """The test follows the edges one by one, unlike the implementation."""
     chance = random.Random(seed)
     jobs, edges = [], dict[str, dict[str, str]]()
     for at in range(chance.randrange(1, 8)):

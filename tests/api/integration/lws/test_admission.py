@@ -1,4 +1,4 @@
-"""A LeaderWorkerSet's admission: its marks, what it may not ask for, and what may not change."""
+"""A LeaderWorkerSet's admission: its annotations, invalid options, and immutable fields."""
 
 from typing import Any
 
@@ -109,7 +109,7 @@ def marks(lws: Json) -> list[tuple[str | None, str | None]]:
 )
 def test_faults(builder: LwsBuilder, want: list[tuple[str, str]]) -> None:
     assert faults(builder.build()) == want
-    # What mutation has done is no reason for more, nor for less.
+    # Mutation must change neither the number nor the content of the errors.
     assert faults(builder.admitted()) == want
 
 

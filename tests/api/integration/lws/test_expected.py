@@ -1,4 +1,4 @@
-"""Leaders that come first are placed together with the workers that are made after them."""
+"""Leaders created first are placed together with the workers created after them."""
 
 from typing import Any
 

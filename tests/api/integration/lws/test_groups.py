@@ -1,4 +1,4 @@
-"""The groups of a LeaderWorkerSet: which, of what size, below what; and who is in which."""
+"""The groups of a LeaderWorkerSet: names, sizes, parents, and their members."""
 
 from typing import Any
 
@@ -29,7 +29,7 @@ def composite(replicas: int = 2, size: int = 4, **words: str) -> LwsBuilder:
 
 
 def pod_of(lws: Json, replica: int, worker: int) -> Json:
-    """A pod as the LeaderWorkerSet controller makes it."""
+    """Return a pod as the LeaderWorkerSet controller creates it."""
     templates = lws["spec"]["leaderWorkerTemplate"]
     key = "leaderTemplate" if worker == 0 and "leaderTemplate" in templates else "workerTemplate"
     made: Json = {**templates[key], "metadata": dict(templates[key]["metadata"])}
@@ -44,7 +44,7 @@ def group_of(lws: Json, replica: int, worker: int) -> str:
 
 
 def line(obj: Json) -> tuple[Any, ...]:
-    """Kind, template, minimum, topology, disruption mode."""
+    """Return kind, template, minimum, topology, disruption mode."""
     spec = obj["spec"]
     policy = spec["schedulingPolicy"]["gang"]
     topology = spec.get("schedulingConstraints", {}).get("topology", [{}])[0]
@@ -245,7 +245,7 @@ def test_a_delay_is_the_roots() -> None:
 
 
 def test_a_request_for_capacity_reaches_no_group() -> None:
-    """Admission refuses it: the pods would not say that a request stands for them."""
+    """Admission rejects it: the pods would not have the annotation of the request."""
     for builder in (gang(), composite()):
         for obj in lws_groups(builder.asks(provisioning_request="check-capacity").admitted()):
             assert ANNOTATION_PROVISIONING_REQUEST not in obj["metadata"]["annotations"]

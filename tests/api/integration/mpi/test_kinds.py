@@ -40,7 +40,7 @@ def test_launcher_and_workers_name_one_group() -> None:
 
 
 def test_the_launchers_pod_belongs_to_the_group_though_a_job_creates_it() -> None:
-    """With the annotation it would claim a group of its Job's."""
+    """With the annotation it would name a group of its Job."""
     obj = admitted(mpi_job())
     assert ANNOTATION_MANAGED_GROUP not in template(obj, "Launcher")["metadata"].get(
         "annotations", {}

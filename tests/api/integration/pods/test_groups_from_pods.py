@@ -1,4 +1,4 @@
-"""What pods say of the group that they name, and the group that is made of it."""
+"""The pods' annotations about the group that they name, and the resulting group."""
 
 from typing import Any
 
@@ -130,12 +130,18 @@ def test_which_min_count_is_chosen(counts: dict[int, int], current: int, want: i
     ("ask", "want"),
     [
         pytest.param(Ask(4), "", id="the same"),
-        pytest.param(Ask(5), "pods say min-count 5, and the group has minCount 4", id="min-count"),
         pytest.param(
-            Ask(4, topology="rack"), "pods say topology rack, and the group has none", id="topology"
+            Ask(5), "the pods have min-count 5, and the group keeps minCount 4", id="min-count"
         ),
-        pytest.param(Ask(4, disruption="All"), "pods say disruption-mode All", id="disruption"),
-        pytest.param(Ask(4, priority_class="x"), "pods say priorityClassName x", id="class"),
+        pytest.param(
+            Ask(4, topology="rack"),
+            "the pods have topology rack, and the group has none",
+            id="topology",
+        ),
+        pytest.param(
+            Ask(4, disruption="All"), "the pods have disruption-mode All", id="disruption"
+        ),
+        pytest.param(Ask(4, priority_class="x"), "the pods have priorityClassName x", id="class"),
     ],
 )
 def test_what_differs_is_told(ask: Ask, want: str) -> None:

@@ -114,7 +114,7 @@ def test_a_gang_is_asked_for_at_creation_or_while_no_pod_is_there(suspended: boo
     assert bool(admission.warnings) != suspended
     assert KIND.unmarked(new) == MODE
     if not suspended:
-        assert "delete it and create it again" in admission.warnings[0]
+        assert "delete and recreate the object" in admission.warnings[0]
         assert KIND.read(admitted(new, old)).managed == ""
 
 
@@ -129,7 +129,7 @@ def test_one_that_another_controller_runs_gets_no_group() -> None:
 
 
 def test_a_pod_of_the_heads_template_may_have_a_job_as_its_owner() -> None:
-    """So has the one that cleans up: with the annotation it would claim a group of that Job."""
+    """The cleanup pod has one too: with the annotation it would name a group of that Job."""
     spec = admitted(ray_cluster())["spec"]
     head, worker = spec["headGroupSpec"]["template"], spec["workerGroupSpecs"][0]["template"]
     assert ANNOTATION_MANAGED_GROUP not in (head["metadata"].get("annotations") or {})

@@ -1,1 +1,1 @@
-"""How the control plane is built: which Go, and what is said meanwhile."""
+"""The build of the control plane: its Go, and its progress."""

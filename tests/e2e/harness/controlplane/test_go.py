@@ -1,4 +1,4 @@
-"""Which Go builds the control plane: the path's if it will do, or else the package."""
+"""The Go that builds the control plane: PATH's if suitable, or else the package."""
 
 import os
 import sys
@@ -18,7 +18,7 @@ PutGo = Callable[[str], Path]
 
 @pytest.fixture
 def put_go(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> PutGo:
-    """A folder on the path, before the shell's, whose go is this program."""
+    """A function that puts a go with this program first in PATH."""
     folder = tmp_path / "path"
     folder.mkdir()
     monkeypatch.setenv("PATH", f"{folder}:/bin:/usr/bin")
@@ -103,7 +103,7 @@ def test_what_the_user_set_for_go_decides_nothing_about_the_build(
 
     assert environment["GOFLAGS"] == "-mod=readonly"
     assert "GOOS" not in environment
-    assert environment["GOPROXY"] == "https://modules.example"  # where to fetch is the user's
+    assert environment["GOPROXY"] == "https://modules.example"  # the user chooses the proxy
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 
 def _installer(monkeypatch: pytest.MonkeyPatch, program: str) -> None:
-    """In pip's place: a program that gets the folder as its argument."""
+    """Replace pip by a program that gets the folder as its argument."""
     monkeypatch.setattr(
         go, "_pip", lambda folder: [sys.executable, "-c", program, os.fspath(folder)]
     )

@@ -1,4 +1,4 @@
-"""What a page shows, beside what a command said."""
+"""Comparison of a page's output with a command's."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The commands of a page are found, with what it says of their output."""
+"""The parser of a page's commands and their output."""
 
 from pathlib import Path
 

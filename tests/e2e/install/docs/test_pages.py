@@ -1,4 +1,4 @@
-"""Which pages are run, and that nothing of them is left out unseen."""
+"""The pages that are run, with every block accounted for."""
 
 import pytest
 
@@ -16,7 +16,7 @@ RUN = {
 }
 MUST_BE_RUN = {"guide.md", "install.md", "upgrade.md"}
 
-# How many blocks of a page say that they are not run.
+# The number of blocks of a page that are marked as not run.
 NOT_RUN = {"install.md": 2, "operations.md": 1}
 
 

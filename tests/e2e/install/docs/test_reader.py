@@ -1,4 +1,4 @@
-"""A command that fails or says something else is told with its place; so is a forgotten block."""
+"""Failures are reported with their location: wrong commands, wrong output, forgotten blocks."""
 
 from pathlib import Path
 

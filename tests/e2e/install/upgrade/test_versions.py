@@ -1,4 +1,4 @@
-"""e2e.install.upgrade.versions finds versions by their commit, or says what is wrong."""
+"""e2e.install.upgrade.versions finds versions by their commit, or reports the error."""
 
 import subprocess
 from pathlib import Path
@@ -9,7 +9,7 @@ from e2e.harness.controlplane.places import ROOT
 from e2e.install.upgrade.versions import MissingCommitError, Released, find, released
 
 _WHOLE = 400
-"""Commits that the history had when the first version was released."""
+"""Number of commits of the history at the release of the first version."""
 
 
 def git(folder: Path, *arguments: str) -> str:

@@ -1,4 +1,4 @@
-"""One node, asked for devices: what the tables of the allocator have in common."""
+"""One node with devices: the common helpers of the allocator's tables."""
 
 import itertools
 from collections.abc import Collection, Iterable, Mapping
@@ -25,7 +25,7 @@ from tests.scheduler.devices.builders import CLASSES, HERE, judge
 def view_of(
     slices: Iterable[SliceInfo], *, node: str = HERE, inside: Collection[NodeScope] = ()
 ) -> View:
-    """What the node sees; `inside` are scopes by label that it is in."""
+    """Return the node's view; `inside` are the label scopes that include it."""
 
     def admits(scope: NodeScope) -> bool:
         return scope.everywhere or scope.name == node or scope in inside
@@ -59,7 +59,7 @@ def resolved(asks: Iterable[Ask], classes: Mapping[str, DeviceClassInfo] = CLASS
 
 
 def usage_of(view: View, used: str = "", shares: Mapping[str, Amounts] | None = None) -> Usage:
-    """Devices in use by name, and what is in use of shared ones."""
+    """Return the usage: devices by name, and the used amounts of shared ones."""
     at = {key[2]: position for key, position in view.positions.items()}
     given = {at[name]: of for name, of in (shares or {}).items()}
     return Usage(sum(1 << at[name] for name in used.split())).with_shares(given)
@@ -74,7 +74,7 @@ def outcome(
     inside: Collection[NodeScope] = (),
     steps: int = MOST_STEPS,
 ) -> tuple[Solution | Refused, View]:
-    """What the allocator answers for these pods, each with its claims."""
+    """Return the allocator's result for these pods, each with its claims."""
     view = view_of(slices, inside=inside)
     asked = [resolved(pod, classes) for pod in pods]
     layout = layout_of(view, [each for pod in asked for each in pod])
@@ -83,7 +83,7 @@ def outcome(
 
 
 def devices(answer: Solution | Refused, view: View) -> str:
-    """Claims joined by /, pods by //; a refusal's reason."""
+    """Format the result: claims joined by /, pods by //; or the reason of a failure."""
     if isinstance(answer, Refused):
         return answer.reason
     pods = []

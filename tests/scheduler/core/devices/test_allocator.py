@@ -1,4 +1,4 @@
-"""Which devices one pod gets: kube-scheduler's solution, device by device."""
+"""The devices of one pod: kube-scheduler's solution, device by device."""
 
 from typing import Any
 
@@ -372,7 +372,7 @@ def test_lists(found: list[Any], asks: list[Ask], used: str, want: str, score: i
 
 
 def halves(count: int, of: str = "card", *, cards: int = 1) -> list[Any]:
-    """Partitions of 10 GB; a whole card has 20."""
+    """Return partitions of 10 GB; a whole card has 20."""
     return [
         device(f"{of}{card}-{at}", {"size": "half"}, uses={f"{of}{card}": {"memory": 10}})
         for card in range(cards)
@@ -446,7 +446,7 @@ def test_partitions_elsewhere_in_the_pool_count() -> None:
 
 
 def nic(amount: int, **limits: Any) -> SliceInfo:
-    """A shared device with bandwidth."""
+    """Return a shared device with bandwidth."""
     return pool(device("nic", capacity={"rate": (amount, policy(**limits))}, shared=True))
 
 
@@ -549,7 +549,7 @@ def test_what_is_taken_for_administration_is_not_in_use() -> None:
 
 
 def binding_pairs(pairs: int) -> list[SliceInfo]:
-    """Devices of which no two have one rail."""
+    """Return devices with distinct rails."""
     return [pool(*(device(f"d{at:02}", {"rail": at, "size": "s"}) for at in range(pairs)))]
 
 

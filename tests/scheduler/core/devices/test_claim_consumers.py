@@ -1,4 +1,4 @@
-"""Who uses which claims, and which claims have lost the last of their pods."""
+"""The users of claims, and claims that have lost their last pod."""
 
 import pytest
 from hypothesis import given
@@ -28,7 +28,7 @@ OPERATIONS = st.lists(
 
 
 class Plain:
-    """The same by looking at everything each time."""
+    """The same by a full scan each time."""
 
     def __init__(self) -> None:
         self.alive: set[str] = set()

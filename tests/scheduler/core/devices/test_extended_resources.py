@@ -1,4 +1,4 @@
-"""DynamicResources: extended resources that nodes offer, or that devices stand for."""
+"""DynamicResources: extended resources that nodes offer, or that devices provide."""
 
 from dataclasses import replace
 from typing import Any
@@ -117,7 +117,7 @@ def test_of_two_resources_a_node_may_offer_either() -> None:
 
 
 def test_a_claim_of_its_own_comes_beside() -> None:
-    """kube-scheduler never binds such a pod where the node offers the resource (DRA faults)."""
+    """kube-scheduler never binds such a pod to a node that offers the resource (DRA faults)."""
     made = MappedCluster()
     made.gpu_node("native", count=1)
     made.offers("native", **{GPU: 1})
@@ -157,7 +157,7 @@ def test_a_claim_of_its_own_that_is_allocated_keeps_the_pod_there(where: str) ->
 
     decision = made.place_single(pod)
 
-    if where == "a":  # its only device is that of the claim
+    if where == "a":  # the claim uses its only device
         assert isinstance(decision, Refusal)
     else:
         assert node_of(made, decision) == "b"
@@ -290,7 +290,7 @@ def test_metrics_do_not_show_what_devices_stand_for() -> None:
 
 
 def test_resources_come_back_exactly() -> None:
-    """The arrays are those of a table that saw only the last of what each node offered."""
+    """The arrays equal those of a table that saw only the last state of each node."""
     offers: list[Any] = [{}, {GPU: 2}, {GPU: 0}, {GPU: 7, NIC: 1}, {NIC: 2}]
     rng = np.random.default_rng(7)
     table = ResourceTable(4)

@@ -1,4 +1,4 @@
-"""What tells devices apart: what a selector looks at, and which verdicts a chain has."""
+"""Device kinds: the attributes that a selector reads, and the verdicts of a chain."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Pools of very many devices: what cannot be taken costs no step, and answers do not change."""
+"""Pools of very many devices: unavailable ones cost no step, and do not change results."""
 
 from scheduler.core.devices.allocator import Solution, allocate
 from scheduler.core.devices.layouts import FREE, Usage
@@ -12,7 +12,7 @@ PAIR = ask(gpu(2), constraints=[DeviceConstraint(f"{DRIVER}/card")])
 
 
 def card(number: int, *, halves: int = 4) -> list[SliceInfo]:
-    """A pool of one card, whose partitions all know of which card they are."""
+    """Return a pool of one card, whose partitions have the card's number."""
     name = f"card{number:03}"
     parts = [
         device(f"{name}-{at}", {"card": number}, uses={"card": {"memory": 10}})
@@ -25,7 +25,7 @@ def card(number: int, *, halves: int = 4) -> list[SliceInfo]:
 
 
 def test_pools_whose_counters_are_used_up_cost_no_steps() -> None:
-    """Two of four partitions are in use in all pools but the last: the others cannot be taken."""
+    """Two of four partitions are in use in all pools but the last: the others are unavailable."""
     view = view_of([each for number in range(POOLS) for each in card(number)])
     asks = resolved([PAIR])
     layout = layout_of(view, asks)
@@ -41,7 +41,7 @@ def test_pools_whose_counters_are_used_up_cost_no_steps() -> None:
 
 
 def test_devices_with_other_values_are_not_tried() -> None:
-    """The first device of each card is alone with its value, but for the last card's."""
+    """The first device of each card is the only one with its value, except for the last card's."""
     view = view_of(
         [pool(*(device(f"d{at:04}", {"card": min(at, POOLS)}) for at in range(701 + 1)))]
     )
@@ -55,7 +55,7 @@ def test_devices_with_other_values_are_not_tried() -> None:
 
 
 def test_what_is_left_of_counters_follows_from_the_usage_alone() -> None:
-    """One layout is asked about one usage after the other, in any order."""
+    """One layout is used with one usage after the other, in any order."""
     slices = card(0)
     view = view_of(slices)
     asks = resolved([ask(gpu())])

@@ -1,4 +1,4 @@
-"""Which pools a node sees, and which of them can be used."""
+"""The pools that a node can access, and the usable ones among them."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from tests.scheduler.core.devices.solving import view_of
 from tests.scheduler.devices.builders import device, pool
 
 RACK = NodeScope(terms=())
-"""Stands for nodes chosen by label; that `n` is one of them is said by the test."""
+"""The scope of nodes selected by label; the test decides if `n` is among them."""
 A, B = device("a"), device("b")
 
 

@@ -1,4 +1,4 @@
-"""What is written into claims."""
+"""The allocation results written into claims."""
 
 from collections.abc import Iterable
 from dataclasses import replace

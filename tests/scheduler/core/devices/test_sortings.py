@@ -1,4 +1,4 @@
-"""Devices that no selector tells apart are of one kind, and judging goes on where it stopped."""
+"""Devices that no selector distinguishes are of one kind, and evaluation can resume."""
 
 import itertools
 from collections.abc import Iterable
@@ -18,7 +18,7 @@ from tests.scheduler.devices.builders import DRIVER, ask, device, gpu, has, judg
 
 
 class Nodes:
-    """A row for each of these tuples of devices, and a judge that counts."""
+    """A row for each of these tuples of devices, and a counting evaluator."""
 
     def __init__(self, *nodes: Iterable[DeviceInfo]) -> None:
         self.judged = 0

@@ -1,4 +1,4 @@
-"""Devices in use on a node while a trial puts pods there and claims release devices."""
+"""Devices in use on a node during a trial that adds pods and releases claims."""
 
 from scheduler.core.devices.allowance import Allowance
 from scheduler.core.devices.kinds import NOTHING
@@ -9,7 +9,7 @@ from tests.scheduler.devices.builders import ask, gpu, gpus
 
 
 def test_a_device_that_a_pod_and_a_claim_have_stays_in_use_when_the_claim_gives_it_back() -> None:
-    """As in a dry run: the victim's claim is released, a pod gets the device, and keeps it."""
+    """In a dry run, the victim's claim is released; a pod gets the device, and keeps it."""
     view = view_of([gpus(1)])
     asks = resolved([ask(gpu())])
     layout = layout_of(view, asks)

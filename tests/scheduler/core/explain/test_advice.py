@@ -1,4 +1,4 @@
-"""The sentence people read: what is short on how many nodes, and the one thing to change."""
+"""The message for users: the shortage and its number of nodes, and the one thing to change."""
 
 from collections.abc import Callable, Iterator
 
@@ -369,7 +369,7 @@ def test_nodes_that_are_cordoned_or_tainted() -> None:
 
 
 class _NotOneByOne(list[NodeInfo | None]):
-    """Nodes that nobody may go through in Python: there may be 50,000 for each refusal."""
+    """Nodes that must not be iterated in Python: there may be 50,000 for each rejection."""
 
     def __iter__(self) -> Iterator[NodeInfo | None]:
         raise AssertionError("all nodes were gone through")
@@ -391,7 +391,10 @@ def test_a_sentence_costs_no_pass_over_all_nodes(key: str) -> None:
 
 
 def test_pods_that_fit_one_by_one_and_never_together_are_impossible() -> None:
-    """3 and 2 CPUs on one host of 4; without the second one, or one host of 5, there is hope."""
+    """3 and 2 CPUs on one host of 4.
+
+    Without the second one, or with one host of 5, it is possible.
+    """
 
     def blocker(*cpus: int, hosts: tuple[int, ...] = (4, 4)) -> Blocker:
         builder = StateBuilder()
@@ -429,7 +432,7 @@ def test_a_second_group_of_a_running_tree_that_lacks_a_rack() -> None:
 
 @pytest.mark.parametrize(("key", "fits"), [("host", False), ("rack", True)])
 def test_pods_that_must_be_apart_on_one_host_are_impossible(key: str, fits: bool) -> None:
-    """However many hosts there are, that takes a look at all of them together."""
+    """The number of hosts does not matter, so all pods are checked together."""
     selector = PodSelector((Expression("app", "In", ("x",)),), ("ns",))
     wants = Requirements(requests(1), required_anti_affinity=(PodTerm(selector, "host"),))
 

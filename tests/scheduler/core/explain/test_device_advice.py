@@ -1,4 +1,4 @@
-"""What a refusal says of devices: what is asked for, and what the nodes have of it."""
+"""The message about devices: the request, and the nodes' devices."""
 
 import pytest
 
@@ -32,7 +32,7 @@ def told(made: DevicePreemption, info: PodInfo) -> str:
 
 
 def mixed() -> DevicePreemption:
-    """Three nodes with four devices each, of which some are in use or tainted."""
+    """Return three nodes with four devices each, of which some are in use or tainted."""
     made = DevicePreemption()
     bad = (DeviceTaint("broken"),)
     made.gpu_node("n0", *(device(f"d{at}") for at in range(4)))
@@ -217,7 +217,7 @@ def test_who_has_the_devices_is_not_told() -> None:
 
 
 def test_what_words_cost_is_bounded() -> None:
-    """Every node in a use of its own, and a claim with as many options as there can be."""
+    """Every node has another usage, and a claim the maximum number of options."""
     made = DevicePreemption()
     for at in range(40):
         made.gpu_node(f"n{at}", count=6)

@@ -1,4 +1,4 @@
-"""What nodes and domains have free, as metrics tell it."""
+"""The free capacity of nodes and domains, as reported by metrics."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from tests.scheduler.state_builder import GIB, StateBuilder
 
 
 def cluster() -> StateBuilder:
-    """Two racks of two nodes with 4 CPUs; a pod of 1 CPU in the first, a cordoned node besides."""
+    """Two racks of two nodes with 4 CPUs; a pod of 1 CPU in the first, and a cordoned node."""
     builder = StateBuilder()
     builder.nodes(4, cpu=4, rack_of=2)
     builder.pod(node="n0")

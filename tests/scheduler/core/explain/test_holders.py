@@ -1,4 +1,4 @@
-"""What held places take, where indices of resources have gaps."""
+"""The usage of held places, with gaps in the indices of resources."""
 
 from scheduler.core.explain.free_room import room
 from scheduler.core.explain.holders import held_room

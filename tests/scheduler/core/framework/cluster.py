@@ -56,7 +56,7 @@ def required_anti_affinity(
 
 
 def preferred_affinity(weight: int, key: str = "rack") -> Requirements:
-    """For pods of `WEB`; with a weight below nothing, anti-affinity."""
+    """Return an affinity to pods of `WEB`; with a negative weight an anti-affinity."""
     return wants(preferred_affinity=(WeightedPodTerm(weight, PodTerm(app("web"), key)),))
 
 
@@ -69,7 +69,7 @@ def preferred_spread(key: str = "rack", **fields: object) -> Requirements:
 
 
 def prefers_disk(value: str, weight: int = 1) -> tuple[int, Term]:
-    """A preferred term of node affinity."""
+    """Return a preferred term of node affinity."""
     return (weight, Term((Expression("disk", "In", (value,)),)))
 
 
@@ -78,12 +78,12 @@ def port(number: int = 80, address: str = "0.0.0.0", protocol: str = "TCP") -> R
 
 
 def mounting(name: str, kind: str = "iscsi", *location: str, shared: bool = False) -> Requirements:
-    """A disk in a volume without a claim."""
+    """Return a disk in a volume without a claim."""
     return wants(disks=(Disk(kind, name, location, shared=shared),))
 
 
 def attaching(driver: str, *handles: str) -> Requirements:
-    """Disks in volumes without a claim that a CSI driver attaches."""
+    """Return disks in volumes without a claim that a CSI driver attaches."""
     return wants(attachments=tuple(Attachment(driver, handle) for handle in handles))
 
 
@@ -95,7 +95,7 @@ def using(*claims: str) -> Requirements:
 
 
 def racks(builder: StateBuilder, *sizes: int, cpu: int = 4) -> None:
-    """Nodes r0a, r0b, ... in racks r0, r1, ... of these sizes."""
+    """Add nodes r0a, r0b, ... in racks r0, r1, ... of these sizes."""
     for rack, size in enumerate(sizes):
         for index in range(size):
             name = f"r{rack}{'abcdef'[index]}"
@@ -103,7 +103,7 @@ def racks(builder: StateBuilder, *sizes: int, cpu: int = 4) -> None:
 
 
 def two_racks(builder: StateBuilder) -> None:
-    """a and b in r0, c in r1, d in none."""
+    """Add a and b in r0, c in r1, d in none."""
     for name, rack in (("a", "r0"), ("b", "r0"), ("c", "r1")):
         builder.node(name, labels={"rack": rack})
     builder.node("d")
@@ -129,7 +129,10 @@ _CLAIM = ClaimInfo(DATA, storage_class="local", uid="u", size=2 * GIB, access=("
 
 
 def cluster_of(nodes: str = "a b c", cpu: int = 4) -> StateBuilder:
-    """Nodes by name; the class `local` has no provisioner, `made` has one. Both wait."""
+    """Return nodes by name, and two classes: `local` without provisioner, `made` with one.
+
+    Both bind late.
+    """
     builder = StateBuilder()
     for name in nodes.split():
         builder.node(name, cpu, labels={HOST: name})
@@ -139,7 +142,7 @@ def cluster_of(nodes: str = "a b c", cpu: int = 4) -> StateBuilder:
 
 
 def cluster_in_zones() -> StateBuilder:
-    """a in zone x, b in zone y, c in none; the class `now` binds at once, `later` waits."""
+    """Return a in zone x, b in zone y, c in none; class `now` binds at once, `later` late."""
     builder = StateBuilder()
     builder.node("a", labels={ZONE: "x", "disk": "ssd"})
     builder.node("b", labels={ZONE: "y"})
@@ -150,12 +153,12 @@ def cluster_in_zones() -> StateBuilder:
 
 
 def on(*nodes: str) -> tuple[Term, ...]:
-    """Node affinity of a volume."""
+    """Return the node affinity of a volume."""
     return (Term((Expression(HOST, "In", nodes),)),)
 
 
 def disk(builder: StateBuilder, name: str, node: str = "", **fields: Any) -> None:
-    """A free volume of 2 GiB on that node, or on all."""
+    """Add a free volume of 2 GiB on that node, or on all."""
     volume = replace(DISK, name=name, affinity=on(node) if node else None, **fields)
     builder.state.volumes.set_volume(volume)
 
@@ -165,7 +168,7 @@ def claim(builder: StateBuilder, name: str = "data", **fields: Any) -> None:
 
 
 def bound(builder: StateBuilder, name: str, *, one_pod: bool = False, **volume: Any) -> None:
-    """A claim and the volume it is bound to."""
+    """Add a claim and the volume it is bound to."""
     builder.state.volumes.set_claim(ClaimInfo(("ns", name), f"pv-{name}", "now", one_pod=one_pod))
     builder.state.volumes.set_volume(VolumeInfo(f"pv-{name}", **volume))
 
@@ -177,14 +180,14 @@ def unbound(
     topologies: tuple[Term, ...] = (),
     provisioner: str = "csi.example",
 ) -> None:
-    """A claim that waits for its first consumer."""
+    """Add a claim that waits for its first consumer."""
     storage = builder.state.volumes
     storage.set_class(StorageClassInfo("later", provisioner, waits=True, topologies=topologies))
     storage.set_claim(ClaimInfo(("ns", "data"), "", "later", selected))
 
 
 def user(builder: StateBuilder, *claims: str, group: str | None = None, cpu: int = 1) -> PodInfo:
-    """A pod with these claims."""
+    """Return a pod with these claims."""
     return builder.pod(group, requirements=replace(using(*claims), requests=requests(cpu)))
 
 
@@ -192,7 +195,10 @@ def user(builder: StateBuilder, *claims: str, group: str | None = None, cpu: int
 
 
 def permitted_nodes(requirements: Requirements) -> list[str]:
-    """Of a and b in zone x, c in none, one cordoned and one tainted."""
+    """Return the nodes that permit a pod: a and b are in zone x, c in none.
+
+    Another node is cordoned and one tainted.
+    """
     builder = StateBuilder()
     builder.node("a", labels={"zone": "x", "size": "3"})
     builder.node("b", labels={"zone": "x", "size": "7"})
@@ -209,7 +215,7 @@ def permitted_nodes(requirements: Requirements) -> list[str]:
 
 
 def chosen_disk(requirements: Requirements, profile: str) -> set[str]:
-    """Of nodes named after their disks; the one with nvme has a taint PreferNoSchedule."""
+    """Return the chosen nodes, named after their disks; nvme has a taint PreferNoSchedule."""
     builder = StateBuilder()
     for name in ("nvme", "ssd", "hdd"):
         taints = (Taint("slow", "", "PreferNoSchedule"),) if name == "nvme" else ()
@@ -225,14 +231,14 @@ def chosen_disk(requirements: Requirements, profile: str) -> set[str]:
 
 
 def open_nodes(builder: StateBuilder, info: PodInfo) -> str:
-    """Where the pod fits now."""
+    """Return the nodes that the pod fits now."""
     nodes = builder.state.nodes
     slots = builder.state.framework.slots(builder.single(info).shape)
     return " ".join(sorted(nodes.name_of(row) for row in slots.nonzero()[0].tolist()))
 
 
 def why(builder: StateBuilder, info: PodInfo) -> set[str]:
-    """Why the pod does not fit elsewhere."""
+    """Return the reasons why the pod does not fit other nodes."""
     found = {reason for reason, _ in reasons(builder.state.framework, builder.single(info).shape)}
     return found - {"Insufficient cpu"}
 
@@ -240,7 +246,7 @@ def why(builder: StateBuilder, info: PodInfo) -> set[str]:
 def nodes_beside(
     there: Mapping[str, Mapping[str, str]], labels: Mapping[str, str], requirements: Requirements
 ) -> str:
-    """Where a pod fits in `two_racks`, with pods of these labels by their node."""
+    """Return the nodes in `two_racks` that a pod fits, with pods of these labels by node."""
     builder = StateBuilder()
     two_racks(builder)
     builder.state.set_namespace("ns", {"team": "red"})
@@ -258,7 +264,7 @@ def goes_to(builder: StateBuilder, info: PodInfo) -> str:
 def goes_beside(
     there: Mapping[str, Mapping[str, str]], labels: Mapping[str, str], requirements: Requirements
 ) -> str:
-    """Where a pod goes in two racks of two and x in none, with pods of these labels by node."""
+    """Return the node of a pod in two racks of two and x in none, with pods of these labels."""
     builder = StateBuilder()
     racks(builder, 2, 2)
     builder.node("x")
@@ -278,7 +284,7 @@ TWO_EACH = ["r000"] * 2 + ["r001"] * 2 + ["r002"] * 2
 
 
 def racks_of_gang(requirements: Requirements, count: int) -> list[str] | None:
-    """Where a gang goes in three racks of two nodes."""
+    """Return the racks of a gang in three racks of two nodes."""
     builder = StateBuilder()
     for index in range(6):
         builder.node(f"n{index}", labels={"rack": f"r{index // 2:03}", "host": f"n{index}"})
@@ -291,7 +297,7 @@ def racks_of_gang(requirements: Requirements, count: int) -> list[str] | None:
 
 
 def spread_of(builder: StateBuilder, decision: object, key: str) -> list[int]:
-    """How many of the placed pods each domain got, most first."""
+    """Return the number of placed pods by domain, highest first."""
     assert isinstance(decision, Placement), decision
     nodes = builder.state.nodes.infos
     found = Counter(n.labels.get(key, "") for r in decision.rows if (n := nodes[r]) is not None)
@@ -299,7 +305,7 @@ def spread_of(builder: StateBuilder, decision: object, key: str) -> list[int]:
 
 
 def spread_of_gang(requirements: Requirements, count: int, key: str) -> list[int]:
-    """How a gang is spread in two racks of two nodes and one of one."""
+    """Return the spread of a gang in two racks of two nodes and one of one."""
     builder = StateBuilder()
     racks(builder, 2, 2, 1)
     builder.gang("g", count)
@@ -309,7 +315,7 @@ def spread_of_gang(requirements: Requirements, count: int, key: str) -> list[int
 
 
 def run(builder: StateBuilder, info: PodInfo) -> str:
-    """Decide the pod alone; its node, where it has one now."""
+    """Decide the pod alone; return its node, or "" if it has none."""
     decision = builder.place_single(info)
     if isinstance(decision, Refusal):
         return ""
@@ -318,6 +324,6 @@ def run(builder: StateBuilder, info: PodInfo) -> str:
 
 
 def assumed_volumes(builder: StateBuilder) -> dict[str, tuple[str, str]]:
-    """Volume and node by the claim's name."""
+    """Return volume and node by the claim's name."""
     name_of = builder.state.nodes.name_of
     return {key[1]: (p.volume, name_of(p.row)) for key, p in builder.state.volumes.assumed}

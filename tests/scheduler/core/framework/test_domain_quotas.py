@@ -1,12 +1,14 @@
-"""Pods that must be spread: many at once, and never more unevenly than one after the other."""
+"""Pods that must be spread: many at once, and never less evenly than one by one."""
 
 from collections import Counter
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.core.explain.explain import explain
+from scheduler.core.framework.domain_quotas import SkewLimit
 from scheduler.core.search.place import Placement, Refusal, SearchBudget
 from scheduler.core.values.model import Expression, PodSelector, PodTerm, Requirements, Spread
 from tests.scheduler.state_builder import StateBuilder, requests
@@ -22,7 +24,7 @@ def gang(builder: StateBuilder, count: int, minimum: int | None = None, **terms:
 
 
 def build(sizes: list[tuple[int, int]]) -> StateBuilder:
-    """Nodes of (cpu, rack)."""
+    """Create nodes of (cpu, rack)."""
     builder = StateBuilder()
     for index, (cpu, rack) in enumerate(sizes):
         builder.node(f"n{index}", cpu, labels={"rack": f"r{rack}", "host": f"n{index}"})
@@ -30,7 +32,7 @@ def build(sizes: list[tuple[int, int]]) -> StateBuilder:
 
 
 def fits_one_by_one(sizes: list[tuple[int, int]], count: int, skews: dict[str, int]) -> bool:
-    """By trying everything: can so many pods come one after another, each as it must?"""
+    """Return True if an exhaustive search can place that many pods one by one."""
     domains = {"host": list(range(len(sizes))), "rack": [rack for _, rack in sizes]}
     seen: set[tuple[int, ...]] = set()
 
@@ -57,6 +59,27 @@ def fits_one_by_one(sizes: list[tuple[int, int]], count: int, skews: dict[str, i
         return False
 
     return go((0,) * len(sizes), count)
+
+
+@pytest.mark.parametrize(
+    ("counts", "kept"),
+    [
+        pytest.param((0, 1, 1), True, id="the others grow evenly"),
+        pytest.param((0, 2, 0), False, id="one of the others grows alone"),
+        pytest.param((1, 1, 1), False, id="the crowded one grows"),
+    ],
+)
+def test_a_domain_that_was_crowded_before_stops_only_pods_of_its_own(
+    counts: tuple[int, ...], *, kept: bool
+) -> None:
+    """Otherwise a gang of thousands next to it takes a wave for each of its pods."""
+    builder = build([(9, 0), (9, 1), (9, 2)])
+    racks = builder.state.topologies.of_groups("rack")
+    rows = np.arange(3)
+
+    limit = SkewLimit(racks, np.array([5, 0, 0]), np.ones(3, np.bool_), max_skew=1)
+
+    assert limit.kept(rows, np.array(counts)) is kept
 
 
 SIZES = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 2)), min_size=1, max_size=4)
@@ -101,7 +124,7 @@ def test_two_constraints_over_many_nodes_take_a_few_steps(count: int) -> None:
 
 
 def test_a_domain_that_has_too_many_pods_already_does_not_slow_down_the_others() -> None:
-    """Only domains that gain pods must keep the skew; r0 is beyond it before and after."""
+    """Only domains that gain pods must keep the skew; r0 exceeds it before and after."""
     builder = build([(20, 0), (20, 1), (20, 2)])
     for _ in range(10):
         builder.pod(node="n0", labels={"app": "web"})
@@ -117,7 +140,7 @@ def test_a_domain_that_has_too_many_pods_already_does_not_slow_down_the_others()
 def test_where_the_first_pod_decides_for_all_others_they_follow_whatever_the_time(
     *, expired: bool
 ) -> None:
-    """That takes two waves. A slow machine must not refuse the gang for the second one."""
+    """The pods need two waves. A slow machine must not reject the gang for the second one."""
     builder = build([(4, 0), (4, 1)])
     gang(builder, 4, required_affinity=(PodTerm(OF_WEB, "rack"),))
     decision = builder.place("g", budget=SearchBudget(expired=lambda: expired))
@@ -127,7 +150,7 @@ def test_where_the_first_pod_decides_for_all_others_they_follow_whatever_the_tim
 
 @pytest.mark.parametrize("expired", [False, True], ids=["in time", "the time is over"])
 def test_many_waves_end_with_the_time_and_not_with_the_steps(*, expired: bool) -> None:
-    """Spread out, each takes one pod more on either node."""
+    """Spread out, each wave adds one pod to either node."""
     builder = build([(40, 0), (40, 0)])
     gang(builder, 60, required_affinity=(PodTerm(OF_WEB, "rack"),))
     budget = SearchBudget(profile="spread", expired=lambda: expired)

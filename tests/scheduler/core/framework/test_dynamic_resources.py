@@ -367,7 +367,7 @@ def test_an_allocated_claim_says_where_its_pods_can_go() -> None:
 
 
 def test_that_an_allocated_claim_is_elsewhere_is_said_last() -> None:
-    """As kube-scheduler says it: first what is wrong with the devices of the other claims."""
+    """kube-scheduler first reports the problems of the other claims' devices."""
     made = cluster(nodes=3, count=1)
     key = made.claim("c", ONE)
     made.write(made.place_single(made.asks(None, key)))

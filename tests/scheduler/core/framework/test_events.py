@@ -1,4 +1,4 @@
-"""The plugins state what can make a refused pod fit, and nothing else wakes one."""
+"""The plugins declare the events that can make a rejected pod fit; no others wake it."""
 
 from collections.abc import Iterable
 from typing import ClassVar

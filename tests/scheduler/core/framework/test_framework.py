@@ -1,4 +1,4 @@
-"""Slots and use follow the rows, the fullest nodes are filled first, reasons count nodes."""
+"""Slots and usage follow the rows, the fullest nodes are filled first, reasons count nodes."""
 
 from dataclasses import replace
 
@@ -38,7 +38,7 @@ def assert_counted_right(framework: Framework, shape: Shape) -> None:
     np.testing.assert_array_equal(step, fresh_step)
 
 
-number = st.integers(0, 49)  # the table begins with 40, so that some are new
+number = st.integers(0, 49)  # the table starts with 40, so that some are new
 step = st.one_of(
     st.tuples(st.just("take"), number, st.integers(1, 3)),
     st.tuples(st.just("try"), number, st.integers(1, 3)),
@@ -58,7 +58,7 @@ def test_slots_and_use_follow_whatever_happens_to_the_rows(
     for index in range(40):
         nodes.set_node(node(index, 8))
     shapes = [a_shape(state, 1, 2), a_shape(state, 3, 1)]
-    # One that requests the same as the first: their utilisation is counted once.
+    # One that requests the same as the first: their utilization is computed once.
     wants = shapes[0].requirements
     shapes.append(state.shapes.intern(replace(wants, node_name="n3")))
     for what, target, amount in steps:

@@ -202,7 +202,7 @@ def test_relabelled_pods_and_namespaces_are_matched_again() -> None:
 
 
 def test_a_pod_that_brings_a_term_with_its_new_label_is_found_by_it() -> None:
-    """As `matchLabelKeys` do: the selector has the pod's own label in it."""
+    """`matchLabelKeys` do so: the selector contains the pod's own label."""
     builder = StateBuilder()
     two_racks(builder)
     info = builder.pod(node="a", name="x", labels={"rev": "1"})
@@ -293,7 +293,7 @@ def test_pods_beyond_the_minimum_are_placed_where_anti_affinity_lets_them() -> N
 
     decision = builder.place("g")
 
-    # One in each rack, and as many as there is room for on the node that is in none.
+    # One in each rack, and as many as fit on the node without a rack.
     assert racks_of(builder, decision) == ["", "", "", "", "r0", "r1"]
 
 

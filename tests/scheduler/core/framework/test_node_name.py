@@ -1,4 +1,4 @@
-"""NodeName: a pod that names its node goes there."""
+"""NodeName: a pod that names its node is placed there."""
 
 import pytest
 

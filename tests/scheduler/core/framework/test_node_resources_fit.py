@@ -1,4 +1,4 @@
-"""NodeResourcesFit: what pods request against what nodes have free."""
+"""NodeResourcesFit: pods' requests compared to nodes' free resources."""
 
 import numpy as np
 import pytest

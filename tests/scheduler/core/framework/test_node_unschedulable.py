@@ -1,4 +1,4 @@
-"""NodeUnschedulable: cordoned nodes take only pods that tolerate the cordon's taint."""
+"""NodeUnschedulable: cordoned nodes fit only pods that tolerate the cordon's taint."""
 
 import pytest
 

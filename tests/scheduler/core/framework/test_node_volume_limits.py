@@ -1,4 +1,4 @@
-"""NodeVolumeLimits: how many volumes of each CSI driver a node can attach."""
+"""NodeVolumeLimits: the number of volumes of each CSI driver that a node can attach."""
 
 import gc
 import random
@@ -50,7 +50,7 @@ def test_a_node_attaches_no_more_volumes_than_it_can() -> None:
 
 
 def test_a_node_beyond_its_limit_takes_pods_that_add_no_volume() -> None:
-    """Others may have bound pods there, or the limit was lowered."""
+    """Other schedulers may have bound pods there, or the limit was lowered."""
     builder = cluster_in_zones()
     for name in ("one", "two"):
         bound(builder, name, driver="csi.example")
@@ -125,7 +125,7 @@ def test_attachments_leave_nothing_behind() -> None:
 
 
 class Changes:
-    """Random changes of what decides how many volumes a node attaches, and the numbers by rule."""
+    """Random changes of volumes, pods and limits, and the expected counts."""
 
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)
@@ -189,7 +189,7 @@ class Changes:
             self.nodes.append(f"n{len(self.nodes)}")
 
     def by_rule(self, driver: str) -> dict[str, int]:
-        """By node the different volumes of the driver that its pods use."""
+        """Return by node the number of different volumes of the driver that its pods use."""
         volumes = self.state.volumes
         found: dict[str, set[object]] = {name: set() for name in self.state.nodes.row_of}
         for pod in self.state.pods.values():
@@ -211,7 +211,7 @@ def test_numbers_of_attached_volumes_follow_every_change(seed: int) -> None:
     for number in range(60):
         case.step()
         if number % 7 == 0:
-            case.state.take_changes()  # frees what no pod uses any more
+            case.state.take_changes()  # frees entries that no pod uses any more
         for driver in ("d1", "d2") if case.chance.random() < 0.6 else ():
             counts = attached.of(driver)
             rows = case.state.nodes.row_of
@@ -231,7 +231,7 @@ def test_numbers_of_attached_volumes_follow_every_change(seed: int) -> None:
 def test_nothing_is_kept_of_claims_that_are_gone_where_no_node_has_a_limit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Nobody asks for the driver of a volume then."""
+    """The driver of a volume is not needed then."""
     monkeypatch.setattr(changed_keys, "_MOST", 20)
     state = StateBuilder().state
     state.set_node(NodeInfo("n", {"cpu": 1000, "pods": 110}))

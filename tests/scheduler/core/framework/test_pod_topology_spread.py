@@ -1,4 +1,4 @@
-"""PodTopologySpread: constraints that must hold, and those that are only preferred."""
+"""PodTopologySpread: required and preferred constraints."""
 
 from collections.abc import Mapping
 
@@ -138,7 +138,7 @@ def test_the_node_that_is_preferred(
 
 
 def test_spread_counts_no_nodes_that_the_pod_may_not_use() -> None:
-    """As kube-scheduler: with nodeTaintsPolicy Honor, pods on tainted nodes are not there."""
+    """In kube-scheduler, with nodeTaintsPolicy Honor, pods on tainted nodes do not count."""
     builder = StateBuilder()
     taint = Taint("gpu", "", "NoSchedule")
     builder.node("r0a", labels={"rack": "r0"}, taints=(taint,))
@@ -155,7 +155,7 @@ def test_spread_counts_no_nodes_that_the_pod_may_not_use() -> None:
 
 
 def test_nodes_that_all_lack_a_label_are_scored_alike() -> None:
-    """As kube-scheduler, which gives such nodes 0: the fuller zone is not better than the other."""
+    """kube-scheduler gives such nodes 0: the fuller zone is not better than the other."""
     builder = StateBuilder()
     builder.node("z2", labels={"zone": "z2"})
     builder.node("z1", labels={"zone": "z1"})

@@ -1,4 +1,4 @@
-"""TaintToleration: taints that keep pods out, and those that only make nodes less preferred."""
+"""TaintToleration: taints that exclude pods, and those that make nodes less preferred."""
 
 import pytest
 

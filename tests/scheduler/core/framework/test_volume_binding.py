@@ -1,4 +1,4 @@
-"""VolumeBinding: where a pod's claims let it go, and what a claim gets that waits."""
+"""VolumeBinding: the nodes that a pod's claims allow, and the volume of a pending claim."""
 
 from collections.abc import Callable
 from dataclasses import replace

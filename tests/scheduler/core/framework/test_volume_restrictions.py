@@ -79,7 +79,7 @@ READ = mounting("x", shared=True)
     ],
 )  # fmt: skip
 def test_disks(there: Requirements, here: Requirements, want: str) -> None:
-    """As kube-scheduler compares them, whatever their namespaces and schedulers are."""
+    """kube-scheduler compares them, whatever their namespaces and schedulers are."""
     builder = StateBuilder()
     builder.node("m")
     user = builder.pod(node="m", requirements=there, ours=False)
@@ -152,7 +152,7 @@ def test_the_refusal_names_the_disk_and_nobody_who_uses_it() -> None:
 
 
 def test_only_the_disk_in_use_is_named_and_briefly() -> None:
-    """Nothing limits how long such a name is, nor which characters it has."""
+    """The length and the characters of such a name are unlimited."""
     builder = cluster_of("a")
     long = "x\n" * 100_000
     builder.pod(node="a", requirements=mounting(long))

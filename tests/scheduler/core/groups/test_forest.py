@@ -1,4 +1,4 @@
-"""Quorum and running counters: right in any order of arrival, and cheap."""
+"""Quorum and running counters: correct in any order of arrival, and cheap."""
 
 import random
 from collections import Counter
@@ -136,7 +136,7 @@ def test_a_cycle_ends_with_any_of_its_groups(way: str) -> None:
 def test_the_work_for_an_arriving_pod_is_the_same_whatever_else_is_there(
     short: int, priority: int | None
 ) -> None:
-    """From the event to the queue: neither the gang, its siblings nor the nodes are walked."""
+    """From the event to the queue, neither the gang, its siblings nor the nodes are iterated."""
 
     def cost(size: int) -> int:
         builder = StateBuilder()
@@ -170,7 +170,7 @@ def test_lowering_the_floor_makes_a_held_group_ready() -> None:
 
 
 def recount(group: Group) -> tuple[int, int, int, int, bool, bool]:
-    """The counters, from scratch."""
+    """Return the counters, computed from scratch."""
     leaves = list(group.leaves())
     waiting = {leaf: sum(p.waiting for p in leaf.members.values()) for leaf in leaves}
     running = {leaf: sum(p.running for p in leaf.members.values()) for leaf in leaves}
@@ -251,7 +251,7 @@ def test_counters_equal_a_recount_after_any_history(seed: int, steps: int) -> No
 
 
 def state_of(group: Group) -> str:
-    """The state, from the other counters."""
+    """Return the state, computed from the other counters."""
     holds = {
         "scheduled": group.bound,
         "binding": group.standing,
@@ -305,11 +305,11 @@ def test_a_group_that_was_scheduled_before_is_disrupted_without_its_pods() -> No
 
 
 def priorities(group: Group) -> list[int]:
-    """Of all pods below that will run or run."""
+    """Return the priorities of all pods below that run or will run."""
     return [pod.info.priority for pod in alive(group)]
 
 
 def alive(group: Group) -> list[Pod]:
-    """The pods below that will run or run."""
+    """Return the pods below that run or will run."""
     members = [pod for leaf in group.leaves() for pod in leaf.members.values()]
     return [pod for pod in members if not pod.ended and not pod.info.terminating]

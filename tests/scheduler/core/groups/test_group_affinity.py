@@ -1,4 +1,4 @@
-"""Affinity of pods to their own group: free where a constraint says the same, a term elsewhere."""
+"""Affinity of pods to their own group: free if a constraint implies it, else a term."""
 
 from collections.abc import Callable
 from itertools import permutations
@@ -174,7 +174,7 @@ def test_a_root_above_many_pods_with_terms_costs_one_step_at_a_time() -> None:
     def dearest(pods: int) -> int:
         builder = StateBuilder()
         builder.gang("leaf", parent="root")
-        # Its count is made once for all, and costs what that of any term costs.
+        # Its count is computed once for all, at the cost of any term.
         (known,) = to_group("leaf")
         builder.pod(requirements=Requirements(required_affinity=(known.term,)))
         for _ in range(pods):

@@ -1,4 +1,4 @@
-"""Flaws of a tree: found as soon as its groups are known, and the first of them is named."""
+"""Errors of a tree: found as soon as its groups are known; the first of them is named."""
 
 from collections.abc import Callable
 

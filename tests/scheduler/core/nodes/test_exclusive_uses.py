@@ -1,4 +1,4 @@
-"""Host ports and disks cost what is used: nothing is kept for what nobody uses any more."""
+"""The cost of host ports and disks depends on those in use; unused ones are dropped."""
 
 import numpy as np
 import pytest
@@ -38,7 +38,7 @@ def test_ports_leave_nothing_behind() -> None:
 
 
 def test_a_port_costs_what_its_own_users_cost() -> None:
-    """Not more for the ports that others use, nor for the nodes that there are."""
+    """Other ports' users and the number of nodes do not increase it."""
 
     def work(nodes: int, others: int) -> int:
         builder = StateBuilder()
@@ -156,7 +156,7 @@ staged = st.tuples(
 
 
 def together(one: Stage | None, other: Stage | None) -> bool:
-    """Whether the two pods may be there at the same time."""
+    """Return True if the two pods may exist at the same time."""
     if one is None or other is None or one.tree != other.tree or one.number == other.number:
         return True
     return one.exists and other.exists

@@ -1,4 +1,4 @@
-"""Counts of matching pods, as pods of one stage see them."""
+"""Counts of matching pods, from the view of pods of one stage."""
 
 from collections import Counter
 
@@ -12,11 +12,14 @@ from scheduler.core.values.model import POD_GROUP, Stage
 TREES = ((POD_GROUP, "ns", "a"), (POD_GROUP, "ns", "b"))
 STAGES = st.none() | st.builds(Stage, st.integers(1, 3), st.booleans(), st.sampled_from(TREES))
 Change = tuple[int, int, Stage | None]
-"""Row, how many pods come, and their stage."""
+"""Row, number of added pods, and their stage."""
 
 
 def met(seen_by: Stage | None, other: Stage | None) -> bool:
-    """Pods of two stages of one tree meet only if they are both there already."""
+    """Return True if pods of the two stages meet.
+
+    Two different stages of one tree meet only if both exist already.
+    """
     if seen_by is None or other is None or seen_by.tree != other.tree:
         return True
     return seen_by.number == other.number or (seen_by.exists and other.exists)

@@ -1,4 +1,4 @@
-"""Which nodes share a class, and when a node gets another."""
+"""The nodes that share a class, and changes of a node's class."""
 
 from tests.scheduler.core.framework.cluster import wants
 from tests.scheduler.state_builder import StateBuilder

@@ -1,4 +1,4 @@
-"""Resources have a row while some node offers them; totals never overflow and come back exactly."""
+"""Resources have a row while a node offers them; totals never overflow and revert exactly."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The room that stages of a tree share, against the rule written out."""
+"""The capacity that stages of a tree share, compared with the rule."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -18,7 +18,7 @@ NAMES = tuple(OFFERED)
 
 Requests = tuple[tuple[str, int], ...]
 Change = tuple[int, int, Stage | None, Requests]
-"""Row, how many more pods, their stage, and what each of them requests."""
+"""Row, number of added pods, their stage, and the requests of each."""
 
 STAGED = st.builds(Stage, st.integers(1, 3), st.booleans(), st.sampled_from(TREES))
 STAGES = st.one_of(st.none(), STAGED)
@@ -51,7 +51,7 @@ def free(nodes: NodeTable, row: int) -> dict[str, int]:
 
 
 def by_rule(pods: list[tuple[Stage | None, Requests]]) -> dict[str, int]:
-    """What is left of a node: all pods that exist, and for each tree the most that is to come."""
+    """Return the free resources: minus all existing pods, and each tree's largest future stage."""
     left = dict(OFFERED)
     for name in NAMES:
         amounts = [(stage, dict((*requests, ("pods", 1))).get(name, 0)) for stage, requests in pods]
@@ -69,7 +69,7 @@ def by_rule(pods: list[tuple[Stage | None, Requests]]) -> dict[str, int]:
 
 
 def applied(nodes: NodeTable, changes: list[Change]) -> list[list[tuple[Stage | None, Requests]]]:
-    """Apply the changes; the pods of each node."""
+    """Apply the changes; return the pods of each node."""
     pods: list[list[tuple[Stage | None, Requests]]] = [[], []]
     for row, count, stage, requests in changes:
         nodes.take(np.array([row]), np.array([count]), load(nodes, stage, requests))

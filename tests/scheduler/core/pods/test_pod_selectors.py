@@ -1,4 +1,4 @@
-"""Which pods a selector speaks of is found by index; it must be what asking every pod finds."""
+"""The index of pods by selector finds the same pods as a check of every pod."""
 
 import random
 from dataclasses import replace

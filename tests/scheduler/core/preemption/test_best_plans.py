@@ -1,4 +1,4 @@
-"""Against the exact solver: what fits is found, and victims are as few and as low as can be."""
+"""Preemption compared with the exact solver: it finds fits, with few and low victims."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -64,7 +64,7 @@ def test_victims_are_those_of_the_exact_solver(
 
 
 def judge(builder: PreemptionBuilder, plan: Plan | Refusal, best: Optimum | None) -> str:
-    """How the plan compares; whatever it is, it must be lawful and without an unneeded victim."""
+    """Return the comparison of the plan, which must be valid and without a needless victim."""
     if isinstance(plan, Refusal):
         return "impossible" if best is None else "missed"
     assert best is not None, "a plan where there is none"
@@ -76,7 +76,7 @@ def judge(builder: PreemptionBuilder, plan: Plan | Refusal, best: Optimum | None
 
 
 def test_the_instances_are_worth_solving() -> None:
-    """Most have victims to choose from, and each kind of thing occurs."""
+    """Most instances have a choice of victims, and each kind occurs."""
     instances: list[Instance] = [preemption_instance(seed) for seed in range(40)]
 
     assert sum(any(group.whole for group in i.running) for i in instances) > 20

@@ -1,4 +1,4 @@
-"""Deciding about preemption ends with its budget, and never evicts a unit that is not needed."""
+"""Preemption ends with its budget, and never evicts a unit that is not needed."""
 
 from itertools import product
 
@@ -25,9 +25,9 @@ def names(*infos: PodInfo) -> set[str]:
 
 
 def crowded(nodes: int, *, free: int = 0) -> PreemptionBuilder:
-    """A gang that needs the victim on each node.
+    """Create a gang that needs the victim on each node.
 
-    Each frees more than is missing, so it is not known beforehand that so many must go.
+    Each frees more than is missing, so the number of needed victims is not known in advance.
     """
     builder = PreemptionBuilder()
     builder.nodes(nodes, cpu=5)
@@ -165,7 +165,7 @@ def test_many_covered_units_are_chosen_without_counting_them_anew_each_time() ->
 
 
 def covered(*priorities: int) -> ProtectedUnits:
-    """Units of these priorities, of whose pods a budget lets one go."""
+    """Return units of these priorities, of whose pods a budget allows one eviction."""
     builder = PreemptionBuilder()
     builder.nodes(1, cpu=9999)
     builder.budget("pdb", 1, app="a")
@@ -198,9 +198,9 @@ def test_that_there_are_more_sets_than_are_looked_for_is_said() -> None:
 
 
 def one_namespace_a_node(nodes: int, per: int = 20) -> PreemptionBuilder:
-    """Pods of one namespace on each node, of which a budget lets one go.
+    """Create pods of one namespace on each node, of which a budget allows one eviction.
 
-    On the last node, where all began first, each pod is in a namespace of its own.
+    On the last node, where all started first, each pod is in its own namespace.
     """
     builder = PreemptionBuilder()
     for node, at in product(range(nodes), range(per)):
@@ -220,7 +220,7 @@ def one_namespace_a_node(nodes: int, per: int = 20) -> PreemptionBuilder:
 
 @pytest.mark.parametrize("nodes", [90, 110])
 def test_no_budget_is_exceeded_where_another_node_would_do(nodes: int) -> None:
-    """Whether fewer or more pods are protected than steps of the search are left for them."""
+    """The number of protected pods is below or above the remaining steps of the search."""
     builder = one_namespace_a_node(nodes)
     builder.group("g", 1, priority=10)
     builder.waits("g", cpu=20, priority=10)
@@ -234,7 +234,10 @@ def test_no_budget_is_exceeded_where_another_node_would_do(nodes: int) -> None:
 
 
 def test_a_lower_priority_decides_before_the_node_that_frees_most() -> None:
-    """Of 120 protected pods those of priority 1 are on n1, and the budgets let them go."""
+    """There are 120 protected pods.
+
+    Those of priority 1 are on n1, and the budgets allow evictions.
+    """
     builder = PreemptionBuilder()
     builder.nodes(3, cpu=40)
     for at in range(40):
@@ -266,7 +269,7 @@ def test_deciding_among_many_budgets_grows_with_their_number() -> None:
 
 
 def test_whoever_need_not_go_is_put_back_where_another_resource_is_overcommitted() -> None:
-    """The node's memory is, by pods that were resized; the root asks for cpu alone."""
+    """Resized pods overcommit the node's memory; the root requests only cpu."""
     builder = PreemptionBuilder()
     builder.node("n0", 8)
     builder.runs(None, "n0", cpu=1, others={"memory": 999 * GIB}, priority=20)
@@ -281,7 +284,7 @@ def test_whoever_need_not_go_is_put_back_where_another_resource_is_overcommitted
 
 
 def test_a_pod_whose_own_ports_overlap_does_not_keep_others_from_staying() -> None:
-    """It has port 80 of all addresses and of one: nobody else does, so nothing clashes."""
+    """It has port 80 of all addresses and of one, and no other pod does: there is no conflict."""
     builder = PreemptionBuilder()
     builder.node("n0", 8)
     ports = (HostPort("TCP", 80), HostPort("TCP", 80, "1.2.3.4"))

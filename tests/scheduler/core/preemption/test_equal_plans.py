@@ -1,4 +1,4 @@
-"""Equal pods that are planned together evict whom they would evict one after the other."""
+"""Equal pods planned together evict the same victims as one after the other."""
 
 import random
 from collections import Counter
@@ -36,7 +36,7 @@ def waiting(builder: PreemptionBuilder, count: int, cpu: int, gpus: int) -> list
 
 
 def carry_out(builder: PreemptionBuilder, root: Pod, plan: Plan) -> None:
-    """As the preemptor does: the place is nominated, and the victims are on their way."""
+    """Act as the preemptor: nominate the node, and let the victims terminate."""
     state = builder.state
     node = state.nodes.name_of(plan.placement.rows[0])
     builder.nominate(root, node)
@@ -51,13 +51,13 @@ ODD: dict[str, dict[str, Any]] = {
     "lost": {},
     "of one pod": {},
 }
-"""Volumes that say where their pods run, or that two pods cannot have."""
+"""Volumes that restrict the nodes of their pods, or that two pods cannot share."""
 
 
 def even_cluster(seed: int) -> tuple[PreemptionBuilder, list[Pod], str]:
-    """Nodes that are alike but for n0, where nobody goes first, and pods with a volume each.
+    """Create nodes that are equal except n0, the last choice, and pods with a volume each.
 
-    At most one of these volumes is odd; also which.
+    At most one of these volumes is odd; its kind is returned, too.
     """
     rng = random.Random(seed)
     builder, last = PreemptionBuilder(), rng.randint(4, 9)
@@ -87,7 +87,7 @@ def even_cluster(seed: int) -> tuple[PreemptionBuilder, list[Pod], str]:
 
 
 def one_by_one(builder: PreemptionBuilder, roots: list[Pod]) -> list[Plan | None]:
-    """What each finds; None for one that needs no plan of its own."""
+    """Return the plan of each root; None for one that needs no plan of its own."""
     found: list[Plan | None] = []
     for root in roots:
         refusal = decide(builder.state, root, SearchBudget())
@@ -103,7 +103,7 @@ def one_by_one(builder: PreemptionBuilder, roots: list[Pod]) -> list[Plan | None
 
 
 def together(builder: PreemptionBuilder, roots: list[Pod]) -> tuple[list[Plan], Plan | None]:
-    """The plan of the first, and what is planned from it; nothing without victims."""
+    """Return the plan of the first root and those derived from it; none without victims."""
     refusal = decide(builder.state, roots[0], SearchBudget())
     if not isinstance(refusal, Refusal):
         return [], None
@@ -140,7 +140,10 @@ def said(plan: Plan) -> object:
 
 
 def cluster(seed: int) -> tuple[PreemptionBuilder, list[Pod]]:
-    """Nodes of a few sizes, pods of a few sizes and priorities that run there, some in groups."""
+    """Create nodes of a few sizes, and running pods of a few sizes and priorities.
+
+    Some pods are in groups.
+    """
     rng = random.Random(seed)
     builder = PreemptionBuilder()
     sizes = rng.choice([(4,), (4, 6), (9,), (3, 5, 12)])
@@ -161,7 +164,7 @@ def cluster(seed: int) -> tuple[PreemptionBuilder, list[Pod]]:
             builder.runs(group, f"n{number}", cpu=cpu, others={"gpu": gpus}, priority=of_group)
             left -= cpu
     if rng.random() < 0.1:
-        builder.runs(None, "n0", cpu=1, priority=20)  # more than there is, for good
+        builder.runs(None, "n0", cpu=1, priority=20)  # permanently more than there is
     return builder, waiting(builder, WANTED, rng.randint(1, 4), rng.randint(1, 2))
 
 
@@ -188,7 +191,7 @@ def test_together_they_find_what_they_find_one_after_the_other(long: bool) -> No
 
 
 def test_a_node_where_fewer_victims_may_do_ends_what_is_planned_from_the_first() -> None:
-    """The first takes 70 + 49 + 49 on n0, of which 48 are left: there 36 + 36 are enough then.
+    """The first takes 70 + 49 + 49 on n0, which leaves 48: then 36 + 36 are enough there.
 
     n1, where one pod has 65 of the 120 cores, looks cheaper and takes three victims.
     """

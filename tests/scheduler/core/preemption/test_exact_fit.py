@@ -1,4 +1,7 @@
-"""That a root fits nowhere is said of none that fits, and in few steps: beside the exact solver."""
+"""The proof that a root does not fit any node: never wrong, and in few steps.
+
+The exact solver is the reference.
+"""
 
 import random
 from collections import Counter
@@ -27,7 +30,7 @@ MISSED = 698
 
 
 def thinned(seed: int) -> Instance:
-    """An instance in which nobody can be evicted, and some of what ran is gone."""
+    """Return an instance without evictable pods, in which some running pods are removed."""
     instance, rng = eviction_instance(seed), random.Random(f"thinned/{seed}")
     running = [
         replace(group, priority=PREEMPTOR)
@@ -38,7 +41,7 @@ def thinned(seed: int) -> Instance:
 
 
 def tried(builder: PreemptionBuilder, budget: SearchBudget | None = None) -> DryRun:
-    """Of the root, as if it had been refused."""
+    """Return the dry run of the root, as if it had been rejected."""
     root = builder.root(ROOT)
     assert isinstance(root, Group)
     shortage = Shortage("capacity", root.key, "")
@@ -72,7 +75,7 @@ def test_it_knows_what_place_misses() -> None:
 
 
 def apart(builder: PreemptionBuilder, requirements: Requirements) -> None:
-    """A gang of three pods of this kind, on two nodes that have room for one each."""
+    """Create a gang of three pods of this kind, on two nodes that fit one each."""
     builder.nodes(2, cpu=1)
     builder.group(ROOT, 3, priority=5)
     for info in builder.waits(ROOT, 3, priority=5):
@@ -100,7 +103,7 @@ def test_it_says_nothing_where_more_than_room_decides(
 
 
 def hostile() -> PreemptionBuilder:
-    """Many pods of unequal sizes, on as many nodes of unequal sizes, that nearly fit."""
+    """Create many pods of unequal sizes, on as many nodes of unequal sizes, that nearly fit."""
     builder = PreemptionBuilder()
     for at in range(16):
         builder.node(f"n{at}", 50 + at)

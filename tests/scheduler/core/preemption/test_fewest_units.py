@@ -1,4 +1,4 @@
-"""How few victims there can be is known before smaller sets are tried, and is never too many."""
+"""The lower bound of victims is known before smaller sets are tried, and never too high."""
 
 import random
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ from tests.scheduler.preemption_builder import PreemptionBuilder
 
 
 def instance(seed: int) -> PreemptionBuilder:
-    """A gang of equal pods on a few nodes, full of single pods and of gangs that span nodes."""
+    """Create a gang of equal pods on a few nodes, full of single pods and gangs across nodes."""
     rng = random.Random(seed)
     builder = PreemptionBuilder()
     nodes = rng.randint(2, 4)
@@ -43,7 +43,7 @@ def least(builder: PreemptionBuilder, dry_run: DryRun) -> int:
 
 
 def fewest(builder: PreemptionBuilder) -> int | None:
-    """The fewest units without which the gang fits, by trying all sets."""
+    """Return the minimum number of units to evict for the gang, by an exhaustive search."""
     units = builder.state.units
     below = [list(units.unit(index).pods) for index in units.below(5).tolist()]
     for size in range(1, len(below) + 1):
@@ -54,7 +54,7 @@ def fewest(builder: PreemptionBuilder) -> int | None:
 
 
 def dry_runs() -> Iterator[tuple[PreemptionBuilder, DryRun]]:
-    """Of gangs that do not fit now."""
+    """Yield dry runs of gangs that do not fit now."""
     for seed in range(150):
         builder = instance(seed)
         root = builder.root("g")
@@ -94,7 +94,7 @@ def test_a_node_with_less_than_nothing_is_not_counted_for_more_than_it_costs() -
 
 
 def crowded(nodes: int) -> PreemptionBuilder:
-    """Three victims must go from any node for a pod of four; all together there is much room."""
+    """Create nodes on which three victims must go for a pod of four, with much total capacity."""
     builder = PreemptionBuilder()
     builder.nodes(nodes, cpu=5)
     for number in range(nodes):
@@ -114,7 +114,7 @@ def test_nothing_smaller_is_tried_once_the_plan_has_the_fewest() -> None:
 
 
 def test_places_that_are_nominated_for_others_are_no_room() -> None:
-    """With each of them the search would begin where the root cannot go, and go on from there."""
+    """Otherwise the search would start from nodes where the root does not fit."""
     builder = crowded(40)
     taken = builder.waits(None, 30, cpu=4, priority=5)
     for number, info in enumerate(taken):
@@ -144,7 +144,7 @@ def test_what_is_nominated_is_the_same_as_if_it_had_been_counted_anew() -> None:
         if rng.random() < 0.4:
             nominations.drop(root)
         else:
-            names = [f"n{rng.randrange(8)}" for _ in range(2)]  # some are not there
+            names = [f"n{rng.randrange(8)}" for _ in range(2)]  # some do not exist
             places = tuple((s, tuple((n, rng.randint(1, 2)) for n in names)) for s in shapes)
             nominations.set(Nomination(root, rng.randrange(3), places))
         anew = Nominations(builder.state.framework)

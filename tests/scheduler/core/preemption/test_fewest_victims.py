@@ -1,6 +1,6 @@
-"""Against the exact solver: no cheaper victims would do, and nobody is evicted in vain.
+"""Preemption compared with the exact solver: no cheaper victims suffice, none is needless.
 
-What is said to be proved is the best without exception.
+A plan with a proof is the best without exception.
 """
 
 from collections import Counter
@@ -21,14 +21,14 @@ from tests.scheduler.victims import lawful
 from tools.testing.effort import seeds, selected
 
 MISSED = (372, 431, 432, 775, 803, 914, 995)
-"""Instances with cheaper victims, after whose end `place` misses the placement."""
+"""Instances with cheaper victims, after whose eviction `place` misses the placement."""
 
 CHEAP = ("372", "775", "803", "914", "995")
 """Those of them that take little time."""
 
 
 def answer(instance: Instance) -> tuple[PreemptionBuilder, Plan | Refusal | None]:
-    """What preemption answers; None if the tree fits as it is."""
+    """Return the result of preemption; None if the tree fits without it."""
     builder = build(instance)
     decision = decide(instance, builder)
     if isinstance(decision, Placement):
@@ -37,14 +37,14 @@ def answer(instance: Instance) -> tuple[PreemptionBuilder, Plan | Refusal | None
 
 
 def compared(cost: Cost | None) -> Optimum:
-    """A cost without the start, which only breaks ties."""
+    """Return a cost without the start time, which only breaks ties."""
     assert cost is not None
     return Optimum(*cost.decided)
 
 
 @dataclass
 class Comparison:
-    """How the answers compare with the best ones; `seeds` are those of others than the best."""
+    """Statistics of the comparison; `seeds` are those with other than the best results."""
 
     found: Counter[str] = field(default_factory=Counter)
     units: int = 0

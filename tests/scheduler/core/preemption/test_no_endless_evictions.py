@@ -1,4 +1,4 @@
-"""Two priorities compete for one cluster: what must hold in every round, and that it settles."""
+"""Two priorities compete for one cluster: invariants of every round, and convergence."""
 
 import random
 
@@ -10,7 +10,7 @@ from tests.scheduler.eviction_harness import EvictionHarness
 
 
 class Rounds:
-    """Rounds of arrivals, endings and evictions."""
+    """Rounds of arrivals, completions and evictions."""
 
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
@@ -35,7 +35,7 @@ class Rounds:
         self.builder.waits(name, size, cpu=rng.randint(1, 2), priority=priority)
 
     def end(self) -> None:
-        """One of the running groups is done."""
+        """Complete one of the running groups."""
         pods = self.builder.state.pods.values()
         running = sorted({pod.info.group or "" for pod in pods if pod.info.node})
         if running:
@@ -50,7 +50,7 @@ class Rounds:
         return [g for g in self.builder.state.forest.groups.values() if g.spec is not None]
 
     def check(self) -> None:
-        """After everything has settled."""
+        """Check the invariants after everything has settled."""
         state = self.builder.state
         assert (state.nodes.free >= 0).all()
         for group in self.groups():
@@ -59,7 +59,7 @@ class Rounds:
             assert not group.incomplete or (disrupted and not whole), group
 
     def watch(self, deleted: list[str]) -> None:
-        """What was asked to go: whole units, of lower priority than somebody who waits."""
+        """Check the requested deletions: complete units, of lower priority than a pending root."""
         groups = {
             p.info.group
             for p in self.builder.state.pods.values()
@@ -100,7 +100,7 @@ async def test_two_priorities_fight_and_it_settles(seed: int, long: bool) -> Non
 
 
 async def quiet(rounds: Rounds) -> None:
-    """Nothing arrives and nothing ends: then nothing may happen any more."""
+    """Check that nothing happens without arrivals and completions."""
     harness = rounds.harness
     for _ in range(10):
         harness.evictor_api.end()

@@ -1,4 +1,4 @@
-"""Who goes for whom, and who never does."""
+"""The victims of preemptors, and pods that are never victims."""
 
 import pytest
 
@@ -35,7 +35,7 @@ def test_equal_and_higher_priority_is_never_touched(priority: int) -> None:
 
 
 def test_of_pods_on_one_node_those_of_lowest_priority_go() -> None:
-    """One more than the search for cheaper sets looks at: the order of reprieve has to be right."""
+    """One more than the search for cheaper sets tries: the order of reprieve must be correct."""
     builder = PreemptionBuilder()
     builder.node("n0", 3)
     low, first, second = (builder.runs(None, "n0", priority=priority) for priority in (0, 1, 1))
@@ -296,7 +296,7 @@ def test_the_table_says_what_each_domain_has_and_lacks() -> None:
 
 
 def test_of_many_the_most_important_are_put_back_first() -> None:
-    """So many that their subsets are not tried: what is left is decided by the order alone."""
+    """They are too many to try their subsets: the order alone decides."""
     builder = PreemptionBuilder()
     builder.node("n0", cpu=40)
     old = builder.runs(None, *["n0"] * 5, priority=2)

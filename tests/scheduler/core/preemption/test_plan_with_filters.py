@@ -1,4 +1,4 @@
-"""Eviction where more than room is in the way: labels, pods that must be apart or near, volumes."""
+"""Preemption for reasons other than resources: labels, pod (anti-)affinity, volumes."""
 
 from dataclasses import replace
 
@@ -51,7 +51,7 @@ def asks(builder: PreemptionBuilder, requirements: Requirements, **labels: str) 
 
 
 def went(builder: PreemptionBuilder, name: str) -> tuple[set[str], str]:
-    """Who goes, and where the pod then runs."""
+    """Return the victims, and the node of the pod afterwards."""
     plan = builder.preempt(name)
     assert isinstance(plan, Plan), plan
     gone = {pod.info.name for unit in plan.victims for pod in unit.pods.values()}
@@ -106,7 +106,7 @@ def test_the_pod_that_wants_nobody_beside_it_goes() -> None:
 
 @pytest.mark.parametrize("important", [False, True])
 def test_the_pod_that_it_needs_beside_it_stays(important: bool) -> None:
-    """However cheap it would be: without it there is no place at all."""
+    """It would be the cheapest victim, but without it the pod fits no node."""
     builder = cluster(2, cpu=2)
     needed = runs(builder, "n0", Requirements(requests(1)), app="db")
     (victim,) = builder.runs(None, "n0", priority=3 if important else 0)
@@ -211,7 +211,7 @@ def test_nobody_goes_for_a_pod_whose_claim_is_not_bound() -> None:
 
 
 def by_hand(builder: PreemptionBuilder, *disks: str) -> Requirements:
-    """What uses a claim of a class without provisioner, and a free volume on each of the nodes."""
+    """Return requirements of a claim without provisioner, with a free volume on each node."""
     storage = builder.state.volumes
     storage.set_class(StorageClassInfo("local", "kubernetes.io/no-provisioner", waits=True))
     storage.set_claim(ClaimInfo(("ns", "data"), storage_class="local"))

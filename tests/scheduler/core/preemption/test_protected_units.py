@@ -1,4 +1,4 @@
-"""Which units budgets let go: by the sum of all, and by what one node could lose."""
+"""Units that budgets allow to evict: by the sum of all, and by the loss of one node."""
 
 import itertools
 import random
@@ -12,7 +12,7 @@ from tests.support.counting import calls
 
 
 def random_cluster(seed: int) -> tuple[PreemptionBuilder, ProtectedUnits]:
-    """Up to eight units, three apps and two budgets, which may cover the same pods."""
+    """Create up to eight units, three apps and two budgets, which may cover the same pods."""
     drawn = random.Random(seed)
     builder = PreemptionBuilder()
     builder.nodes(3, cpu=99)
@@ -28,7 +28,7 @@ def random_cluster(seed: int) -> tuple[PreemptionBuilder, ProtectedUnits]:
 
 
 def exceeded(builder: PreemptionBuilder, chosen: tuple[int, ...]) -> int:
-    """By how many pods budgets would be exceeded, counted pod by pod."""
+    """Return the number of pods by which budgets would be exceeded, counted pod by pod."""
     pods = [pod for at in chosen for pod in builder.state.units.unit(at).pods.values()]
     over = 0
     for budget in builder.state.disruption_budgets:
@@ -95,7 +95,7 @@ def test_the_work_grows_with_the_number_of_units_and_budgets() -> None:
             builder.runs(None, *(f"n{at}" for at in range(10)), app=f"a{number}")
         builder.state.units.refresh()
         units = builder.state.units
-        # Of one namespace: as many budgets as may be matched with each kind of pod.
+        # In one namespace: as many budgets as may be matched with each kind of pod.
         protected = ProtectedUnits(builder.state.disruption_budgets, units, units.below(5))
         assert len(protected.covered) == count
 

@@ -1,7 +1,7 @@
-"""Who takes long to end makes no room: such pods are victims only where nobody else can be.
+"""Pods that terminate slowly free no capacity: they are victims only as a last resort.
 
-Anybody may give his pods a grace period of ten years. A finalizer says nothing of how long it
-takes: most are removed at once, and nobody may be safe from eviction by one.
+Any user may set a grace period of ten years. A finalizer does not determine the duration: most are
+removed at once, and they must not protect pods from eviction.
 """
 
 from collections.abc import Callable

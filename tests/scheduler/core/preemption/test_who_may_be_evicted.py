@@ -1,4 +1,4 @@
-"""Whom a tenant's own marks protect from eviction, and whom they do not."""
+"""A tenant's settings that protect pods from eviction, and those that do not."""
 
 from dataclasses import replace
 
@@ -73,7 +73,7 @@ def test_a_units_priority_is_the_least_of_its_pods_whoever_comes_and_goes() -> N
 
 
 def test_an_equal_one_is_not_evicted_because_of_another_of_its_group() -> None:
-    """Of a group whose pods go one by one, only the pod of low priority is a victim."""
+    """In a group whose pods are evicted one by one, only the pod of low priority is a victim."""
     builder = PreemptionBuilder()
     builder.nodes(2, cpu=1)
     builder.group("g", 1, priority=9)

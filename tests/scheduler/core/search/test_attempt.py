@@ -1,4 +1,4 @@
-"""What one attempt tries for the pods of one leaf."""
+"""The placements that one attempt tries for the pods of one leaf."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from tests.scheduler.state_builder import StateBuilder
 
 
 def unequal_pods() -> StateBuilder:
-    """7 and 10 cores free for pods of 5, 2, 4 and 6: only 5 + 2 and 4 + 6 fit."""
+    """Create 7 and 10 free cores for pods of 5, 2, 4 and 6: only 5 + 2 and 4 + 6 fit."""
     builder = StateBuilder()
     builder.node("n0", cpu=7)
     builder.node("n1", cpu=10)

@@ -1,4 +1,4 @@
-"""Roots decided in one go get what they would have got one by one."""
+"""Roots decided in one batch get the same nodes as one by one."""
 
 from dataclasses import replace
 
@@ -26,7 +26,7 @@ def filled(rooms: list[int], taken: list[int], count: int) -> tuple[StateBuilder
 
 
 Nominated = tuple[int, int, int, int]
-"""A node, how many pods, their CPU, and the priority."""
+"""A node, the number of pods, their CPU, and the priority."""
 nominated = st.lists(
     st.tuples(st.integers(0, 7), st.integers(1, 3), st.integers(1, 2), st.sampled_from((-1, 0, 1))),
     max_size=4,
@@ -34,7 +34,7 @@ nominated = st.lists(
 
 
 def nominate(builder: StateBuilder, places: list[Nominated]) -> None:
-    """For other pods, whose victims may be there still."""
+    """Nominate nodes for other pods, whose victims may still exist."""
     for index, (node, count, cpu, priority) in enumerate(places):
         other = builder.single(builder.pod(cpu=cpu, name=f"other{index}", priority=priority))
         builder.nominate(other, f"n{node}", count)
@@ -70,7 +70,7 @@ Places = dict[str, list[int]]
 
 
 def in_turn(builder: StateBuilder, groups: list[Group]) -> Places:
-    """One decision each, until one fails."""
+    """Decide one by one, until one fails."""
     found: Places = {}
     for group in groups:
         decision = place(builder.state, group, SearchBudget())
@@ -82,7 +82,7 @@ def in_turn(builder: StateBuilder, groups: list[Group]) -> Places:
 
 
 def at_once(builder: StateBuilder, groups: list[Group]) -> Places:
-    """As many decisions as it takes for those that are alike."""
+    """Decide in as few batches as possible for equal roots."""
     found: Places = {}
     while groups:
         placements = place_batch(builder.state, groups, SearchBudget())
@@ -104,7 +104,7 @@ def where(placement: Placement) -> Places:
 
 
 def test_a_gang_whose_pods_prefer_each_other_is_decided_alone() -> None:
-    """Where one of them goes changes what the next one prefers."""
+    """The node of one of them changes the preference of the next one."""
     builder = StateBuilder()
     for name, terms in (("plain", wants()), ("together", preferred_affinity(1))):
         builder.gang(name, 2)
@@ -117,7 +117,7 @@ def test_a_gang_whose_pods_prefer_each_other_is_decided_alone() -> None:
 
 
 def test_a_gang_that_expects_pods_is_decided_alone() -> None:
-    """What is placed for a pod that does not exist yet is held, not bound."""
+    """A placement for a pod that does not exist yet is held, not bound."""
     builder = StateBuilder()
     builder.gang("g", 2)
     builder.pod("g")
@@ -161,7 +161,7 @@ def test_many_gangs_in_one_go_are_as_one_by_one(
                 builder.pod(node=f"n{index}")
         for number in range(gangs):
             builder.gang(f"g{number}", size, rack=rack)
-        # Members come in any order. A gang without a priority has the lowest of its pods'.
+        # Members arrive in any order. A gang without a priority has the lowest of its pods'.
         for member in range(size):
             for number in reversed(range(gangs)):
                 builder.pod(f"g{number}", cpu=cpu, priority=above if member else 0)
@@ -236,7 +236,7 @@ async def test_gangs_that_are_alike_fill_rack_after_rack_and_the_last_is_refused
     async with harness.leading():
         await harness.settle()
 
-    # Room for eight pods in two racks of four: four gangs.
+    # Eight pods fit, in two racks of four: four gangs.
     assert len(harness.api.bound) == 8
     assert {pod.name for pod in late} <= set(harness.api.bound)
     assert harness.queue.sizes() == {"active": 0, "unschedulable": 1, "backoff": 0}

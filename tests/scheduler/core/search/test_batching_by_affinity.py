@@ -1,4 +1,4 @@
-"""Single pods with required pod affinity or anti-affinity: a batch is one pod after the other."""
+"""Single pods with required pod affinity or anti-affinity: a batch equals one by one."""
 
 import random
 
@@ -36,7 +36,7 @@ def terms(rng: random.Random, chance: float) -> tuple[PodTerm, ...]:
 
 
 def cluster(rng: random.Random) -> StateBuilder:
-    """Ten nodes, some of them without a rack, with pods that may exclude others."""
+    """Create ten nodes, some of them without a rack, with pods that may exclude others."""
     builder = StateBuilder()
     for number in range(10):
         labels = {"host": f"n{number}"} | ({"rack": f"r{number % 4}"} if rng.random() < 0.9 else {})
@@ -52,7 +52,7 @@ def cluster(rng: random.Random) -> StateBuilder:
 
 
 def nominate(rng: random.Random, builder: StateBuilder) -> None:
-    """Another pod evicts some of a node."""
+    """Let another pod preempt pods of a node."""
     priority = rng.choice((-1, 0, 1))
     wants = Requirements(requests(1), required_anti_affinity=terms(rng, 0.4))
     labels = {"app": rng.choice(APPS)}

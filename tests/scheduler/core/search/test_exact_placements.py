@@ -1,4 +1,4 @@
-"""Beside an exact solver: nearly all that can be placed is, and nothing that cannot."""
+"""Placement compared with the exact solver: it finds nearly every fit, and no false one."""
 
 import pytest
 

@@ -6,7 +6,7 @@ from tests.scheduler.state_builder import StateBuilder, requests
 
 
 def test_nodes_with_equal_room_are_both_tried_if_a_shape_may_use_only_one_of_them() -> None:
-    """The large pod comes first and fits both nodes; the small one may only use n0."""
+    """The large pod is first and fits both nodes; the small one may use only n0."""
     builder = StateBuilder()
     builder.node("n0", cpu=2, labels={"disk": "ssd"})
     builder.node("n1", cpu=2)

@@ -1,4 +1,4 @@
-"""Trees that fit only if a child leaves another the devices that this one has no choice about."""
+"""Trees that fit only if a child leaves devices to another that has no alternative."""
 
 import copy
 
@@ -38,7 +38,7 @@ TREE: Instance = {
         {"name": "own"},
     ],
 }
-"""Of two nodes, "large" needs the one with three devices and one CPU, so "plain" the other."""
+"""Two nodes: "large" needs the one with three devices and one CPU, so "plain" the other."""
 
 PLACES = {"large": "n3", "sharing": "n2", "plain": "n2"}
 

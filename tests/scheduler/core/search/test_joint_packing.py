@@ -1,4 +1,4 @@
-"""The minimums of a whole subtree, packed together."""
+"""The minimums of a complete subtree, packed together."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from tests.scheduler.state_builder import StateBuilder
 
 
 def unequal(builder: StateBuilder, name: str, pods: int, minimum: int, *, cpu: int = 10) -> Group:
-    """A gang in which no two pods are equal."""
+    """Create a gang in which no two pods are equal."""
     key = builder.gang(name, minimum)
     for number in range(pods):
         builder.pod(name, requirements=Requirements((("cpu", cpu + number), ("pods", 1))))
@@ -21,7 +21,7 @@ def test_a_gang_of_unequal_pods_that_all_must_run_is_packed_in_one_way() -> None
     builder.nodes(2, cpu=64)
     gang = unequal(builder, "g", 60, 60)
 
-    # Without pruning, 2 ** 60 choices of pods would be looked at.
+    # Without pruning, the search would visit 2 ** 60 choices of pods.
     placed = pack_jointly(builder.state.framework, gang, None, 1000)
 
     assert placed is not None
@@ -37,7 +37,7 @@ def test_a_gang_that_has_fewer_pods_than_its_minimum_is_not_packed() -> None:
 
 
 class Expiry:
-    """Expires after so many questions; `late` counts those that came too late."""
+    """A budget that expires after that many checks; `late` counts checks after that."""
 
     def __init__(self, after: int) -> None:
         self.left = after
@@ -51,7 +51,7 @@ class Expiry:
 
 @pytest.mark.parametrize("after", [0, 1, 50, 2000])
 def test_a_packing_ends_with_its_budget(after: int) -> None:
-    """Two pods fill a node; that one of them is too many takes an endless search to find out."""
+    """Two pods fill a node; the proof that one of them is too many takes an endless search."""
     builder = StateBuilder()
     builder.nodes(16, cpu=1)
     gang = unequal(builder, "g", 33, 33, cpu=340)

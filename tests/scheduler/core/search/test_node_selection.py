@@ -17,7 +17,7 @@ TREE: GroupKey = ("CompositePodGroup", "ns", "tree")
 
 
 def used_by(*pods: int, cpu: int = 4) -> StateBuilder:
-    """Nodes n0, n1, ... of 4 cores on which so many pods of one core run."""
+    """Create nodes n0, n1, ... of 4 cores with that many running pods of one core."""
     builder = StateBuilder()
     builder.nodes(len(pods), cpu=cpu, rack_of=1)
     for number, count in enumerate(pods):
@@ -33,7 +33,7 @@ def shape_of(builder: StateBuilder, requirements: Requirements | None = None) ->
 def chosen(
     builder: StateBuilder, count: int, profile: Profile, *rows: int, shape: Shape | None = None
 ) -> dict[int, int] | None:
-    """Pods by row."""
+    """Return the chosen number of pods by row."""
     region = Region(np.array(rows)) if rows else None
     wanted = shape or shape_of(builder)
     found = choose(builder.state.framework, wanted, count, region, profile)
@@ -68,7 +68,7 @@ def as_dict(rows: Ints, counts: Ints) -> dict[int, int]:
 def test_nodes_are_filled_or_levelled(
     count: int, profile: Profile, rows: tuple[int, ...], want: dict[int, int] | None
 ) -> None:
-    """Nodes of 4 cores, of which 0, 2, 1 and 3 are in use."""
+    """The nodes have 4 cores, of which 0, 2, 1 and 3 are in use."""
     assert chosen(used_by(0, 2, 1, 3), count, profile, *rows) == want
 
 
@@ -149,7 +149,7 @@ def test_a_stage_first_takes_what_others_of_its_tree_hold(rows: tuple[int, ...])
 def taken(
     builder: StateBuilder, shape: Shape, count: int, profile: Profile, *rows: int
 ) -> Iterator[dict[int, int]]:
-    """The waves, each placed before the next one."""
+    """Yield the waves, each placed before the next one."""
     framework = builder.state.framework
     region = Region(np.array(rows)) if rows else None
     with builder.state.nodes.trial():
@@ -201,7 +201,7 @@ def test_inside_a_domain_a_wave_packs_or_spreads(
 
 
 def test_a_wave_has_only_nodes_that_take_pods() -> None:
-    """Both nodes are in one rack; the fuller one has room for both pods."""
+    """Both nodes are in one rack; the fuller one fits both pods."""
     builder = StateBuilder()
     for node, used in (("n0", 0), ("n1", 2)):
         builder.node(node, 4, labels={"rack": "r0"})
@@ -222,7 +222,7 @@ def test_pods_that_need_each_other_follow_the_first_of_them() -> None:
 
 
 def test_after_many_waves_preferences_no_longer_slow_them_down() -> None:
-    """Each wave of the profile spread takes a pod for each node, as long as racks are level."""
+    """Each wave of the profile spread adds a pod to each node, while racks are level."""
     builder = used_by(0, 0, cpu=64)
     builder.node("n2", cpu=2, labels={"rack": "r002"})
     shape = spread_over_racks(builder)

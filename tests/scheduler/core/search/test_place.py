@@ -1,4 +1,4 @@
-"""Where one root goes: minimums whole or not at all, extras after, trees, racks."""
+"""Placement of one root: minimums completely or not at all, then extras; trees, racks."""
 
 import pytest
 

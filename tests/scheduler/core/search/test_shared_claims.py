@@ -19,7 +19,7 @@ def group(made: DeviceCluster, name: str, kind: str = POD_GROUP) -> Group:
 
 
 def rows_for(made: DeviceCluster, key: ClaimKey, *rows: int) -> list[str]:
-    """Names of the nodes on which to allocate the claim for gang g, in the order to try them."""
+    """Return the names of the nodes for the claim of gang g, in the order of attempts."""
     demand = {shape: len(pods) for shape, pods in group(made, "g").pending.items()}
     region = Region(np.array(rows)) if rows else None
     found = [row for row, _ in SharedClaims(made.state).places(key, demand, region)]
@@ -95,7 +95,7 @@ def test_a_claim_of_one_node_goes_where_all_that_share_it_have_room(
 
 
 def test_the_room_for_pods_of_two_shapes_is_not_counted_twice() -> None:
-    """Each node has room for either shape; only n1 has the cores for both."""
+    """Each node fits either shape; only n1 has the cores for both."""
     made = DeviceCluster()
     for name, cpu in (("n0", 6), ("n1", 7)):
         made.gpu_node(name, count=1, cpu=cpu)

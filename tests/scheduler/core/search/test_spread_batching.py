@@ -1,4 +1,4 @@
-"""A batch of pods with spread constraints against one decision after the other."""
+"""A batch of pods with spread constraints, compared with one decision after the other."""
 
 import random
 
@@ -29,7 +29,7 @@ BUDGET = SearchBudget()
 
 
 class Spreading:
-    """A random cluster, and waiting pods with one or two constraints."""
+    """A random cluster, and pending pods with one or two constraints."""
 
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)
@@ -60,7 +60,7 @@ class Spreading:
             self._nominate()
 
     def _nominate(self) -> None:
-        """A pod that counts like the others evicts some of the first node."""
+        """Let a pod that counts like the others preempt pods of the first node."""
         priority = self.chance.choice((-1, 0, 1))
         info = self.builder.pod(
             name="other", requirements=self.wants, labels={"app": "web"}, priority=priority
@@ -164,7 +164,7 @@ def test_no_node_with_room_is_no_place() -> None:
 def test_the_work_grows_with_the_pods_not_with_the_domains(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Each node is a domain: all but a few of them are looked at once, when a batch begins."""
+    """Each node is a domain: all but a few of them are checked once, when a batch begins."""
     looked = 0
 
     def counting(self: spread_batching._Cells, cell: spread_batching._Cell) -> bool:

@@ -1,4 +1,4 @@
-"""Pods with a stage in a preferred domain: no node takes more pods than it has room for."""
+"""Pods with a stage in a preferred domain: no node gets more pods than fit."""
 
 from collections import Counter
 
@@ -10,7 +10,7 @@ from tests.scheduler.state_builder import StateBuilder, requests
 
 
 def staged(racks: list[str], cpus: list[int], pods: int) -> tuple[StateBuilder, int]:
-    """A gang of one stage that prefers one rack; the second value is the room of all nodes."""
+    """Create a gang of one stage that prefers one rack; also return the slots of all nodes."""
     builder = StateBuilder()
     for number, (rack, cpu) in enumerate(zip(racks, cpus, strict=True)):
         builder.node(f"n{number}", cpu, labels={"rack": rack})

@@ -1,4 +1,4 @@
-"""Gangs that fit are placed: however many domains are too small, and whatever they prefer."""
+"""Gangs that fit are placed, however many domains are too small, and despite preferences."""
 
 import random
 from collections import Counter
@@ -24,7 +24,7 @@ OUT_OF_TIME = SearchBudget(expired=lambda: True)
 
 
 def leader_and_worker(builder: StateBuilder, group: str) -> None:
-    """3 and 2 CPUs."""
+    """Create pods of 3 and 2 CPUs."""
     builder.pod(group, 3)
     builder.pod(group, 2)
 
@@ -43,7 +43,7 @@ def test_a_preference_keeps_nobody_from_starting(budget: SearchBudget) -> None:
 
 @pytest.mark.parametrize(("racks", "hosts"), [(60, 1), (30, 4)])
 def test_domains_that_are_too_small_for_all_pods_cost_no_step(racks: int, hosts: int) -> None:
-    """As many pods of 3 CPUs as of 2 in one rack: only the last is large enough, all are empty."""
+    """There are as many pods of 3 CPUs as of 2; only the last rack fits them, all are empty."""
     builder = StateBuilder()
     for number in range(racks * hosts):
         last = number >= (racks - 1) * hosts
@@ -90,7 +90,7 @@ def test_a_tree_of_leaders_and_workers() -> None:
 
 @pytest.mark.parametrize("busy", [False, True])
 def test_a_minimum_of_unequal_pods_takes_whichever_fit(busy: bool) -> None:
-    """Two of 3 CPUs and two with a device; there is room for one of each, and nobody is evicted."""
+    """Two pods of 3 CPUs and two with a device; one of each fits, and none is evicted."""
     builder = PreemptionBuilder()
     builder.node("big", 4)
     builder.node("gpu", 1, gpu=1)
@@ -105,7 +105,7 @@ def test_a_minimum_of_unequal_pods_takes_whichever_fit(busy: bool) -> None:
 
 
 def test_a_child_of_unequal_pods_leaves_out_the_one_that_must_go_elsewhere() -> None:
-    """A minimum of one of three pods, of which the smallest fits only beyond the tree's rack."""
+    """The minimum is one of three pods; the smallest fits only outside the tree's rack."""
     builder = PreemptionBuilder()
     builder.node("a", 8, labels={"rack": "a"})
     builder.node("b", 8, labels={"rack": "b"})
@@ -184,7 +184,7 @@ def test_siblings_are_packed_together_in_the_one_domain_that_there_is(constraint
 
 @pytest.mark.parametrize("seed", range(30))
 def test_children_whose_pods_must_all_be_in_one_zone(seed: int) -> None:
-    """The first pod decides for all: the tree starts if one zone has room for all of it."""
+    """The first pod decides for all: the tree starts if it fits one zone completely."""
     drawn = random.Random(seed)
     builder = StateBuilder()
     room = Counter[str]()

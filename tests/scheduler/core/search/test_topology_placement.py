@@ -1,4 +1,7 @@
-"""Which domain, beside the exact solver: best-fit for what is required, the fewest if preferred."""
+"""The choice of domains compared with the exact solver.
+
+Required ones are best-fit; of preferred ones the placement uses the fewest.
+"""
 
 from collections import Counter
 from dataclasses import replace
@@ -22,7 +25,7 @@ from tests.support.counting import calls
 
 
 def free_in(instance: Instance, key: str) -> dict[str, int]:
-    """Cpu by domain."""
+    """Return the free cpu by domain."""
     free = Counter[str]()
     for node in instance.nodes:
         free[node.labels.get(key, "")] += sum(node.allocatable)
@@ -30,13 +33,13 @@ def free_in(instance: Instance, key: str) -> dict[str, int]:
 
 
 def fits(instance: Instance, key: str, values: tuple[str, ...]) -> bool:
-    """Whether all of it fits on the nodes of these domains, by the exact solver."""
+    """Return True if the instance fits the nodes of these domains, by the exact solver."""
     nodes = tuple(node for node in instance.nodes if node.labels.get(key) in values)
     return ExactSolver(replace(instance, nodes=nodes)).feasible()
 
 
 def all_needed(tree: Tree) -> Tree:
-    """With the highest minimums, so that each domain in which it fits takes the same pods."""
+    """Return the tree with the highest minimums, so that each domain takes the same pods."""
     children = tuple(all_needed(child) for child in tree.children)
     return replace(tree, minimum=len(children or tree.pods), children=children)
 
@@ -67,7 +70,7 @@ def test_the_largest_domain_left_is_as_large_as_best_fit_would_leave_it(long: bo
             worse.append((seed, chosen, best, taken, free))
 
     assert several >= (75 if long else 10)
-    # Where the tightest domain is full to the last core, its packing may be missed.
+    # If the tightest domain is full to the last core, its packing may be missed.
     assert len(worse) <= max(1, 0.01 * several), (several, worse)
 
 
@@ -103,7 +106,7 @@ def test_a_preference_is_met_if_it_can_be_and_else_by_the_fewest_domains(long: b
 
 
 def test_of_racks_with_equal_slots_the_one_with_less_unused_is_taken() -> None:
-    """Both racks have room for one pod of 4 cores. r0 keeps its 7 free cores for larger pods."""
+    """Both racks fit one pod of 4 cores. r0 keeps its 7 free cores for larger pods."""
     builder = StateBuilder()
     builder.node("n0", cpu=7, labels={"rack": "r0"})
     builder.node("n1", cpu=4, labels={"rack": "r1"})

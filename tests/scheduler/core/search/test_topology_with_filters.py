@@ -26,7 +26,7 @@ WEB = PodSelector((Expression("app", "In", ("web",)),), ("ns",))
 
 
 def racks(*sizes: int, cpu: int = 4) -> PreemptionBuilder:
-    """Rack r0, r1, ... with so many nodes each, named by rack and number."""
+    """Create racks r0, r1, ... with that many nodes each, named by rack and number."""
     builder = PreemptionBuilder()
     for rack, size in enumerate(sizes):
         for node in range(size):
@@ -61,7 +61,7 @@ FILTERS = [
 
 @pytest.mark.parametrize("requirements", FILTERS)
 def test_the_rack_is_one_in_which_the_filters_leave_room(requirements: Requirements) -> None:
-    """r0 is as large as r1 in cpu, but has one node only, and of the wrong kind."""
+    """r0 is as large as r1 in cpu, but has only one node, of the wrong kind."""
     builder = racks(1, 3, cpu=8)
     builder.runs(None, "r0n0", "r1n0")
 
@@ -72,7 +72,7 @@ def test_the_rack_is_one_in_which_the_filters_leave_room(requirements: Requireme
 
 @pytest.mark.parametrize("requirements", FILTERS)
 def test_what_the_filters_leave_of_a_rack_may_not_be_enough(requirements: Requirements) -> None:
-    """Two racks, neither of them with room for all; without the constraint there would be."""
+    """Neither of two racks fits all; without the constraint they would fit."""
     builder = racks(2, 2, 2, cpu=1)
 
     asks(builder, 3, requirements)
@@ -163,7 +163,7 @@ def test_what_is_tried_does_not_grow_with_domains_that_are_full(count: int) -> N
 
 
 def test_the_search_between_levels_ends_with_its_budget() -> None:
-    """Every block looks good, in none there is a rack for both children."""
+    """Every block looks good, but none has a rack for both children."""
     builder = PreemptionBuilder()
     for block in range(30):
         for rack in range(2):

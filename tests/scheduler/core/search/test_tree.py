@@ -1,4 +1,4 @@
-"""Turns that the search takes in a tree, each with the smallest tree that needs it."""
+"""Branches of the search in a tree, each with the smallest tree that needs it."""
 
 from scheduler.core.explain.explain import explain
 from scheduler.core.search.place import Placement, Refusal
@@ -15,7 +15,7 @@ from tests.scheduler.state_builder import StateBuilder, requests
 
 
 def required_affinity(app: str) -> Requirements:
-    """Pods that need others of that label in their rack."""
+    """Return a required affinity to pods with that label in the same rack."""
     selector = PodSelector((Expression("app", "In", (app,)),), ("ns",))
     return Requirements(requests(1), required_affinity=(PodTerm(selector, "rack"),))
 
@@ -70,7 +70,7 @@ def test_a_tree_that_cannot_stand_any_more_is_given_up_at_once() -> None:
     builder.composite("root", 12)
     for index in range(12):
         builder.gang(f"g{index}", 1, parent="root")
-        # The first to be tried is the tightest.
+        # The tightest is tried first.
         builder.pod(f"g{index}", cpu=2 if index else 30)
 
     refusal = builder.place("root", composite=True)
@@ -105,7 +105,7 @@ def test_where_the_first_pods_do_not_fit_the_minimum_is_met_by_the_easiest() -> 
 
 
 def test_what_is_short_is_counted_in_all_of_a_region_that_was_only_preferred() -> None:
-    """Each kind alone would fit into the first rack, both do not."""
+    """Each kind alone would fit the first rack, both do not."""
     builder = StateBuilder()
     builder.node("n0", cpu=4, labels={"rack": "r0"})
     builder.node("n1", cpu=1, labels={"rack": "r1"})

@@ -14,7 +14,7 @@ from tests.scheduler.state_builder import StateBuilder
 def wide(
     width: int, minimum: int, *, size: int = 1, cpu: int = 1, distinct: bool = False
 ) -> StateBuilder:
-    """A root with so many children of `size` pods each, distinct ones each larger by a core."""
+    """Create a root with that many children of `size` pods; distinct ones grow by a core."""
     builder = StateBuilder()
     builder.composite("root", minimum)
     for number in range(width):

@@ -1,4 +1,4 @@
-"""A search that its budget ended goes on where it ended, until it has tried everything."""
+"""A search that its budget ended resumes there, until it has tried everything."""
 
 import pytest
 
@@ -16,7 +16,7 @@ ROOT = (POD_GROUP, "ns", "g")
 
 
 def two_sizes(count: int, good: int) -> StateBuilder:
-    """Each rack has room for either of two pods alone, and for both together by resources only."""
+    """Create racks that fit either of two pods alone, and both only by resources."""
     builder = StateBuilder()
     for rack in range(count):
         for host, cpu in enumerate((4, 2) if rack == good else (5, 1)):
@@ -28,7 +28,7 @@ def two_sizes(count: int, good: int) -> StateBuilder:
 
 
 def attempts(builder: StateBuilder, most: int = 99) -> tuple[int, Placement | Refusal]:
-    """How many searches of few steps it takes, and the last decision."""
+    """Return the number of searches of few steps until success, and the last decision."""
     root = builder.state.forest.groups[ROOT]
     for number in range(1, most):
         found = decide(builder.state, root, SearchBudget(steps=STEPS))
@@ -93,7 +93,7 @@ def test_a_rack_in_which_a_pod_ends_is_tried_again() -> None:
 
 @pytest.mark.parametrize("change", ["label", "pod"])
 def test_nothing_is_taken_for_tried_that_a_change_made_possible(change: str) -> None:
-    """A node comes into a rack; a pod that others must be near begins to run there."""
+    """A node is added to a rack; a pod that others require nearby starts there."""
     together = PodTerm(PodSelector((Expression("app", "In", ("x",)),), ("ns",)), "rack")
     builder = StateBuilder()
     for rack in range(24):

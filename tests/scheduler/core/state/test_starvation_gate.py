@@ -1,4 +1,4 @@
-"""A root starves by the time it waits and by the others that are placed meanwhile."""
+"""A root starves by its waiting time and by the placements of others meanwhile."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The state follows events in any order, and knows what a decision has taken."""
+"""The state follows events in any order, and includes the results of decisions."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""The table of units is brought up to date in time proportional to what changed."""
+"""The table of units is updated in time proportional to the changes."""
 
 import random
 from dataclasses import replace
@@ -24,7 +24,7 @@ def test_pods_that_change_while_it_is_brought_up_to_date_are_taken_in_too() -> N
 
 
 def test_what_pods_release_and_where_they_are_follows_whatever_comes_and_goes() -> None:
-    """Each may have a shape of its own, and the index of a shape that is gone is used again."""
+    """Each may have a shape of its own, and the index of a removed shape is reused."""
     lot = random.Random(7)
     builder = PreemptionBuilder()
     builder.nodes(4, cpu=64)
@@ -34,7 +34,7 @@ def test_what_pods_release_and_where_they_are_follows_whatever_comes_and_goes() 
             uid = lot.choice(sorted(running))
             del running[uid]
             state.remove_pod(uid)
-            state.take_changes()  # forgets shapes
+            state.take_changes()  # drops unused shapes
         else:
             amount, uid = lot.randrange(1, 30), f"uid-{step}"
             wants = Requirements((("cpu", amount),))
@@ -57,7 +57,7 @@ def test_what_pods_release_and_where_they_are_follows_whatever_comes_and_goes() 
 
 
 def test_pods_that_two_groups_expect_under_one_name_are_two_units() -> None:
-    """Or else those of the more important group would go with the others."""
+    """Otherwise those of the more important group would be evicted with the others."""
     builder = PreemptionBuilder()
     builder.nodes(2, cpu=1)
     for number, priority in enumerate((1, 5)):

@@ -1,4 +1,4 @@
-"""KEP-6012's topology examples and their kin, at two, three and four levels."""
+"""KEP-6012's topology examples and similar ones, at two, three and four levels."""
 
 import pytest
 
@@ -10,7 +10,7 @@ LEVELS = {2: ["top"], 3: ["top", "middle"], 4: ["top", "upper", "middle"]}
 
 
 def cluster(slots: dict[tuple[str, str], int]) -> PreemptionBuilder:
-    """(block, rack) -> slots, one node each; everything lies in one zone."""
+    """Create nodes from (block, rack) -> slots, all in one zone."""
     builder = PreemptionBuilder()
     for (block, rack), cpu in slots.items():
         labels = {"zone": "z", "block": block, "rack": rack}
@@ -19,7 +19,7 @@ def cluster(slots: dict[tuple[str, str], int]) -> PreemptionBuilder:
 
 
 def above(builder: PreemptionBuilder, levels: int, children: int, *, key: str | None) -> str:
-    """Composites from the root down; the lowest needs `children` and carries the key."""
+    """Create composites from the root down; the lowest needs `children` and has the key."""
     parent = None
     names = LEVELS[levels]
     for name in names:
@@ -44,7 +44,7 @@ def child(
 
 
 def placed(builder: PreemptionBuilder) -> dict[str, set[str]]:
-    """Leaf -> the nodes it goes to."""
+    """Return the nodes of each leaf."""
     where = builder.where(builder.place("top", composite=True))
     nodes: dict[str, set[str]] = {}
     for uid, pod in builder.state.pods.items():
@@ -236,7 +236,7 @@ def test_the_domain_that_places_more_wins_then_the_tightest() -> None:
 
 
 def test_of_equally_tight_domains_the_one_with_less_to_spare_is_taken() -> None:
-    """Two pods of 2 cpu leave nothing in block b; in a they would leave pieces of 1."""
+    """Two pods of 2 cpu fill block b; in a they would leave fragments of 1."""
     builder = cluster({("a", "r1"): 3, ("a", "r2"): 3, ("b", "r1"): 2, ("b", "r2"): 2})
     builder.group("leaf", 2, topology="block")
     builder.waits("leaf", 2, cpu=2)

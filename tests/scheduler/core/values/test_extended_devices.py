@@ -1,4 +1,4 @@
-"""Containers' extended resources as requests of a claim: KEP-5004 and kube-scheduler's sources."""
+"""Containers' extended resources as requests of a claim: KEP-5004 and kube-scheduler."""
 
 import pytest
 
@@ -102,7 +102,7 @@ def test_a_claim_is_only_for_the_resources_that_the_node_does_not_offer() -> Non
 
 
 def test_requests_are_in_the_order_of_their_names() -> None:
-    """As kube-scheduler sorts them: as text, so that the tenth comes before the second."""
+    """kube-scheduler sorts them as text, so that the tenth is before the second."""
     many = tuple(main(index, 1) for index in range(11))
 
     names = [each.name for each in ask_for(many, {GPU: "gpu"}).requests]

@@ -1,4 +1,4 @@
-"""What is decided about volumes counts until it is bound or given up."""
+"""Decisions about volumes count until they are bound or abandoned."""
 
 from dataclasses import replace
 
@@ -168,7 +168,7 @@ def test_no_volume_is_assumed_twice(
 
 
 def step(builder: StateBuilder, info: PodInfo, *, bound: bool) -> None:
-    """The pod is given up, or its claims are bound to the assumed volumes."""
+    """Abandon the pod, or bind its claims to the assumed volumes."""
     if not bound:
         builder.state.forget(info.uid)
         return
@@ -180,7 +180,7 @@ def step(builder: StateBuilder, info: PodInfo, *, bound: bool) -> None:
 
 
 def check(builder: StateBuilder) -> None:
-    """Each claim of a placed pod has one volume that reaches its node, and has it alone."""
+    """Check that each claim of a placed pod has its own volume, which reaches its node."""
     storage = builder.state.volumes
     given = {key: assumed_volume.volume for key, assumed_volume in storage.assumed}
     given |= {key: known.volume for key, known in storage.claims.items() if known.volume}

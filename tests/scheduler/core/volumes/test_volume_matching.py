@@ -1,4 +1,4 @@
-"""VolumeBinding: which of the volumes that exist a claim gets that waits."""
+"""VolumeBinding: the existing volume for a claim that waits for its first consumer."""
 
 from typing import Any
 

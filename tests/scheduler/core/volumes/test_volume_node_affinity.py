@@ -1,4 +1,4 @@
-"""VolumeBinding: the nodes that a bound volume can be used on."""
+"""VolumeBinding: the nodes that can use a bound volume."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""VolumeZone: volumes with zone labels are used in those zones only."""
+"""VolumeZone: volumes with zone labels are used only in those zones."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The measurements of the console do what they say, at a size that takes no time."""
+"""The benchmarks of the console work, at a small size."""
 
 from functools import partial
 

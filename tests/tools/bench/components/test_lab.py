@@ -1,4 +1,4 @@
-"""The lab's benchmark: parts of the same load, growth as a power, and pictures of what was kept."""
+"""The lab's benchmark: parts of the same load, growth as a power, and pictures of results."""
 
 import math
 import re
@@ -18,7 +18,7 @@ KEPT = lab_results.load()
 
 
 def shown(question: int, label: str) -> list[float]:
-    """A row of one of the page's printed tables, in seconds."""
+    """Return a row of one of the page's printed tables, in seconds."""
     block = re.findall(r"```console\n(.*?)```", PAGE, re.DOTALL)[question]
     row = next(line for line in block.splitlines() if line.startswith(label))
     cells = re.split(r"\s{2,}", row[len(label) :].strip())
@@ -81,8 +81,9 @@ def test_the_kept_week_comes_again() -> None:
 
 
 def test_time_grows_at_most_linearly() -> None:
-    """As kept. With jobs in the same time the cluster fills, and more is decided again: so by
-    decisions.
+    """With more jobs in the same time the cluster fills, and more decisions are repeated.
+
+    So the stored results are compared by decisions.
     """
     both, jobs, nodes = KEPT.growth.both, KEPT.growth.jobs, KEPT.growth.nodes
 

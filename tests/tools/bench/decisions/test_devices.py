@@ -1,4 +1,4 @@
-"""The measurements of decisions about devices, in small: each does what it says."""
+"""The benchmarks of device decisions, at a small size."""
 
 from collections.abc import Callable, Iterable
 

@@ -1,4 +1,4 @@
-"""The replayed cluster is complete and behaves as an API server."""
+"""The replayed cluster is complete and behaves like an API server."""
 
 import json
 

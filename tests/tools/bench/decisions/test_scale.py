@@ -1,4 +1,4 @@
-"""What one scheduler process could do by itself: every kind of load is decided wholly."""
+"""The limit of one scheduler process alone: every kind of load is decided completely."""
 
 from itertools import pairwise
 from pathlib import Path

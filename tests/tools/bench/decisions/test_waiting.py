@@ -1,4 +1,4 @@
-"""What is written about gangs that wait, on a small cluster."""
+"""Status writes about pending gangs, on a small cluster."""
 
 import pytest
 

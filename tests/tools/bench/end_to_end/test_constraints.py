@@ -1,4 +1,4 @@
-"""A violation of each constraint is found, and what keeps them is not complained of."""
+"""The check finds a violation of each constraint, and no false ones."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -28,7 +28,7 @@ NODES = [node("n0"), node("n1", "zone2"), node("n2", "zone3")]
 
 
 def pod(content: Content, name: str, at: str = "", space: str = OWN) -> Json:
-    """One as the API server has it."""
+    """Return a pod as the API server has it."""
     it = made.pod(content, name, OWN)
     it["metadata"]["namespace"] = space
     if at:
@@ -180,7 +180,7 @@ def with_volumes(content: Content, count: int, at: str = "n0") -> tuple[list[Jso
 
 
 def bound(both: Iterable[tuple[Json, Json]]) -> dict[str, list[Json]]:
-    """Volumes and their claims, as the API server has them."""
+    """Return volumes and their claims, as the API server has them."""
     volumes, claims = list[Json](), list[Json]()
     for volume, claim in both:
         claim["metadata"]["namespace"] = OWN

@@ -1,4 +1,4 @@
-"""What a run with claims left behind is judged by what the API server has."""
+"""The check of a run with claims, from the API server's objects."""
 
 import json
 from typing import Any, cast
@@ -11,7 +11,7 @@ CASE = CASES["perf-template"].scaled(2, 0.001)
 
 
 class Server:
-    """Answers lists, as `Wire` gets them."""
+    """Server that returns lists, as `Wire` gets them."""
 
     def __init__(self, **lists: list[dict[str, Any]]) -> None:
         self._lists = lists
@@ -21,7 +21,7 @@ class Server:
 
 
 def server(*claims_of: tuple[str, str, int]) -> Wire:
-    """Pods on nodes, each with a claim that has the device of this number."""
+    """Return pods on nodes, each with a claim that has the device of this number."""
     content = CASE.claims
     assert content is not None
     made = []
