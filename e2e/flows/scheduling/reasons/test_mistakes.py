@@ -127,7 +127,9 @@ MISTAKES = (
     Mistake("A pod is larger than any node", too_big, "a pod requests 64 cpu"),
     Mistake("The node selector matches no node", wrong_selector, "change the node selector"),
     Mistake("A taint is not tolerated", untolerated_taint, "add a toleration for {team: blue}"),
-    Mistake("The gang is larger than the cluster", too_large_gang, "Lower minCount to 2, or add nodes"),
+    Mistake(
+        "The gang is larger than the cluster", too_large_gang, "Lower minCount to 2, or add nodes"
+    ),
     Mistake(
         "The group that pods name is missing", missing_group, "Create it, or correct", "trian", 1
     ),
