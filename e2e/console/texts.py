@@ -19,6 +19,9 @@ _ATTRIBUTE: Final = re.compile(r'="([^"]*)"')
 _TAG: Final = re.compile(r"<[^>]*>")
 _HOLE: Final = "\0"
 
+_ATTEMPTS: Final = 30
+"""Looks at the page until every text has a source."""
+
 _LISTEN: Final = """
 const listen = EventSource.prototype.addEventListener;
 EventSource.prototype.addEventListener = function (name, act) {
@@ -63,9 +66,18 @@ class Sources:
         self._known.update(map(_plain, texts))
 
     async def unknown(self, page: Page) -> list[str]:
-        """Return the texts of the page's main part without a source."""
-        shown = {_plain(text) for text in await page.evaluate(_SHOWN)}
-        return sorted(text for text in shown if not self._made_of_known(text))
+        """Return the texts of the page's main part without a source.
+
+        The page may show a response before this process has read it, so it asks again for a while.
+        """
+        found: list[str] = []
+        for _ in range(_ATTEMPTS):
+            shown = {_plain(text) for text in await page.evaluate(_SHOWN)}
+            found = sorted(text for text in shown if not self._made_of_known(text))
+            if not found:
+                break
+            await page.wait_for_timeout(100)
+        return found
 
     async def _answered(self, response: Response) -> None:
         if "/api/" in response.url and "json" in response.headers.get("content-type", ""):

@@ -104,7 +104,7 @@ def test_admission_and_the_controllers_take_it(name: str) -> None:
 @pytest.mark.parametrize("name", KINDS)
 def test_simulate_takes_it_or_names_the_object(name: str) -> None:
     for extreme in list(null_elements(KINDS[name]))[:: count(20, 1)]:
-        with pytest.raises(ConfigError, match=r"\[\d\] is null: fill it in"):
+        with pytest.raises(ConfigError, match=r"\[\d\]: Invalid value: null: set it, or remove it"):
             simulate(StateBuilder().state, [extreme.obj], "team", SearchBudget())
 
 

@@ -172,7 +172,7 @@ def test_a_size_that_changed_while_pods_were_placed_is_no_fault() -> None:
     [
         (Case(*placed(4), groups=(group(made_for="uid-other"),)), "made for another owner"),
         (Case(*placed(4), groups=(group("False"),)), "says False, though all of its pods run"),
-        (Case(*placed(3, of=3)), "The group has 3 of 4 pods"),
+        (Case(*placed(3, of=3)), "has 3 of 4 pods"),
         (Case(*placed(4), pod("old", of="uid-old")), "of another Job is still there"),
         (Case(suspend=True), "is there though all is suspended"),
     ],

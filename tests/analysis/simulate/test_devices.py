@@ -227,7 +227,7 @@ def test_pods_name_the_claim_of_their_group_in_whatever_order_they_are_given() -
 
 
 def test_a_pod_that_names_the_template_of_its_group_is_refused_as_at_admission() -> None:
-    with pytest.raises(ConfigError, match=r"resourceClaimName: g\.gpu"):
+    with pytest.raises(ConfigError, match=r"resourceClaimName g\.gpu"):
         simulated(cluster(), *pods_of_a_group(OWN))
 
 

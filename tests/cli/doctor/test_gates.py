@@ -26,7 +26,10 @@ def test_all_that_is_off_is_one_note() -> None:
     (note,) = found(USUAL.without(Feature.TOPOLOGY, Feature.DEVICE_CLAIMS))
 
     assert (note.severity, note.about) == (Severity.INFO, CONFIG)
-    assert "TopologyAwareWorkloadScheduling (topology constraints" in note.problem
+    assert (
+        "TopologyAwareWorkloadScheduling (required and preferred topology constraints"
+        in note.problem
+    )
     assert "DeviceClaims" in note.problem
     assert "Coscheduling" not in note.problem
 

@@ -58,4 +58,4 @@ def test_a_wrong_file_ends_with_its_fault(
     path.write_text("profiles: []")
 
     assert main(["manifests", "--config", str(path)]) == 2
-    assert "1 to 8 schedulerNames" in capsys.readouterr().err
+    assert "between 1 and 8 names" in capsys.readouterr().err

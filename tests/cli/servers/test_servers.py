@@ -44,7 +44,11 @@ def test_anything_else_is_refused_with_an_example(text: str) -> None:
             id="the old field beside its successor",
         ),
         pytest.param("profiles: [{scoring: tight}]", "profiles[0].scoring", id="unknown scoring"),
-        pytest.param("profiles: []", "1 to 8 schedulerNames, not 0", id="no schedulerName"),
+        pytest.param(
+            "profiles: []",
+            "schedulerNames must have between 1 and 8 names, not 0",
+            id="no schedulerName",
+        ),
         pytest.param(
             "profiles: [{schedulerName: default-scheduler}]", "kube-scheduler's", id="not ours"
         ),
@@ -52,7 +56,9 @@ def test_anything_else_is_refused_with_an_example(text: str) -> None:
             "profiles: [{}, {scoring: spread}]", "more than once", id="a schedulerName twice"
         ),
         pytest.param(
-            'profiles: [{schedulerName: "a\'b"}]', "lower case letters", id="no schedulerName"
+            'profiles: [{schedulerName: "a\'b"}]',
+            "lower case alphanumeric characters",
+            id="no schedulerName",
         ),
         pytest.param("webhook: {port: 70000}", "webhook.port", id="a port out of range"),
         pytest.param(

@@ -108,7 +108,7 @@ def test_the_scheduler_of_jobs_that_ask_for_a_gang(wrote: str, want: str) -> Non
     assert result["spec"]["template"]["spec"]["schedulerName"] == want
     causes = ask("validate/jobs", JOB, result).causes
     texts = [cause["message"] for cause in causes]
-    problem = "the pods of a group need team-pack or team-spread: leave schedulerName out"
+    problem = "the pods of a group need schedulerName team-pack or team-spread"
     assert [problem in text for text in texts] == ([] if want in NAMES else [True])
 
 

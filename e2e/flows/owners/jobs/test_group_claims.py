@@ -92,7 +92,7 @@ def owner(found: Json) -> tuple[Any, ...]:
 
 async def test_a_claim_follows_the_life_of_its_group(env: Environment) -> None:
     group = await env.create(POD_GROUPS, sharing("g"))
-    await told(env, "PodGroup", "g", "FailedResourceClaimCreation", "no ResourceClaimTemplate")
+    await told(env, "PodGroup", "g", "FailedResourceClaimCreation", "not found")
 
     await make_template(env)
     first = await recorded(env, "g")

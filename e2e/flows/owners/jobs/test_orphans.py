@@ -72,7 +72,7 @@ LEFT = {
     JOBS: ["PodGroup {}/pg-job-a", "Workload {}/w-job-a"],
     COSCHEDULINGS: ["PodGroup {}/a"],
 }
-WHY = "its owner does not exist any more"
+WHY = "its owner does not exist"
 
 
 @pytest.mark.parametrize(

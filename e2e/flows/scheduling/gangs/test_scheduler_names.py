@@ -84,7 +84,7 @@ async def test_pods_of_the_usual_name_are_another_schedulers(env: Environment) -
     assert await env.remaining() == {"pods": ["ours", "theirs"]}
     wrong = job("wrong", env.name)
     wrong["spec"]["template"]["spec"] |= of(USUAL)
-    with pytest.raises(Invalid, match="need team-pack or team-spread"):
+    with pytest.raises(Invalid, match="need schedulerName team-pack or team-spread"):
         await env.create(JOBS, wrong)
 
 
@@ -99,8 +99,8 @@ async def test_a_gang_of_two_names_is_not_placed_and_says_so(env: Environment) -
     blocker = await env.waits("mixed", kind="invalid")
 
     assert blocker["summary"] == (
-        'has pods of schedulerName "team-pack" and "team-spread":'
-        " give all its pods the same schedulerName"
+        'The group has pods of schedulerName "team-pack" and "team-spread".'
+        " Give all its pods the same schedulerName."
     )
     assert await env.bound(members("mixed")) == 0
 
