@@ -196,7 +196,9 @@ async def _told(env: Environment, mistake: Mistake) -> str:
             *await _of_group(env, mistake),
             *await _events(env, "JobSet", JOBSET),
         ]
-        return sum(mistake.says in line for line in lines) == mistake.places
+        # Pods of a group that lacks capacity do not have the advice, and are written last.
+        of_pods = mistake.real_only or any(line.startswith("Pod: ") for line in lines)
+        return of_pods and sum(mistake.says in line for line in lines) == mistake.places
 
     try:
         await env.until("the message", probe)
