@@ -29,13 +29,13 @@ async def test_one_domain_and_after_it_has_grown_the_fewest(env: Environment) ->
         await rack(env, "a", name, slots)
     await leaf(env, "small", 2, key=RACK, preferred=True)
     await env.runs(members("small"), 2)
-    await wait_for_message(env, POD_GROUPS, "small", f"in one {RACK} as preferred: r1")
+    await wait_for_message(env, POD_GROUPS, "small", f"in one {RACK}, as preferred: r1")
 
     await leaf(env, "large", 4, key=RACK, preferred=True)
     await env.runs(members("large"), 4)
 
     await wait_for_message(
-        env, POD_GROUPS, "large", f"in 2 values of {RACK} where one was preferred: r2, r3"
+        env, POD_GROUPS, "large", f"in 2 values of {RACK}, one is preferred: r2, r3"
     )
 
 
@@ -51,5 +51,5 @@ async def test_racks_of_one_name_stay_apart_under_a_block_that_is_only_preferred
         await env.runs(members(name), pods)
         assert len({pod["spec"]["nodeName"] for pod in await env.pods(members(name))}) == 1
 
-    words = f"in 2 values of {BLOCK} where one was preferred: a, b"
+    words = f"in 2 values of {BLOCK}, one is preferred: a, b"
     await wait_for_message(env, COMPOSITE_POD_GROUPS, "top", words)
