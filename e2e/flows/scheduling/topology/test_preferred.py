@@ -19,7 +19,7 @@ async def wait_for_message(env: Environment, kind: Resource, name: str, words: s
     async def probe() -> bool:
         group = await env.client.get(kind, name, env.name)
         conditions = (group.get("status") or {}).get("conditions") or []
-        return any(c["status"] == "True" and c["message"].endswith(words) for c in conditions)
+        return any(c["status"] == "True" and c["message"].endswith(f"{words}.") for c in conditions)
 
     await env.until(f"{name} to say {words!r}", probe)
 
