@@ -162,7 +162,7 @@ def _readable(store: Store, parse: Callable[[], Material], *, anything: bool) ->
     try:
         return parse()
     except MaterialError as error:
-        log.warning("certificates unreadable", store=str(store), problem=str(error))
+        log.warning("certificates unreadable", store=str(store), error=str(error))
         return None
 
 

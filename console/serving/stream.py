@@ -129,16 +129,21 @@ class Stream:
         self._streams.opened(self)
         try:
             yield b": here\n\n"
-            looked = time.monotonic()
-            while not self._ended:
-                try:
-                    await asyncio.wait_for(self._more.wait(), HEARTBEAT)
-                except TimeoutError:
-                    yield b": still here\n\n"
+            checked = self._streams.monotonic()
+            while self._events or not self._ended:
+                if not self._events:
+                    try:
+                        await asyncio.wait_for(self._more.wait(), HEARTBEAT)
+                    except TimeoutError:
+                        yield b": still here\n\n"
                 self._more.clear()
-                if time.monotonic() - looked >= HEARTBEAT and not await self._still_theirs():
-                    break
-                while self._events:
+                # A slow reader always has events: it is checked between them.
+                now = self._streams.monotonic()
+                if now - checked >= HEARTBEAT:
+                    checked = now
+                    if not await self._still_theirs():
+                        break
+                if self._events:
                     self._behind = False
                     yield self._events.popleft()
             yield END
@@ -171,7 +176,7 @@ class Streams:
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         """Start without streams; `period` is in seconds."""
-        self._monotonic = monotonic
+        self.monotonic = monotonic
         self._following = following
         self._history = history
         self._period = period
@@ -244,7 +249,7 @@ class Streams:
         for resource in self._resources():
             self._tell_map(resource)
         self._tell_queue()
-        now = self._monotonic()
+        now = self.monotonic()
         for stream in list(self._open):
             if stream.wanted.workload and (roots or stream.due):
                 self._tell_workload(stream, roots, now)

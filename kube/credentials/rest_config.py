@@ -83,7 +83,7 @@ class Tls:
                 return
             self.context, self._material = material.context(self._server), material
         except (ConfigError, OSError, ValueError) as error:
-            _log("TLS files not usable", server=self._server, problem=str(error))
+            _log("TLS files not usable", server=self._server, error=str(error))
         else:
             _log("TLS files reloaded", server=self._server)
 

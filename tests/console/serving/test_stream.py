@@ -11,6 +11,7 @@ from console.following.following import Following
 from console.serving.stream import (
     BUFFER,
     END,
+    HEARTBEAT,
     MOST_STREAMS,
     PER_SECOND,
     RESYNC,
@@ -239,6 +240,35 @@ async def test_fewer_rights_end_a_stream_of_nodes(monkeypatch: pytest.MonkeyPatc
     stream = streams.open(ALL, Wanted(map=True), less)
 
     assert [event async for event in stream][-1] == END
+
+
+async def test_a_session_is_checked_once_per_heartbeat_and_not_with_each_event() -> None:
+    """A check can be a request to the API server. A slow reader always has an event that waits."""
+    now = 0.0
+    checks = 0
+
+    async def again() -> Viewer | None:
+        nonlocal checks
+        checks += 1
+        return ALL
+
+    streams = Streams(Builder().refresh(), monotonic=lambda: now)
+    stream = streams.open(ALL, Wanted(map=True), again)
+    assert await anext(stream) == b": here\n\n"
+    (reader,) = streams._open
+
+    async def event() -> None:
+        reader.put(RESYNC)
+        assert await anext(stream) == RESYNC
+
+    reader.put(RESYNC)
+    await event()
+    assert checks == 0
+    for expected in (1, 2):
+        now += HEARTBEAT
+        for _ in range(3):
+            await event()
+        assert checks == expected
 
 
 async def test_there_are_only_so_many_streams() -> None:
