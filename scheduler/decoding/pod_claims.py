@@ -101,8 +101,11 @@ class PodClaims:
         if self._why_refused == NOT_SERVED:
             self._why_refused = ""
 
-    def note(self, pod: Pod, info: PodInfo) -> None:
-        """Record the claims of a pod; `info` has its other requirements."""
+    def note(self, pod: Pod, info: PodInfo) -> list[str]:
+        """Record the claims of a pod; `info` has its other requirements.
+
+        Return the UIDs of pods that have to be evaluated because of it.
+        """
         uid, requirements = info.uid, info.requirements
         # Extended resources of a bound pod are decided: its node offers them, or its status names
         # the claim.
@@ -110,31 +113,35 @@ class PodClaims:
         extended = containers_of(pod, requirements.requests) if waits else ()
         made = pod.status.extended_resource_claim_status
         if not (pod.spec.resource_claims or extended or made):
-            if uid in self._uses:
-                self.forget(uid)
-            return
+            return self.forget(uid)
         uses = _uses_of(pod)
         if extended or made:
             name = made.resource_claim_name if made else ""
             keys = (*uses.keys, claim_key(info)) if extended else uses.keys
             uses = replace(uses, extended=extended, made=name, keys=keys)
         self._requirements[uid] = requirements
-        # Most events of a pod change nothing here, so its rank among the pods of a claim remains.
-        if self._uses.get(uid) != uses:
-            self.forget(uid)
-            self._uses[uid], self._requirements[uid] = uses, requirements
-            for key in uses.keys:
-                self._naming.setdefault(key, {})[uid] = None
-            for resource in resources_of(extended):
-                self._requesting.setdefault(resource, {})[uid] = None
+        # Most events of a pod change nothing here.
+        before = self._uses.get(uid)
+        if before == uses:
+            return []
+        promoted = self._leave(uid, before, uses.keys) if before is not None else []
+        self._uses[uid] = uses
+        for key in uses.keys:
+            # The pod keeps its rank among the pods of a claim that it names already.
+            self._naming.setdefault(key, {}).setdefault(uid)
+        for resource in resources_of(extended):
+            self._requesting.setdefault(resource, {})[uid] = None
+        return promoted
 
     def forget(self, uid: str) -> list[str]:
         """Drop a deleted pod. Return the UIDs of pods that have to be evaluated because of it."""
         uses = self._uses.pop(uid, None)
         self._requirements.pop(uid, None)
+        return self._leave(uid, uses) if uses is not None else []
+
+    def _leave(self, uid: str, uses: _Uses, kept: tuple[ClaimKey, ...] = ()) -> list[str]:
+        """Remove the pod from the pods of its resources and of its claims that it does not keep."""
         promoted: list[str] = []
-        if uses is None:
-            return promoted
         for resource in resources_of(uses.extended):
             requesting = self._requesting[resource]
             del requesting[uid]
@@ -142,7 +149,7 @@ class PodClaims:
                 del self._requesting[resource]
         for key in uses.keys:
             naming = self._naming.get(key)
-            if naming is None or uid not in naming:
+            if naming is None or uid not in naming or key in kept:
                 continue
             full = len(naming) > MOST_NAMING
             del naming[uid]

@@ -213,7 +213,7 @@ class PodHandler:
         info = decode.pod_info(obj, before_info, self._schedulers)
         # Before anything keeps the pod: the decoded stamp is a time of day.
         info = self._departures.timed(info, before_info, meta.deletion_grace_period_seconds)
-        self._claims.note(obj, info)
+        promoted = self._claims.note(obj, info)
         if info.ours and not info.node:
             self.pending[meta.uid] = PendingPod.of(obj)
         else:
@@ -222,6 +222,7 @@ class PodHandler:
         # A pod that is too many, or not any more, may change how others of its group count.
         for each in self._growth.judged(obj, self._members.judged(info)):
             self._set(each)
+        self._reshape_promoted(promoted)
         self._on_change()
 
     def set_aside(self, key: Key, raw: bytes) -> None:
@@ -279,7 +280,7 @@ class PodHandler:
         self._departures.forget(uid)
         for info in self._growth.forget(uid):
             self._set(info)
-        others = self._claims.forget(uid)
+        promoted = self._claims.forget(uid)
         left = Left.of(self._state, uid) if self._expected is not None else None
         try:
             self._state.remove_pod(uid)
@@ -288,9 +289,12 @@ class PodHandler:
             raise
         if self._expected is not None:
             self.apply(self._expected.forget(uid, left))
-        # They moved up among the pods that changes of a claim concern (MOST_NAMING).
-        for each in others:
-            self.reshape(each)
+        self._reshape_promoted(promoted)
+
+    def _reshape_promoted(self, uids: list[str]) -> None:
+        """Evaluate pods that moved up among the pods that changes of a claim concern."""
+        for uid in uids:
+            self.reshape(uid)
 
 
 class PriorityClassHandler:

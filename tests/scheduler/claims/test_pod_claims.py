@@ -191,6 +191,36 @@ def test_a_claim_that_thousands_name_costs_no_more_than_its_share(
     assert [at for at in range(1, 5) if info(harness, f"p{at}").unclaimed] == [4]
 
 
+def test_a_pod_keeps_its_rank_when_its_own_claim_is_created(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(pod_claims, "MOST_NAMING", 1)
+    harness = ClaimsHarness()
+    harness.claim("common")
+    harness.pod("p", shared=["common"], named=False)
+    harness.pod("q", own=0, shared=["common"])
+    harness.claim("p-0", owner="p")
+    harness.pod("p", shared=["common"])
+
+    assert info(harness, "p").unclaimed == ""
+    assert "is named by more than 1 pods" in info(harness, "q").unclaimed
+
+
+def test_a_pod_that_does_not_name_a_claim_any_more_makes_room_for_the_next(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A bound pod no longer waits for the claim of its extended resources; others may name it."""
+    monkeypatch.setattr(pod_claims, "MOST_NAMING", 1)
+    harness = ClaimsHarness()
+    harness.claim("common")
+    harness.claim("other")
+    for name in ("p", "q"):
+        harness.pod(name, own=0, shared=["common"])
+    harness.pod("p", own=0, shared=["other"])
+
+    assert [info(harness, name).unclaimed for name in ("p", "q")] == ["", ""]
+
+
 def test_an_older_version_than_was_written_is_not_taken_in() -> None:
     harness = ClaimsHarness()
     harness.pod("p")
