@@ -364,7 +364,7 @@ class Scheduler:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Run all parts until `stop`. Failures of the API server are retried."""
-        # If nobody leads at this moment, the lists that follow are new enough to lead with.
+        # If there is no leader at this moment, the lists that follow are new enough to lead with.
         await self._elector.observe()
         watches = [reflector.run() for reflector in self._informers.reflectors]
         watches.append(self._informers.run_devices())
@@ -415,7 +415,7 @@ class Scheduler:
         usual = gc.get_threshold()
         gc.set_threshold(50_000, 20, 100)
         await asyncio.gather(self._informers.wait(), self._open_connections())
-        # Otherwise a new leader would catch up before its first decision, while nobody leads.
+        # Otherwise a new leader would catch up before its first decision, without a leader.
         await self._catch_up()
         gc.collect()
         gc.freeze()

@@ -32,7 +32,7 @@ from scheduler.core.topology.topology import UNLABELLED
 from scheduler.core.values.model import SINGLE_POD, GroupKey
 from scheduler.core.values.wording import count
 from scheduler.decoding.objects import GroupObject
-from scheduler.preemption.messages import unit_words
+from scheduler.preemption.messages import places_text, unit_words
 from scheduler.status.conditions import reason_of, retry_on, waiting_for
 from scheduler.watch.published_places import told_until
 
@@ -253,10 +253,7 @@ def _plan_lines(state: State, plan: Plan) -> Iterator[str]:
         yield "  fits when the terminating pods are deleted"
         return
     held = sum(pod.info.expected for unit in plan.victims for pod in unit.pods.values())
-    evicted = cost.pods - held
-    parts = [count(evicted, "pod")] if evicted else []
-    parts += [count(held, "held place")] if held else []
-    yield f"  would preempt {' and '.join(parts)} of lower priority:"
+    yield f"  would preempt {places_text(cost.pods - held, held)} of lower priority:"
     for unit in plan.victims:
         yield f"    {unit.name}, priority {unit.priority}, {unit_words(unit)}"
     proof = "all are necessary" if plan.minimal else "the search for fewer ended early"

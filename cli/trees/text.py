@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from cli.trees.tree import Branch, Object
+from scheduler.core.values.wording import count
 
 TEE, LAST, PIPE, GAP = "├─ ", "└─ ", "│  ", "   "
 
@@ -39,7 +40,7 @@ def headline(branch: Branch) -> str:
     placed = f"{branch.placed} of {branch.members} pods scheduled"
     on = f" on {where}" if where else ""
     if branch.held:
-        placed += f", {_count(branch.held, 'held place')}"
+        placed += f", {count(branch.held, 'held place')}"
     return f"{branch.kind} {branch.name}: {branch.state}, {placed}{minimum}{on}"
 
 
@@ -54,7 +55,7 @@ def node_lines(nodes: Sequence[Object], pods: Sequence[Object], label: str) -> l
         name = _name(node)
         domain = node["metadata"].get("labels", {}).get(label, "-")
         number = used.get(name, 0)
-        lines.append(f"{domain:>8}  {name:<{width}}  {'■' * number} {_count(number, 'pod')}")
+        lines.append(f"{domain:>8}  {name:<{width}}  {'■' * number} {count(number, 'pod')}")
     return lines
 
 
@@ -70,8 +71,3 @@ def pods_per_node(pods: Iterable[Object]) -> Mapping[str, int]:
 
 def _name(obj: Object) -> str:
     return str(obj["metadata"]["name"])
-
-
-def _count(number: int, noun: str) -> str:
-    # The scheduler's own takes longer to import than the command to run.
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

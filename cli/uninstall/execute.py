@@ -153,7 +153,7 @@ class Removal:
         holding: list[str] = []
         try:
             async with asyncio.timeout(self.timeout):
-                while holding := await left():  # noqa: ASYNC110 - the server tells nobody
+                while holding := await left():  # noqa: ASYNC110 - the server sends no event
                     await asyncio.sleep(_POLL_SECONDS)
         except TimeoutError as error:
             raise StillThereError(self.timeout, what, holding) from error

@@ -123,7 +123,7 @@ def release_job(
         return _left(job, "Job", why, remake)
     if not view.managed:
         return _left(job, "Job", f"its manifest has schedulerName {_name_of(job)}", remake)
-    # Its deletion would wait for whoever removes these, and the new Job with it.
+    # The Job stays until another controller removes them, and blocks the name of the new Job.
     if listing(dig(job, "metadata", "finalizers")):
         return _left(job, "Job", "finalizers block its deletion", remake)
     return _handover(job, "Job", Way.REMADE)

@@ -181,7 +181,7 @@ class OrphanCollector:
         await bounded([partial(self._delete, *it, late=late) for it in found], _DELETES_AT_ONCE)
 
     async def _expect_nothing(self, namespace: str, owner_id: OwnerId) -> None:
-        """Remove `expectedPods` from the owner's groups: nobody creates these pods any more."""
+        """Remove `expectedPods` from the owner's groups: no controller creates these pods."""
         groups = self._caches.pod_groups.each(BY_OWNER, (namespace, owner_id))
         expecting = [group for group in groups if group.expected]
         if not expecting or await self._exists(namespace, owner_id):

@@ -1,4 +1,4 @@
-"""Release of a group's minCount and expected pods once nobody creates its pods any more."""
+"""Release of a group's minCount and expected pods after the last controller of its pods is gone."""
 
 from controllers.cache.objects import POD_GROUPS, Group
 from controllers.runtime.controller import Writer

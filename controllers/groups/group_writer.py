@@ -317,7 +317,7 @@ class GroupWriter:
             if await self._create(resource, owner, wanted) is not None:
                 return
             # Another owner has taken the name since `_named` checked it. The next attempt sees its
-            # group in the cache and uses a name that stands for this one.
+            # group in the cache and uses another name (`_named`).
             if owner.resource in _KNOWN_TO_PODS and pods_name_of(wanted) == name:
                 raise RequeueError("another owner took the name", _CACHE_LAG_SECONDS)
             taken.append(self._note_taken(owner, resource, name))

@@ -71,7 +71,7 @@ Work = Callable[[Fence], Awaitable[None]]
 class _HeldLease:
     record: Json
     since: float  # the monotonic time before the request was sent
-    free_since: float  # nobody has led since then
+    free_since: float  # without a leader since then
 
 
 class LeaderElector:

@@ -80,7 +80,7 @@ class Allocating:
         intent, pods = bindings[0].intent, [binding.pod for binding in bindings]
         try:
             problem = await self._allocations.stand(pods, intent.deadline, fence)
-        except Exception as error:  # noqa: BLE001 - logged; the root is decided anew
+        except Exception as error:  # noqa: BLE001 - logged; the root is decided again
             _log.exception("ResourceClaims raised an unexpected error", root="/".join(intent.root))
             problem = f"{type(error).__name__} in the scheduler"
         await self._freeze.over()

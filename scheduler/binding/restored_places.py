@@ -1,6 +1,6 @@
 """The places that a Reservation holds for expected pods, as the pods of now have them.
 
-Pods that came since then have taken over some of the places, and each process counts anew which
+Pods that came since then have taken over some of the places, and each process counts again which
 expected pods are left. So the places of a kind belong to its pods in this order: pods that came
 later and are bound there, pods that wait, pods that are still expected. Pods of the decision
 itself, and those bound before it, have places of their own.

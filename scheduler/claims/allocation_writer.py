@@ -1,7 +1,7 @@
 """Writer of allocations: it stores decided devices in ResourceClaims before pods are bound.
 
 The finalizer comes first, then one write of the status with the allocation and all its consumers:
-an allocation without consumers would be released by nobody. Then it waits until the watch delivers
+no controller would release an allocation without consumers. Then it waits until the watch delivers
 that write. If another scheduler has allocated a device earlier, its claim is known by then, and it
 keeps the device.
 

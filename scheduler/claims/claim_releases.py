@@ -185,7 +185,7 @@ class ClaimReleases:
                 self._offered.discard(key)
 
     async def _put_later(self, key: ClaimKey, wait: float) -> None:
-        """Queue the claim after a wait. Nobody else queues it until then."""
+        """Queue the claim after a wait. Nothing else queues it until then."""
         await self._clock.sleep(wait)
         self._queued.put(key[0], key)
 

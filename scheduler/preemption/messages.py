@@ -8,6 +8,7 @@ from collections.abc import Collection, Sequence
 from scheduler.core.groups.forest import Pod
 from scheduler.core.state.units import Unit
 from scheduler.core.values.model import GroupKey
+from scheduler.core.values.wording import count
 
 
 def victims_text(units: Sequence[Unit], namespace: str, *, most: int = 3) -> str:
@@ -24,7 +25,7 @@ def victims_text(units: Sequence[Unit], namespace: str, *, most: int = 3) -> str
     others = [unit for unit in units if unit.key[1] != namespace]
     if others:
         kinds = Counter(unit.key[0] for unit in others)
-        counted = " and ".join(_count(number, kind) for kind, number in sorted(kinds.items()))
+        counted = " and ".join(count(number, kind) for kind, number in sorted(kinds.items()))
         highest = max(unit.priority for unit in others)
         parts.append(f"{counted} of other namespaces, of priority {highest} at most")
     return f"{_words(pods)} of lower priority ({', '.join(parts)})"
@@ -37,9 +38,13 @@ def unit_words(unit: Unit) -> str:
 
 def _words(pods: Collection[Pod]) -> str:
     held = sum(pod.info.expected for pod in pods)
-    parts = [_count(len(pods) - held, "pod")] if held < len(pods) else []
-    parts += [_count(held, "held place")] if held else []
-    return " and ".join(parts)
+    return places_text(len(pods) - held, held)
+
+
+def places_text(pods: int, held: int) -> str:
+    """Return the numbers of pods and of held places; one that is 0 is left out."""
+    both = ((pods, "pod"), (held, "held place"))
+    return " and ".join(count(number, noun) for number, noun in both if number)
 
 
 def preemptor_text(root: GroupKey, priority: int, namespace: str) -> str:
@@ -48,7 +53,3 @@ def preemptor_text(root: GroupKey, priority: int, namespace: str) -> str:
     if own == namespace:
         return f"{kind} {own}/{name} of priority {priority}"
     return f"a {kind} of another namespace, of priority {priority}"
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"

@@ -161,7 +161,7 @@ for _reason in ("refused", "unanswered"):
 
 
 def no_longer_leading() -> None:
-    """Reset the gauges of what is open or waits: the next leader exports them."""
+    """Reset the gauges of open Bindings and waiting roots: the next leader exports them."""
     for queue in QUEUES:
         PENDING_ROOTS.labels(queue).set(0)
     for gauge in (

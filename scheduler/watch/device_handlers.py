@@ -91,7 +91,7 @@ class DeviceTaintRuleHandler:
         self._on_change()
 
     def set_aside(self, key: Key, _raw: bytes) -> None:
-        """Drop a rule that is not understood: nobody knows which devices it taints."""
+        """Drop a rule that is not understood: the devices that it taints are unknown."""
         self.delete(key)
 
     def delete(self, key: Key) -> None:

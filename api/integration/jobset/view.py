@@ -138,7 +138,7 @@ def read_jobset(jobset: Mapping[str, Any]) -> JobSetView:
     order = text(dig(spec, "startupPolicy", "startupPolicyOrder"))
     items, jobs = listing(spec.get("replicatedJobs")), list[ReplicatedJob]()
     left = MAX_JOBS
-    # Reading thousands of replicatedJobs takes seconds, in which the webhook answers nobody.
+    # Reading thousands of replicatedJobs takes seconds. In this time the webhook is blocked.
     for at, item in enumerate(items if len(items) <= MAX_REPLICATED_JOBS else ()):
         path = f"spec.replicatedJobs[{at}]"
         job = _read_replicated_job(

@@ -8,7 +8,7 @@ other volume plugins, because they read the same claims.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import ClassVar, Final, NamedTuple
 
@@ -92,22 +92,17 @@ class VolumeBinding(Plugin):
 
     def rejects(self, shape: Shape) -> str:
         """See Plugin."""
-        claims = ((key, self._volumes.claims.get(key)) for key in shape.requirements.claims)
-        flaws = (self._flaw(key, claim) for key, claim in claims)
-        return next((flaw.reason for flaw in flaws if flaw is not None), "")
+        return next((flaw.reason for flaw in self._flaws(shape)), "")
 
     def filter_pods(self, shape: Shape, codes: Codes) -> None:
         """See Plugin."""
-        claims: list[ClaimInfo] = []
-        for key in shape.requirements.claims:
-            claim = self._volumes.claims.get(key)
-            flaw = self._flaw(key, claim)
-            if flaw is not None:
-                # Such a claim excludes every node, so the other claims change nothing.
-                shape.rule_out(codes, np.ones(len(codes), np.bool_), flaw.reason)
-                return
-            if claim is not None:
-                claims.append(claim)
+        reason = self.rejects(shape)
+        if reason:
+            # Such a claim excludes every node, so the other claims change nothing.
+            shape.rule_out(codes, np.ones(len(codes), np.bool_), reason)
+            return
+        # A claim that is missing is a reason, so all of them exist.
+        claims = [self._volumes.claims[key] for key in shape.requirements.claims]
         for claim in claims:
             if claim.volume:
                 self._rule_out_for(claim.volume, shape, codes)
@@ -237,14 +232,22 @@ class VolumeBinding(Plugin):
         """See Plugin."""
         if reason in _ADVICE:
             return _ADVICE[reason]
-        for key in shape.requirements.claims:
-            claim = self._volumes.claims.get(key)
-            flaw = self._flaw(key, claim)
-            if flaw is not None and flaw.reason == reason:
+        for flaw in self._flaws(shape):
+            if flaw.reason == reason:
                 return flaw.advice
-            if reason == NO_VOLUME and claim is not None and not claim.volume:
-                return f"create {self._wanted(claim)} that these nodes can use"
+        if reason == NO_VOLUME:
+            for key in shape.requirements.claims:
+                claim = self._volumes.claims.get(key)
+                if claim is not None and not claim.volume:
+                    return f"create {self._wanted(claim)} that these nodes can use"
         return ""
+
+    def _flaws(self, shape: Shape) -> Iterator[_Flaw]:
+        """Yield the flaws of the shape's claims that exclude every node."""
+        for key in shape.requirements.claims:
+            flaw = self._flaw(key, self._volumes.claims.get(key))
+            if flaw is not None:
+                yield flaw
 
     def _flaw(self, key: ClaimKey, claim: ClaimInfo | None) -> _Flaw | None:
         """Return why the claim makes every node infeasible; None if it does not."""

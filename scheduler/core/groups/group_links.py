@@ -24,7 +24,7 @@ class GroupLinks:
         group_of: Callable[[GroupKey], Group],
         prune: Callable[[Group], None],
     ) -> None:
-        """Use `group_of` to get the group with a key, `prune` to remove one that nobody names."""
+        """Use `group_of` to get the group with a key, `prune` to remove an empty one."""
         self.moved: list[Group] = []
         self._counters = counters
         self._group_of = group_of

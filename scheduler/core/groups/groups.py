@@ -290,7 +290,7 @@ class Group:
         """True if pods wait for a node. Expected ones count while some that exist wait or run."""
         if self.pending_total > self.expected_waiting:
             return True
-        # A group of expected pods alone would reserve capacity that nobody may ever use.
+        # A group of expected pods alone would reserve capacity that may never be used.
         return self.expected_waiting > 0 and self.running_total > self.expected_held
 
     @property

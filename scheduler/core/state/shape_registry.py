@@ -54,7 +54,7 @@ class Shapes:
             index = heapq.heappop(self._vacant) if self._vacant else len(self._known)
             shape = self._framework.shape(index, requirements, matches, like)
             self._known[requirements, matches] = shape
-            # Idle until a pod is counted: nobody may ever use it.
+            # Idle until a pod is counted: it may never get one.
             self._idle[shape] = None
         return shape
 
