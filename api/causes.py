@@ -10,6 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from api import wording
+
 REQUIRED: Final = "FieldValueRequired"
 INVALID: Final = "FieldValueInvalid"
 DUPLICATE: Final = "FieldValueDuplicate"
@@ -78,8 +80,8 @@ def duplicate(path: str, value: Any) -> Cause:
 
 def too_many(path: str, count: int, limit: int) -> Cause:
     """Return the cause for a list over its limit."""
-    plural = "item" if limit == 1 else "items"
-    return Cause(path, TOO_MANY, f"Too many: {count}: must have at most {limit} {plural}")
+    items = wording.count(limit, "item")
+    return Cause(path, TOO_MANY, f"Too many: {count}: must have at most {items}")
 
 
 def forbidden(path: str, text: str) -> Cause:

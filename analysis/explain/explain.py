@@ -17,6 +17,7 @@ from api.constants import (
     TRAIN_JOB,
 )
 from api.features import Feature, FeatureGates, off_text
+from api.wording import count
 from kube.base.clock import rfc3339
 from kube.base.errors import ConfigError
 from scheduler.core.decide import decide
@@ -30,7 +31,6 @@ from scheduler.core.search.place import Placement, Refusal, SearchBudget
 from scheduler.core.state.state import State
 from scheduler.core.topology.topology import UNLABELLED
 from scheduler.core.values.model import SINGLE_POD, GroupKey
-from scheduler.core.values.wording import count
 from scheduler.decoding.objects import GroupObject
 from scheduler.preemption.messages import places_text, unit_words
 from scheduler.status.conditions import reason_of, retry_on, waiting_for

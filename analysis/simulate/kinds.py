@@ -37,8 +37,8 @@ from api.constants import (
 from api.integration.ray.kinds import workers_of
 from api.reading import dig, integer, labels_of, listing, mapping, text
 from api.scheduler_names import SchedulerNames
+from api.wording import count
 from kube.base.errors import ConfigError
-from scheduler.core.values.wording import count
 
 Json = dict[str, Any]
 

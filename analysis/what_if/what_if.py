@@ -29,6 +29,7 @@ from analysis.what_if.messages import (
 from api import features
 from api.features import FeatureGates
 from api.scheduler_names import USUAL, SchedulerNames
+from api.wording import count
 from kube.base.errors import ConfigError
 from scheduler.core.decide import decide
 from scheduler.core.explain.explain import explain
@@ -38,7 +39,6 @@ from scheduler.core.preemption.plan import Plan, preempt
 from scheduler.core.search.place import Placement, Refusal, SearchBudget
 from scheduler.core.state.state import State
 from scheduler.core.values.model import SINGLE_POD, GroupKey, PodInfo
-from scheduler.core.values.wording import count
 from scheduler.snapshot.snapshot import queue_of
 from scheduler.status.conditions import waiting_for
 

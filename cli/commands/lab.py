@@ -26,11 +26,11 @@ from analysis.lab.results import result_of
 from analysis.lab.simulation import Simulation
 from analysis.lab.trace import Job, read_trace, write_trace
 from analysis.lab.variants import variant_of
+from api.wording import count
 from cli.commands.cluster_copy import echo, read_snapshot
 from cli.commands.options import Kubeconfig, user_errors
 from kube.client.client import Client
 from kube.client.resources import PODS
-from scheduler.core.values.wording import count
 from scheduler.support.kinds import GROUPS
 
 lab = typer.Typer(

@@ -10,12 +10,12 @@ from typing import Annotated
 import typer
 
 from analysis.explain.explain import blocker_lines, placed_line, qualified_name
+from api.wording import count
 from cli.commands.cluster_copy import cluster_copy, echo, read_snapshot
 from cli.commands.options import ConfigFile, Kubeconfig, user_errors
 from cli.config.config import load
 from cli.trees.snapshot_tree import branches
 from cli.trees.text import tree_lines
-from scheduler.core.values.wording import count
 from scheduler.snapshot import snapshot as snapshots
 from scheduler.snapshot.snapshot import Decision, encode
 

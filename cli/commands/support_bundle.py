@@ -7,11 +7,11 @@ from typing import Annotated
 
 import typer
 
+from api.wording import count
 from cli.commands.examining import Health, SystemNamespace, TrialNamespace, on_cluster
 from cli.commands.options import Kubeconfig
 from cli.doctor.examination import Options
 from cli.support.support_bundle import collect, write
-from scheduler.core.values.wording import count
 
 
 def support_bundle(

@@ -11,8 +11,8 @@ from typing import Any, Final
 import msgspec
 
 from analysis.explain.plain_text import clean
+from api.wording import count
 from kube.base.errors import Forbidden, KubeError, NotFound, TooLarge, Unreachable
-from scheduler.core.values.wording import count
 
 _IN_A_NAMESPACE: Final = 5
 """Findings of one kind and namespace. Further ones are counted."""

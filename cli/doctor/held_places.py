@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from api.reading import dig, text
+from api.wording import count
 from cli.doctor.findings import About, Finding, info
 from cli.trees.tree import held_places
 from kube.client.meta import Json
-from scheduler.core.values.wording import count
 
 MOST_NAMED: Final = 5
 """Namespaces that are named: those with the most held places."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from api.wording import count
 from cli.trees.tree import Branch, Object
-from scheduler.core.values.wording import count
 
 TEE, LAST, PIPE, GAP = "├─ ", "└─ ", "│  ", "   "
 

@@ -7,6 +7,7 @@ from itertools import groupby
 from typing import Final
 
 from api.scheduler_names import USUAL, SchedulerNames
+from api.wording import count
 from cli.uninstall.errors import StillThereError
 from cli.uninstall.execute import Removal, Say
 from cli.uninstall.found import read
@@ -14,7 +15,6 @@ from cli.uninstall.plan import Action, Found, Step, Use, counted_line, handovers
 from cli.uninstall.release import Handover, Way
 from cli.uninstall.remaking import Remaking
 from kube.client.client import Client
-from scheduler.core.values.wording import count
 
 REFUSED: Final = 1
 """The exit code if gangs are in use, or an object is not deleted in time."""

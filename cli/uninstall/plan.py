@@ -28,6 +28,7 @@ from api.constants import finalizer_of
 from api.groups import groups_of_object
 from api.reading import dig, listing, mapping, text
 from api.scheduler_names import USUAL, SchedulerNames
+from api.wording import count
 from cli.uninstall.release import (
     Handover,
     Way,
@@ -38,7 +39,6 @@ from cli.uninstall.release import (
     release_pod,
 )
 from kube.client.resources import CRDS, JOBS, JOBSETS, PODS, Resource
-from scheduler.core.values.wording import count
 
 Object = Mapping[str, Any]
 

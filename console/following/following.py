@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any, Final
 
+from api.wording import count
 from console.base.messages import Event
 from console.base.times import rfc3339
 from console.state.state import Changed, ClusterState, LiveCluster
@@ -22,7 +23,6 @@ from console.views.refusals import (
 )
 from scheduler.core.groups.forest import Group
 from scheduler.core.values.model import GroupKey
-from scheduler.core.values.wording import count
 
 _EVENTS: Final = {"Evicting": "Preempts", "Nominated": "Nominated", "Unready": "Incomplete"}
 """Recorded event of a root that waits for this reason; the default is a refusal."""

@@ -12,10 +12,10 @@ from datetime import datetime
 from typing import Final
 
 from api.constants import SCHEDULER_COMPONENT
+from api.wording import count
 from console.base.messages import Event
 from scheduler.core.groups.forest import Pod
 from scheduler.core.values.model import GroupKey
-from scheduler.core.values.wording import count
 
 MOST_ROOTS: Final = 5000
 """Roots whose preemptions are kept. The least recently active are dropped first."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from api.wording import count
 from scheduler.core.groups.forest import Group
-from scheduler.core.values.wording import count
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,13 +9,13 @@ from typing import Any, Final
 import msgspec
 import structlog
 
+from api.wording import count
 from console.base.messages import Nearest, Reason
 from console.state.state import ClusterState, said_in
 from scheduler.core.decide import decide
 from scheduler.core.explain.explain import Blocker, explain
 from scheduler.core.groups.forest import Group, Pod
 from scheduler.core.search.place import Refusal
-from scheduler.core.values.wording import count
 from scheduler.status.conditions import waiting_for
 
 _BY_KIND: Final[dict[str, Reason]] = {

@@ -13,6 +13,7 @@ from api.constants import (
     CONDITION_POD_GROUP_SCHEDULED,
     SCHEDULER_COMPONENT,
 )
+from api.wording import count
 from console.base.messages import Event
 from console.base.times import rfc3339
 from console.state import victims
@@ -20,7 +21,6 @@ from console.state.state import ClusterState
 from console.views.quorum import quorum
 from console.views.refusals import status_blocker
 from scheduler.core.groups.forest import Group, Pod
-from scheduler.core.values.wording import count
 from scheduler.decoding.decode import FAR_AWAY as _FAR_AWAY
 
 FAR_AWAY: Final = min(_FAR_AWAY, 250_000_000_000.0)

@@ -7,6 +7,7 @@ from typing import Final
 
 import numpy as np
 
+from api.wording import count
 from console.base.messages import Why
 from console.base.protocols import RefusedError
 from console.state.state import ClusterState
@@ -20,7 +21,6 @@ from scheduler.core.pods.shapes import Shape
 from scheduler.core.search.place import Refusal
 from scheduler.core.state.state import State
 from scheduler.core.values.model import GroupKey
-from scheduler.core.values.wording import count
 
 MOST_SHAPES: Final = 8
 """Shapes of one workload's pods that are checked."""

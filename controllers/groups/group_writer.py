@@ -35,6 +35,7 @@ from api.integration.common.templates import TemplateNotFoundError, adapt
 from api.membership import pods_name
 from api.ownership import Ownership, made_for, ownership
 from api.rules.feature_use import uses_of
+from api.wording import count
 from controllers.cache.informers import BY_OWNER, Caches
 from controllers.cache.objects import (
     COMPOSITES,
@@ -444,7 +445,7 @@ class GroupWriter:
         pods = sum(1 for group in groups for _ in self._caches.members(group))
         if maker is None or maker == owner.owner_id or not pods:
             return f"{what} is being deleted, and then Muster recreates it"
-        some = f"{pods} {'pod' if pods == 1 else 'pods'} of an earlier {maker.kind} {maker.name}"
+        some = f"{count(pods, 'pod')} of an earlier {maker.kind} {maker.name}"
         return f"{some} must end before Muster can recreate {what}"
 
     def _note_taken(self, owner: Owner, resource: Resource, name: str) -> str:

@@ -35,6 +35,7 @@ from api.provisioning import (
     class_name,
     pod_sets,
 )
+from api.wording import count
 from controllers.cache.capacity_requests import (
     MOST_REQUESTS,
     REQUESTS,
@@ -259,11 +260,8 @@ class ProvisioningController:
             wanted.root, wanted.asked, wanted.sets, wanted.waiting, notes.attempt
         )
         notes.made, notes.made_at = wanted.signature, self._clock.monotonic()
-        count = sum(wanted.sets.values())
-        text = (
-            f"ProvisioningRequest {wanted.root.request} requests capacity for {count} "
-            f"{'pod' if count == 1 else 'pods'}"
-        )
+        pods = count(sum(wanted.sets.values()), "pod")
+        text = f"ProvisioningRequest {wanted.root.request} requests capacity for {pods}"
         self._tell(key, group, "Normal", EVENT_CAPACITY_REQUESTED, text)
 
     async def _follow(
