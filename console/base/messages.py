@@ -148,7 +148,9 @@ class Nearest(Message):
     needed: int
 
 
-Reason = Literal["Unready", "NoRoom", "Evicting", "Nominated", "Gate", "Invalid", "Error"]
+Reason = Literal[
+    "Incomplete", "Unschedulable", "Preempting", "Nominated", "Gate", "Invalid", "SchedulerError"
+]
 
 
 class Waiting(Message):

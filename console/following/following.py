@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
 from api.wording import count
 from console.base.messages import Event
@@ -23,9 +23,6 @@ from console.views.refusals import (
 )
 from scheduler.core.groups.forest import Group
 from scheduler.core.values.model import GroupKey
-
-_EVENTS: Final = {"Evicting": "Preempts", "Nominated": "Nominated", "Unready": "Incomplete"}
-"""Recorded event of a root that waits for this reason; the default is a refusal."""
 
 
 class Following:
@@ -129,10 +126,9 @@ class Following:
     def _note_why(self, root: GroupKey, why: Cause, at: str = "") -> None:
         if why.undecided:
             return
-        event = _EVENTS.get(why.reason, "Refused")
-        told = Event(at=at or rfc3339(self._now()), event=event, sentence=why.sentence)
+        told = Event(at=at or rfc3339(self._now()), event=why.event, sentence=why.sentence)
         new = self.cluster.chronicle.note(root, told)
-        self._preempting[root[1]] += new and why.reason == "Evicting"
+        self._preempting[root[1]] += new and why.reason == "Preempting"
 
     def take_roots(self) -> set[GroupKey]:
         """Return the roots that changed since the last call."""

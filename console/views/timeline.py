@@ -19,7 +19,7 @@ from console.base.times import rfc3339
 from console.state import victims
 from console.state.state import ClusterState
 from console.views.quorum import quorum
-from console.views.refusals import status_blocker
+from console.views.refusals import of_status, status_blocker
 from scheduler.core.groups.forest import Group, Pod
 from scheduler.decoding.decode import FAR_AWAY as _FAR_AWAY
 
@@ -30,8 +30,8 @@ MOST: Final = 200
 """Entries of a time line. Older ones are left out."""
 
 _ORDER: Final = (
-    *("Created", "First pod", "Last pod", "Quorum", "Refused", "Preempts"),
-    *("Nominated", "Scheduled", "Started", "Whole"),
+    *("Created", "First pod", "Last pod", "Quorum", "Incomplete", "Unschedulable", "Preempting"),
+    *("Nominated", "Scheduled", "Started", "All started"),
 )
 _SCHEDULED: Final = (CONDITION_POD_GROUP_SCHEDULED, CONDITION_COMPOSITE_SCHEDULED)
 
@@ -84,7 +84,8 @@ def _of_group(cluster: ClusterState, group: Group, *, named: bool) -> Iterator[E
         yield _of_condition(each, whose)
     said = status_blocker(cluster, group)
     if said is not None and said.since and group.parent is None:
-        yield Event(at=said.since, event="Refused", sentence=f"{whose}{said.summary}")
+        event = of_status(said).event
+        yield Event(at=said.since, event=event, sentence=f"{whose}{said.summary}")
 
 
 def _of_condition(condition: _Transition, whose: str) -> Event:
@@ -102,7 +103,7 @@ def _of_condition(condition: _Transition, whose: str) -> Event:
 
 def _event_of(condition: _Transition) -> str:
     if condition.type in _SCHEDULED:
-        return "Scheduled" if condition.status == "True" else "Refused"
+        return "Scheduled" if condition.status == "True" else condition.reason or "Unschedulable"
     return condition.type if condition.status == "True" else f"Not {condition.type}"
 
 
@@ -133,7 +134,9 @@ def _of_pods(pods: Iterable[Pod]) -> Iterator[Event]:
             at=rfc3339(began[0]), event="Started", sentence=f"the first of {_pods(known)} started"
         )
         if len(began) == len(known):
-            yield Event(at=rfc3339(began[-1]), event="Whole", sentence=f"{_pods(known)} started")
+            yield Event(
+                at=rfc3339(began[-1]), event="All started", sentence=f"{_pods(known)} started"
+            )
 
 
 def _pods(pods: Sequence[Pod]) -> str:

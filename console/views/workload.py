@@ -182,7 +182,7 @@ _WORST_FIRST: Final = (
     "Invalid",
     "Disrupted",
     "Incomplete",
-    "Evicting",
+    "Preempting",
     "Nominated",
     "Waiting",
     "Starting",
@@ -220,7 +220,7 @@ def _state(cluster: ClusterState, group: Group, counts: Counts) -> str:
     if group.state == "pending":
         if not cluster.state.nominations.own(group.top.key):
             return "Waiting"
-        return "Evicting" if has_leaving_pods(cluster.state, group) else "Nominated"
+        return "Preempting" if has_leaving_pods(cluster.state, group) else "Nominated"
     if counts.pods and _all_succeeded(group):
         return "Succeeded"
     whole_now = group.state == "scheduled" and counts.running >= (counts.minimum or 1)

@@ -113,7 +113,7 @@ function options(size, lines, { library, fill, bars, share }) {
     padding: [8, 12, 0, 0],
     scales: { y: { range: (_, low, high) => [0, share ? 1 : Math.max(1, high * 1.1)] } },
     axes: [
-      { ...axis, size: 30 * zoom, grid: { show: false }, values: (_, ticks) => ticks.map((tick) => clock(tick).slice(0, 5)) },
+      { ...axis, size: 30 * zoom, grid: { show: false }, values: (_, ticks) => ticks.map((tick) => (tick % 60 ? "" : clock(tick).slice(0, 5))) },
       { ...axis, size: 46 * zoom, values: (_, ticks) => ticks.map((tick) => (share ? `${Math.round(tick * 100)} %` : Number.isInteger(tick) ? number(tick) : "")) },
     ],
     series: [{}, ...lines.map(([name], at) => line(name, at))],

@@ -4,14 +4,13 @@ import { age, full, identity, instant } from "./format.js";
 import { html, useEffect, useState } from "./lib.js";
 import { address, Link } from "./router.js";
 
-const OK = new Set(["Running", "Bound", "Placed", "Scheduled", "Succeeded", "Complete", "Whole", "True"]);
+const OK = new Set(["Running", "Bound", "Placed", "Scheduled", "Succeeded", "Complete", "True"]);
 const BAD = new Set(["Failed", "Invalid", "SchedulerError", "Lost", "Error"]);
 const QUIET = new Set(["", "Unknown", "False", "Suspended", "Finished"]);
 
-export function State({ value }) {
-  const kind = OK.has(value) ? "ok" : BAD.has(value) ? "bad" : QUIET.has(value) ? "" : "wait";
-  return html`<span class="state ${kind}">${value || "–"}</span>`;
-}
+export const kindOf = (state) => (OK.has(state) ? "ok" : BAD.has(state) ? "bad" : QUIET.has(state) ? "" : "wait");
+
+export const State = ({ value }) => html`<span class="state ${kindOf(value)}">${value || "–"}</span>`;
 
 // Names are text in a direction of their own: one in another script turns nothing around it.
 export const Name = ({ children }) => html`<bdi class="name">${children}</bdi>`;

@@ -7,7 +7,7 @@ import { Age, Name, Note, Panel, Problem, Search, State, Workload } from "./part
 import { useRoute } from "./router.js";
 
 const PAGE = 200;
-const REASONS = { Unready: "Members missing", NoRoom: "Insufficient capacity", Evicting: "Eviction in progress", Nominated: "Nominated", Gate: "Gate", Invalid: "Invalid", Error: "Failed" };
+const REASONS = { Incomplete: "Members missing", Unschedulable: "Insufficient capacity", Preempting: "Eviction in progress", Nominated: "Nominated", Gate: "Gate", Invalid: "Invalid", SchedulerError: "SchedulerError" };
 const COLUMNS = [
   ["#", "number"], ["Workload", ""], ["Priority", "number"], ["Waiting", "number"], ["Pods", "number"],
   ["Why", ""], ["Nearest domain", ""],

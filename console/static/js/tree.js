@@ -1,7 +1,7 @@
 // A tree of workloads as nested lists: Job or JobSet, composite groups, groups, pods.
 import { plural } from "./format.js";
 import { html, useState } from "./lib.js";
-import { Age, Name, State } from "./parts.js";
+import { Age, kindOf, Name, State } from "./parts.js";
 import { address, Link } from "./router.js";
 
 const MANY = 24; // more pods than this are shown when they are asked for
@@ -21,7 +21,7 @@ function Branch({ of: branch, depth }) {
       <span class="branch-name"><span class="muted small">${kind}</span> <strong><${Name}>${name}<//></strong></span>
       <span class="branch-state"><${State} value=${state} /></span>
       <${Progress} of=${counts} />
-      ${said && depth > 0 && html`<p class="said small">${said}</p>`}
+      ${said && depth > 0 && html`<p class="said small ${kindOf(state)}">${said}</p>`}
     </div>
     ${open && children.length > 0 &&
     html`<ul>${children.map((child) => html`<${Branch} key=${child.kind + child.name} of=${child} depth=${depth + 1} />`)}</ul>`}

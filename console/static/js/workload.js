@@ -55,20 +55,24 @@ function One({ id }) {
 }
 
 const Counts = ({ of: { pods, bound, running, minimum } }) =>
-  html`<span>${running} running, ${bound} bound of ${plural(pods, "pod")}${minimum !== null && minimum !== undefined ? `, at least ${minimum} together` : ""}</span>`;
+  html`<span>${running} running, ${bound} bound of ${plural(pods, "pod")}${minimum !== null && minimum !== undefined ? `, minimum ${minimum}` : ""}</span>`;
 
 function Timeline({ of: events }) {
   if (!events.length) return html`<${Note}>No events since the console started.<//>`;
   return html`<ol class="timeline">${events.map(
-    ({ at, event, sentence, by }, number) => html`<li key=${number} class=${kindOf(event)}>
+    ({ at, event, sentence, by }, number) => html`<li key=${number} class=${KINDS.get(event) ?? ""}>
       <time datetime=${at} class="muted small">${clock(at)}</time>
       <div><strong>${event}</strong><p>${sentence}</p>${by && html`<p class="muted small">by <${Name}>${by}<//></p>`}</div>
     </li>`,
   )}</ol>`;
 }
 
-const kindOf = (event) =>
-  /preempt|evict|fail|lost/i.test(event) ? "bad" : /bound|running|whole|placed|started/i.test(event) ? "ok" : /refus|wait|unsched/i.test(event) ? "wait" : "";
+// The colour of each event that has one.
+const KINDS = new Map([
+  ...["Scheduled", "Bound", "Started", "All started"].map((event) => [event, "ok"]),
+  ...["Unschedulable", "Incomplete", "Preempting"].map((event) => [event, "wait"]),
+  ...["Preempted", "Evicted", "Invalid", "SchedulerError"].map((event) => [event, "bad"]),
+]);
 
 function Conditions({ of: conditions }) {
   if (!conditions.length) return html`<${Note}>It has no conditions yet.<//>`;

@@ -141,7 +141,7 @@ async def test_every_address_of_a_view_gives_the_page(page: Browser) -> None:
     for path in (
         "/",
         "/map",
-        "/queue?reason=NoRoom",
+        "/queue?reason=Unschedulable",
         "/workloads/ns/Job/a%2Fb",
         "/what-if",
         "/x/y",
