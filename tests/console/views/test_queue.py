@@ -88,6 +88,14 @@ def test_what_lacks_members_says_how_many() -> None:
     assert row.sentence.startswith("The group has 5 of 32 pods")
 
 
+def test_a_row_counts_no_pod_that_terminates() -> None:
+    cluster = Builder()
+    gang(cluster, "train", 2, minimum=3)
+    cluster.pod("train", terminating=True)
+
+    assert [row.pods for row in rows(cluster)] == [2]
+
+
 def test_what_the_scheduler_has_not_decided_is_asked_of_the_solver() -> None:
     cluster = Builder()
     cluster.nodes(2, cpu=4)
