@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from api import features
 from api.constants import (
     DEPLOYMENT,
     JOB,
@@ -35,7 +34,7 @@ _MANAGED: Final = {STATEFUL_SET.kind: Feature.STATEFUL_SET, _REPLICA_SET: Featur
 """The feature that creates the group named at admission, by the kind that creates the pods."""
 
 
-def summary(not_ready: NotReady, gates: FeatureGates = features.USUAL) -> str:
+def summary(not_ready: NotReady, gates: FeatureGates) -> str:
     """Return the message of a group that is not ready: what is missing, and who creates it.
 
     If Muster does not create it because a feature gate is off, the message names the gate.

@@ -426,7 +426,8 @@ class Reporter:
         blocker = waiting_for(self._state, group, self._gates) if group is not None else None
         blocker = blocker or self._blockers.get(key)
         if blocker is not None:
-            yield from pod_views(self._state, waiting_pods(self._state, key), blocker)
+            pods = waiting_pods(self._state, key)
+            yield from pod_views(self._state, pods, blocker, self._gates)
 
     def _pod_write(self, root: GroupKey, view: PodView, *, told: bool) -> _Write:
         return _Write(view.pod.key, root, lambda: self._pod_conditions.write(view, told=told))

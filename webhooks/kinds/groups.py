@@ -32,17 +32,18 @@ def mutate(request: AdmissionRequest, lister: Lister) -> AdmissionResponse:
     if request.operation != "UPDATE":
         return ALLOWED
     kept = keep_unknown_fields(request, lister)
-    return _completed_late(request, request.object, lister) if kept is ALLOWED else kept
+    late = _completed_late(request, _meant(request, request.object), lister)
+    return late if late.causes else AdmissionResponse([*kept.operations, *late.operations])
 
 
 def keep_unknown_fields(request: AdmissionRequest, _lister: Lister) -> AdmissionResponse:
     """Restore fields that the client's API version cannot express and its update left out."""
-    new, old, asked = request.object, request.old_object, request.request_kind
-    if request.operation != "UPDATE" or new is None or old is None or asked is None:
+    new = request.object
+    if request.operation != "UPDATE" or new is None:
         return ALLOWED
     # Without this a replace by an older client would unset these fields, and validation would
-    # reject the change of an immutable field that nobody meant to change.
-    meant = conversion.with_hidden_fields(request.kind.kind, asked.version, new, old)
+    # reject a change of an immutable field that the client did not intend.
+    meant = _meant(request, new)
     operations: list[Operation] = [
         {"op": "add", "path": f"/{place}", "value": meant[place]}
         for place in ("spec", "status")
@@ -53,6 +54,14 @@ def keep_unknown_fields(request: AdmissionRequest, _lister: Lister) -> Admission
         value = dict(annotations_of(meant))
         operations.append({"op": "add", "path": "/metadata/annotations", "value": value})
     return AdmissionResponse(operations) if operations else ALLOWED
+
+
+def _meant(request: AdmissionRequest, new: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the updated object with the fields that the client's API version does not have."""
+    old, asked = request.old_object, request.request_kind
+    if old is None or asked is None:
+        return new
+    return conversion.with_hidden_fields(request.kind.kind, asked.version, new, old)
 
 
 def _completed_late(

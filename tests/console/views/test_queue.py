@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from api.features import FeatureGates
 from console.base.messages import Nearest, Owner, Waiting
 from console.base.protocols import RefusedError, Viewer
 from console.views import refusals
@@ -329,10 +330,10 @@ def test_a_workload_that_breaks_the_solver_keeps_nobody_from_being_shown(
     gang(cluster, "poison", 2)
     gang(cluster, "good", 2)
 
-    def broken(state: State, top: Group, *more: object) -> object:
+    def broken(state: State, top: Group, gates: FeatureGates) -> object:
         if top.name == "poison":
             raise RuntimeError("of the test")
-        return waiting_for(state, top)
+        return waiting_for(state, top, gates)
 
     monkeypatch.setattr(refusals, "waiting_for", broken)
 
