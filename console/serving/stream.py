@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -60,9 +60,9 @@ class Wanted:
     workload: str = ""
 
 
-def wanted_of(query: Mapping[str, str], viewer: Viewer) -> Wanted:
-    """Parse `views=map,queue,workload:ID,history&resource=R`. Raises RefusedError."""
-    views = [view for view in query.get("views", "").split(",") if view]
+def wanted_of(listed: str, resource: str, viewer: Viewer) -> Wanted:
+    """Parse a list of views: `map,queue,workload:ID,history`. Raises RefusedError."""
+    views = [view for view in listed.split(",") if view]
     known = {"map", "queue", "history"}
     workloads = [view for view in views if view.startswith(_WORKLOAD)]
     if len(workloads) > 1 or not known.issuperset(set(views) - set(workloads)):
@@ -73,7 +73,7 @@ def wanted_of(query: Mapping[str, str], viewer: Viewer) -> Wanted:
         map="map" in views,
         queue="queue" in views,
         history="history" in views,
-        resource=query.get("resource", "cpu")[:253],
+        resource=resource[:253],
         workload=workloads[0].removeprefix(_WORKLOAD) if workloads else "",
     )
 

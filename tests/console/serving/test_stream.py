@@ -336,7 +336,7 @@ async def test_names_with_line_ends_cannot_make_events_of_their_own() -> None:
     ],
 )
 def test_what_is_wanted(views: str, want: Wanted) -> None:
-    assert wanted_of({"views": views}, ALL) == want
+    assert wanted_of(views, "cpu", ALL) == want
 
 
 async def test_following_a_change_costs_no_look_at_other_roots() -> None:
