@@ -7,7 +7,7 @@ map of 5,000 nodes takes 3 ms with it, and 25 ms with the models of pydantic.
 from __future__ import annotations
 
 import functools
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Final, get_type_hints
 
 import msgspec
@@ -44,15 +44,19 @@ class Api(FastAPI):
         *,
         method: str = "GET",
         body: Any = None,
+        events: Iterable[type] = (),
     ) -> None:
         """Add a route. The handler returns a message or a Response, and reads `body` itself.
 
-        FastAPI reads a body before it knows the viewer, and without a limit.
+        FastAPI reads a body before it knows the viewer, and without a limit. `events` are the
+        messages of a stream.
         """
         returned = get_type_hints(handler)["return"]
         answer: Schema = {"description": "OK"}
         if returned is not Response:
             answer["content"] = self._content(returned)
+        elif events:
+            answer["content"] = self._events(events)
         self.add_api_route(
             path,
             _encoded(handler),
@@ -74,6 +78,11 @@ class Api(FastAPI):
         (schema,), parts = msgspec.json.schema_components([message], ref_template=_REFERENCE)
         self._messages.update(parts)
         return {JSON: {"schema": schema}}
+
+    def _events(self, kinds: Iterable[type]) -> Schema:
+        """Return the content of a stream: each event has one of these messages as its data."""
+        schemas = [self._content(kind)[JSON]["schema"] for kind in kinds]
+        return {"text/event-stream": {"schema": {"oneOf": schemas}}}
 
 
 def _encoded(handler: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Response]]:

@@ -68,6 +68,15 @@ Manifest = Callable[[str], Awaitable[str]]
 """Reader of the YAML of an existing object by its ID; empty if the kind is not served."""
 T = TypeVar("T")
 
+EVENTS: Final = (
+    messages.MapChange,
+    messages.QueueChange,
+    messages.Workload,
+    messages.HistoryStep,
+    messages.Cluster,
+)
+"""Messages of the stream of changes."""
+
 _WORKLOAD: Final = "/api/workloads/{namespace}/{kind}/{name}"
 
 
@@ -146,9 +155,9 @@ class Server:
             (_WORKLOAD, self.workload),
             (f"{_WORKLOAD}/why", self.why),
             ("/api/history", self.history),
-            ("/api/events", self.events),
         ):
             api.add(path, handler)
+        api.add("/api/events", self.events, events=EVENTS)
         api.add("/api/what-if", self.what_if, method="POST", body=WhatIfRequest)
         api.add("/api/login", self.login, method="POST", body=messages.LoginRequest)
         api.add("/api/logout", self.logout, method="POST")

@@ -106,6 +106,13 @@ export function useLive(views, query, on) {
 // The answer is asked for once the stream is open, and what comes while it is under way is applied
 // to it: otherwise a change between the two would be lost. An event says how things are, not by how
 // much they changed, so one that the answer knows already does no harm.
+/**
+ * @template T
+ * @param {(signal: AbortSignal) => Promise<T>} ask
+ * @param {unknown[]} keys
+ * @param {{ views: string, query?: object, events: Events<T> }} followed
+ * @returns {Answered<T>}
+ */
 export function useFollowed(ask, keys, { views, query = {}, events }) {
   const [answer, setAnswer] = useState({ data: null, error: null, loading: true });
   const [round, setRound] = useState(0);

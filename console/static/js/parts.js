@@ -65,6 +65,7 @@ export function useNow() {
 
 // What `ask` answers, asked anew when `keys` change: {data, error, loading, reload, setData}.
 // What was there before stays until the new answer, so that nothing flickers.
+/** @template T @param {(signal: AbortSignal) => Promise<T>} ask @param {unknown[]} keys @returns {Answered<T>} */
 export function useAnswer(ask, keys) {
   const [answer, setAnswer] = useState({ data: null, error: null, loading: true });
   const [round, setRound] = useState(0);

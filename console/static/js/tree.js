@@ -8,6 +8,7 @@ const MANY = 24; // more pods than this are shown when they are asked for
 
 export const Tree = ({ root }) => html`<ul class="tree"><${Branch} of=${root} depth=${0} /></ul>`;
 
+/** @param {{ of: Message<"Branch">, depth: number }} branch */
 function Branch({ of: branch, depth }) {
   const { kind, name, state, counts, conditions, children, pods } = branch;
   const [open, setOpen] = useState(depth < 2 || counts.running < counts.pods);
@@ -29,6 +30,7 @@ function Branch({ of: branch, depth }) {
   </li>`;
 }
 
+/** @param {{ of: Message<"Counts"> }} progress */
 function Progress({ of: { pods, bound, running, minimum } }) {
   const width = (count) => ({ width: `${pods > 0 ? (100 * count) / pods : 0}%` });
   return html`<span class="share"><span class="meter" aria-hidden="true">
@@ -36,6 +38,7 @@ function Progress({ of: { pods, bound, running, minimum } }) {
     <span>${running}/${pods}${minimum !== null && minimum !== undefined ? html`<span class="muted small"> min ${minimum}</span>` : ""}</span></span>`;
 }
 
+/** @param {{ of: Message<"PodRow">[], group: string }} pods */
 function Pods({ of: pods, group }) {
   const [all, setAll] = useState(false);
   const shown = all ? pods : pods.slice(0, MANY);

@@ -12,7 +12,7 @@ export function useRoom(model, resource, asked, turn) {
   const shape = shapeOf(resource, asked);
   const { data, error } = useAnswer(
     async (signal) =>
-      Promise.all(model.keys.map((key) => get("map/largest", { resource, shape, key }, { signal }))),
+      Promise.all(model.keys.map((key) => get("map/largest", { shape, key }, { signal }))),
     [shape, resource, model, turn],
   );
   const fits = useMemo(
