@@ -9,7 +9,7 @@ COMMITS_SINCE := b027ef7c
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test test-long test-monitoring test-workloads check docs docs-serve format generate verify e2e \
-  e2e-console pictures e2e-modules e2e-operate e2e-upgrade test-versions up down bench bench-e2e lock version release clean
+  e2e-console pictures e2e-modules e2e-operate e2e-upgrade test-versions kind up down bench bench-e2e lock version release clean
 
 demo: .venv ## start the embedded cluster with Muster and place the examples
 	$(BIN)/muster demo $(if $(KEEP),--keep)
@@ -96,6 +96,9 @@ e2e-modules: .venv ## build the real control plane into .cache/controlplane/bin
 
 e2e-upgrade: e2e-modules ## from each released version to this one and back, ROUNDS times, with gangs running
 	$(BIN)/python -m pytest e2e/install/upgrade --cluster=real --rounds=$(or $(ROUNDS),1) -s
+
+kind: ## Muster from this checkout on a kind cluster, with two gangs; needs docker, kind and kubectl
+	@e2e/nodes/kind/up.sh
 
 up: e2e-modules ## keep a real control plane with Muster running; kubeconfig: .cache/controlplane/kubeconfig
 	$(BIN)/python -m e2e.harness.controlplane.up --muster
