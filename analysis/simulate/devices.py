@@ -85,7 +85,9 @@ class SimulatedDevices:
             if kind == DEVICE_CLASS:
                 table.set_class(device_class_info(decode_device_class(data), implicit=True))
             elif kind == DEVICE_TAINT_RULE:
-                table.set_taint_rule(device_taint_rule(decode_taint_rule(data)))
+                rule = device_taint_rule(decode_taint_rule(data), self._state.release)
+                if rule is not None:
+                    table.set_taint_rule(rule)
             elif kind == RESOURCE_SLICE:
                 info, hidden = slice_info(decode_resource_slice(data))
                 table.set_slice(info)

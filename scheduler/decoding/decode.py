@@ -90,6 +90,7 @@ def node_info(node: Node) -> NodeInfo:
         taints=tuple(Taint(t.key, t.value, t.effect) for t in node.spec.taints),
         unschedulable=node.spec.unschedulable,
         uid=node.metadata.uid,
+        declared_features=tuple(sorted(node.status.declared_features)),
     )
 
 

@@ -41,7 +41,7 @@ from scheduler.core.values.devices import (
     SliceInfo,
 )
 from scheduler.core.values.extended_devices import CLASS_PREFIX, may_be_mapped
-from scheduler.core.values.model import Term
+from scheduler.core.values.model import Release, Term
 from scheduler.decoding.device_objects import (
     AllocationTaken,
     Amount,
@@ -113,12 +113,17 @@ def device_class_info(device_class: DeviceClass, *, implicit: bool = False) -> D
     )
 
 
-def device_taint_rule(rule: TaintRule) -> DeviceTaintRule:
-    """Decode a DeviceTaintRule. Raises NotUnderstoodError."""
+def device_taint_rule(rule: TaintRule, release: Release) -> DeviceTaintRule | None:
+    """Decode a DeviceTaintRule; return None if it taints nothing. Raises NotUnderstoodError.
+
+    Without a selector it taints nothing since Kubernetes 1.37, and all devices before.
+    """
     try:
         spec = decode_taint_rule_spec(rule.spec)
     except msgspec.DecodeError as error:
         raise _not_understood("spec", error) from None
+    if spec.device_selector is None and release >= (1, 37):
+        return None
     wanted = spec.device_selector or TaintRuleSelector()
     return DeviceTaintRule(
         name=rule.metadata.name,

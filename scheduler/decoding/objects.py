@@ -57,6 +57,12 @@ class ContainerPort(_Struct):
     protocol: str = ""
 
 
+class RestartRule(_Struct):
+    """What the kubelet does when a container exits."""
+
+    action: str = ""
+
+
 class Container(_Struct):
     """A container, or an init container; restartPolicy Always makes the latter a sidecar."""
 
@@ -64,6 +70,7 @@ class Container(_Struct):
     resources: ResourceRequirements = msgspec.field(default_factory=ResourceRequirements)
     ports: list[ContainerPort] = []
     restart_policy: str = ""
+    restart_policy_rules: list[RestartRule] = []
 
 
 class NodeSelectorRequirement(_Struct):
@@ -212,6 +219,8 @@ class PodSpec(_Struct):
     resource_claims: list[msgspec.Raw] = []
     scheduling_group: SchedulingGroup | None = None
     workload_ref: WorkloadRef | None = None
+    host_network: bool = False
+    host_users: bool | None = None
 
 
 class ConditionType(_Struct):
@@ -284,9 +293,10 @@ class NodeSpec(_Struct):
 
 
 class NodeStatus(_Struct):
-    """The allocatable resources."""
+    """The allocatable resources, and the features of the kubelet."""
 
     allocatable: dict[str, str | int] = {}
+    declared_features: list[str] = []
 
 
 class Node(_Struct):

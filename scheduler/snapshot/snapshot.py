@@ -32,7 +32,7 @@ from scheduler.core.state.disruption_budgets import DisruptionBudget
 from scheduler.core.state.node_daemons import DaemonSetKey
 from scheduler.core.state.nominations import Nomination
 from scheduler.core.state.starvation_gate import ClosedFor
-from scheduler.core.state.state import State
+from scheduler.core.state.state import NEWEST_RELEASE, State
 from scheduler.core.values.devices import Allocation, DeviceClaimInfo, DeviceClassInfo, SliceInfo
 from scheduler.core.values.model import (
     ClaimInfo,
@@ -41,6 +41,7 @@ from scheduler.core.values.model import (
     GroupSpec,
     NodeInfo,
     PodInfo,
+    Release,
     Requirements,
     StorageClassInfo,
     VolumeInfo,
@@ -135,7 +136,8 @@ class Snapshot(msgspec.Struct, frozen=True):
     before others. `templates` are those of each Workload, with which groups are compared.
     `initially_scheduled` are the groups that were scheduled once. `slices`, `device_classes` and
     `device_claims` are all that is known of devices, `device_taint_rules` what else taints them,
-    `assumed_devices` the allocations of claims that were decided and are not written yet.
+    `assumed_devices` the allocations of claims that were decided and are not written yet. `release`
+    is that of Kubernetes.
     """
 
     format: int
@@ -171,6 +173,7 @@ class Snapshot(msgspec.Struct, frozen=True):
     device_claims: list[DeviceClaimInfo] = []
     assumed_devices: list[tuple[ClaimKey, Allocation]] = []
     device_taint_rules: list[DeviceTaintRule] = []
+    release: Release = NEWEST_RELEASE
 
 
 def take(
@@ -262,6 +265,7 @@ def take(
         device_taint_rules=sorted(
             state.devices.taint_rules.all.values(), key=lambda each: each.name
         ),
+        release=state.release,
     )
 
 
@@ -305,6 +309,7 @@ def _nodes(state: State, placement: Placement) -> dict[str, str]:
 def restore(snapshot: Snapshot) -> tuple[State, Queue]:
     """Return a state and a queue that decide as those that the snapshot was taken from."""
     state = State(judge=Selectors().judge)
+    state.set_release(snapshot.release)
     _put_nodes(state, snapshot)
     for name, labels in snapshot.namespaces.items():
         state.set_namespace(name, labels)

@@ -83,11 +83,16 @@ class DeviceTaintRuleHandler:
     """Event handler of DeviceTaintRules."""
 
     def __init__(self, state: State, on_change: Callable[[], None]) -> None:
+        self._state = state
         self._devices = state.devices
         self._on_change = on_change
 
     def upsert(self, obj: TaintRule) -> None:
-        self._devices.set_taint_rule(device_taint_rule(obj))
+        rule = device_taint_rule(obj, self._state.release)
+        if rule is None:
+            self.delete(("", obj.metadata.name))
+            return
+        self._devices.set_taint_rule(rule)
         self._on_change()
 
     def set_aside(self, key: Key, _raw: bytes) -> None:

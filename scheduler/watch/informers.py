@@ -100,8 +100,8 @@ _PATIENCE: Final = 30.0
 """Seconds that a new leader waits for each kind it can decide without; then it uses its old
 cache."""
 
-_TAINT_RULE_VERSIONS: Final = ("v1beta2", "v1alpha3")
-"""The version since Kubernetes 1.36, and the earlier one. Neither is served by default."""
+_TAINT_RULE_VERSIONS: Final = ("v1", "v1beta2", "v1alpha3")
+"""The version since Kubernetes 1.37, which is served by default, and the earlier ones."""
 
 _ASKED_AGAIN: Final = 1.0
 """Seconds between two requests for a kind after an error of the API server."""
@@ -110,7 +110,7 @@ _PROBE_SECONDS: Final = 60.0
 """Seconds between two probes for ResourceClaims and other kinds that are not served yet."""
 
 _MAPS_CLASSES: Final = (1, 36)
-"""Release since which the gate DRAExtendedResource is on by default."""
+"""Release since which each class maps an extended resource of its name, by default."""
 
 _log = structlog.get_logger()
 
@@ -273,12 +273,15 @@ class Informers:
 
     async def run_devices(self) -> None:
         """Watch the kinds for devices once the API server serves them, until cancelled."""
+        await self._read_release()
         while self._claims_refused or not await self._serves_devices():
             # The scheduler need not wait for them: pods with claims are refused meanwhile.
             self.devices_known.set()
             await asyncio.sleep(_PROBE_SECONDS)
-        # Before the first class is decoded, as its resources depend on it.
-        self._device_classes.implicit = await self._maps_classes()
+            await self._read_release()
+        # Before the first class is decoded, as its resources depend on it. Earlier API servers may
+        # map the resource that a class names, which they drop where that is off.
+        self._device_classes.implicit = self.state.release >= _MAPS_CLASSES
         async with asyncio.TaskGroup() as group:
             for reflector in self.device_reflectors:
                 group.create_task(reflector.run())
@@ -301,21 +304,28 @@ class Informers:
                     templates = True
                     self.pods.serve_claims(templates=True)
                     self.on_change()
+            # An API server may be upgraded while this process runs.
+            while True:
+                await asyncio.sleep(_PROBE_SECONDS)
+                await self._read_release()
 
-    async def _maps_classes(self) -> bool:
-        """True if each class maps an extended resource of its name, by default since 1.36.
-
-        Earlier API servers may map the resource that a class names, which they drop where that is
-        off.
-        """
+    async def _read_release(self) -> None:
+        """Decide as kube-scheduler of the API server's release does. Waits while it is down."""
         while True:
             try:
                 said = await self.client.request("GET", "/version")
             except KubeError as error:
                 _log.warning("failed to read the version of the API server", error=str(error))
-                await asyncio.sleep(1.0)
-            else:
-                return release_of(said) >= _MAPS_CLASSES
+                await asyncio.sleep(_ASKED_AGAIN)
+                continue
+            release = release_of(said)
+            await self.freeze.over()
+            # A proxy in front of the API server may answer without numbers.
+            if release not in {(0, 0), self.state.release}:
+                _log.info("read the release of the API server", release="{}.{}".format(*release))
+                self.state.set_release(release)
+                self.on_change()
+            return
 
     async def _serves_devices(self) -> bool:
         """True if all kinds are served and readable. Waits while the API server is down."""

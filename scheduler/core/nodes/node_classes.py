@@ -9,10 +9,11 @@ from scheduler.core.values.model import NodeInfo, Taint
 
 @dataclass(frozen=True, slots=True)
 class NodeClass:
-    """The common properties of the nodes of a class: taints, and whether they are cordoned."""
+    """The common properties of the nodes of a class."""
 
     taints: tuple[Taint, ...]
     unschedulable: bool
+    declared_features: tuple[str, ...] = ()
 
 
 class NodeClasses:
@@ -31,7 +32,7 @@ class NodeClasses:
 
     def of(self, node: NodeInfo) -> int:
         """Return the index of the node's class, which is created if it is new."""
-        own = NodeClass(node.taints, node.unschedulable)
+        own = NodeClass(node.taints, node.unschedulable, node.declared_features)
         index = self._index.get(own)
         if index is None:
             index = self._index[own] = len(self.all)

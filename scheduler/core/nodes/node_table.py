@@ -136,6 +136,11 @@ class NodeTable:
             self.generation += 1
         return row
 
+    def filters_changed(self) -> None:
+        """Drop what was cached of node filters: their rules changed, not the nodes."""
+        self.generation += 1
+        self.touch()
+
     def remove_node(self, name: str) -> int | None:
         """Remove a node and all that was taken from it. Return its old row; None if unknown."""
         row = self.row_of.pop(name, None)

@@ -40,9 +40,13 @@ from scheduler.core.values.model import (
     GroupSpec,
     NodeInfo,
     PodInfo,
+    Release,
 )
 from scheduler.core.volumes.assumed_volumes import AssumedVolume
 from scheduler.core.volumes.volume_table import VolumeTable
+
+NEWEST_RELEASE: Final[Release] = (1, 37)
+"""Release that decisions follow until `set_release`."""
 
 _STEPS: Final = 256
 """Postponed steps of the forest that `take_changes` does: about a millisecond."""
@@ -77,6 +81,7 @@ class State:
             self.nodes, self.topologies, self.selectors, self.volumes, self.devices
         )
         self.framework = Framework(self.nodes, self.selectors, plugins)
+        self.release: Release = NEWEST_RELEASE
         self.shapes = Shapes(self.selectors, self.framework)
         self.forest = Forest()
         self.units = Units(self.framework, self.forest, self.devices)
@@ -98,6 +103,15 @@ class State:
             change_shape=self._change_shape,
             group_of=self._known_group_of,
         )
+
+    def set_release(self, release: Release) -> None:
+        """Decide as kube-scheduler of this release does by default, from now on."""
+        if release == self.release:
+            return
+        self.release = release
+        self.framework.plugins.node_declared_features.enabled = release >= (1, 36)
+        self.nodes.filters_changed()
+        self.reconsider_all()
 
     def set_node(self, node: NodeInfo) -> None:
         """Add or update a node. Pods that were bound to it before it was known are counted now."""

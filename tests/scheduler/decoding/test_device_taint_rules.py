@@ -47,7 +47,9 @@ def written(selector: Any = None, **more: Any) -> TaintRule:
 def test_a_rule(selector: Any, criteria: dict[str, Any]) -> None:
     want = DeviceTaintRule("r", DeviceTaint("broken", "yes", "NoExecute"), **criteria)
 
-    assert device_taint_rule(written(selector)) == want
+    assert device_taint_rule(written(selector), (1, 36)) == want
+    # Since 1.37 a rule must have a selector to taint anything (kubernetes/kubernetes#141998).
+    assert device_taint_rule(written(selector), (1, 37)) == (None if selector is None else want)
 
 
 @pytest.mark.parametrize(
@@ -63,7 +65,7 @@ def test_a_rule_that_is_not_understood_is_named(
     selector: Any, more: dict[str, Any], problem: str
 ) -> None:
     with pytest.raises(NotUnderstoodError, match=problem):
-        device_taint_rule(written(selector, **more))
+        device_taint_rule(written(selector, **more), (1, 36))
 
 
 def test_events_set_and_remove_rules_and_what_is_set_aside_is_none() -> None:
