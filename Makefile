@@ -46,13 +46,15 @@ generate: .venv ## write the files that are made from code
 	$(BIN)/python -m api.crd manifests/crd
 	$(BIN)/python -m tools.api_reference docs/api-reference.md
 	$(BIN)/python -m tools.limits_page docs/limits.md
+	$(BIN)/python -m tools.metrics_page docs/metrics.md
 	$(BIN)/python -m cli.manifests.chart charts/muster
 
 verify: .venv ## generated files are as the code says
-	@tmp=$$(mktemp -d) && trap 'rm -rf "$$tmp" "$$tmp.md" "$$tmp.limits.md"' EXIT && \
+	@tmp=$$(mktemp -d) && trap 'rm -rf "$$tmp" "$$tmp.md" "$$tmp.limits.md" "$$tmp.metrics.md"' EXIT && \
 	$(BIN)/python -m api.crd "$$tmp" && \
 	$(BIN)/python -m tools.api_reference "$$tmp.md" && \
 	$(BIN)/python -m tools.limits_page "$$tmp.limits.md" && diff -u docs/limits.md "$$tmp.limits.md" && \
+	$(BIN)/python -m tools.metrics_page "$$tmp.metrics.md" && diff -u docs/metrics.md "$$tmp.metrics.md" && \
 	diff -ru --exclude=Kustomization manifests/crd "$$tmp" && diff -u docs/api-reference.md "$$tmp.md" && \
 	cp -R charts/muster "$$tmp" && $(BIN)/python -m cli.manifests.chart "$$tmp/muster" && \
 	diff -ru charts/muster "$$tmp/muster" || \
