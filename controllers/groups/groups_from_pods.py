@@ -52,6 +52,8 @@ _WORKERS: Final = 24
 """Keys handled at a time. Each creates one group, and pods come faster than Jobs of JobSets."""
 
 _CACHE_LAG_SECONDS: Final = 5.0
+"""Seconds for which a created group may be absent from the cache and counts as created."""
+
 _REFUSED_SECONDS: Final = 60.0
 """Seconds until the next attempt after a rejection, whose cause may be resolved by then."""
 

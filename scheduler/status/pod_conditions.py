@@ -17,9 +17,10 @@ from scheduler.support.metrics import STATUS_WRITES
 from scheduler.watch.event_handlers import PendingPod
 
 _NUMBERS_SECONDS: Final = 15.0
+"""Delay of the condition of a pod without a group if only its numbers changed."""
+
 _NUMBERS_PER_SECOND: Final = 20.0
-"""Delay of the condition of a pod without a group if only its numbers changed, and limit of such
-writes per second: the delay is longer if too many pods wait for that."""
+"""Writes of conditions a second of which only the numbers changed. With more, the delay grows."""
 
 
 class PodConditions:

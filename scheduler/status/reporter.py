@@ -76,9 +76,10 @@ _RETRY_SECONDS: Final = 10.0
 """Delay of a report whose write failed, and first back-off after an unexpected error."""
 
 _NUMBERS_SECONDS: Final = 15.0
+"""Delay of a status if only numbers changed, of nodes or of pods that fit."""
+
 _NUMBERS_PER_SECOND: Final = 20.0
-"""Delay of a status if only numbers changed, of nodes or of pods that fit, and limit of such writes
-per second: the delay is longer if there are too many groups for that."""
+"""Writes of statuses a second of which only numbers changed. With more groups, the delay grows."""
 
 _ROUND_ROOTS: Final = 100
 """Limit of reports that start in a round, and of those under way in one namespace. The next round
