@@ -35,7 +35,7 @@ check: .venv ## format, lint, types, layers, commits, generated files, the site
 docs: .venv ## the documentation as a site, into .cache/site; a broken link ends it (--quiet would hide it)
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
-docs-serve: .venv ## the same at http://127.0.0.1:8000, anew after each change
+docs-serve: .venv ## the same at http://127.0.0.1:8000, rebuilt after each change
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve
 
 format: .venv
@@ -85,7 +85,7 @@ e2e-console: .venv ## the console's page in a real Chromium, installed if need b
 	$(BIN)/python -m e2e.console.chromium
 	$(BIN)/python -m pytest e2e/console
 
-pictures: .venv ## take the pictures in docs/pictures/console anew, in a real Chromium
+pictures: .venv ## take the pictures in docs/pictures/console again, in a real Chromium
 	$(BIN)/python -m e2e.console.chromium
 	$(BIN)/python -m pytest e2e/console/test_pictures.py --long --record
 

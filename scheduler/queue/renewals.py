@@ -45,7 +45,7 @@ class Renewals:
         self._refused.setdefault(key[1], {})[key] = now, version
 
     def discard(self, key: GroupKey) -> None:
-        """Remove a root that is not refused any more."""
+        """Remove a root that is no longer refused."""
         roots = self._refused.get(key[1], {})
         if roots.pop(key, None) is not None and not roots:
             del self._refused[key[1]]

@@ -43,7 +43,7 @@ class PodConditions:
 
     def says_the_same(self, view: PodView) -> bool:
         """Return True if the pod needs no write, except for new numbers."""
-        # A pod that is not pending any more is bound or deleted.
+        # A pod that is no longer pending is bound or deleted.
         uid = view.pod.info.uid
         written = self._written.get(uid)
         return uid not in self._pending or (written is not None and written[0] == view.significant)
@@ -78,7 +78,7 @@ class PodConditions:
             self._events.failed(view)
 
     def forget_gone(self) -> None:
-        """Drop the entries of pods that do not wait any more, if there are many."""
+        """Drop the entries of pods that no longer wait, if there are many."""
         # Rarely, so that a round does not visit all entries.
         if len(self._written) > 2 * len(self._pending) + 1000:
             written = self._written.items()

@@ -290,7 +290,7 @@ class Reporter:
         return self._group_write(group, blocker)
 
     def _forget(self, key: GroupKey) -> None:
-        """Drop the entries of a key that is not a root, or not any more."""
+        """Drop the entries of a key that is not, or no longer, a root."""
         self._blockers.pop(key, None)
         self._told.pop(key, None)
         self._priorities_told.pop(key, None)

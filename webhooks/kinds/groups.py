@@ -41,7 +41,7 @@ def keep_unknown_fields(request: AdmissionRequest, _lister: Lister) -> Admission
     if request.operation != "UPDATE" or new is None or old is None or asked is None:
         return ALLOWED
     # Without this a replace by an older client would unset these fields, and validation would
-    # reject the change of an immutable field that nobody meant to change.
+    # reject the change of an immutable field that the client did not mean to change.
     meant = conversion.with_hidden_fields(request.kind.kind, asked.version, new, old)
     operations: list[Operation] = [
         {"op": "add", "path": f"/{place}", "value": meant[place]}
