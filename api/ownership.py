@@ -3,7 +3,7 @@
 A generated object exists as long as its owner: a Job, a JobSet, a KEP-3370 group, or the Workload
 that pods name. The UID identifies the owner: a later owner of the same name never uses the objects
 of an earlier one, and neither do its pods (`api.membership`). After its owner, an object remains
-only as long as pods use it, whatever its owner references state, and whoever owns its Workload.
+only as long as pods use it, whatever its owner references state and whatever owns its Workload.
 
 The owner is in an annotation, because references do not last. The garbage collector removes the one
 to a deleted owner if another owner exists, and a deletion with `orphan` removes all of them.
@@ -76,7 +76,7 @@ def ownership(meta: NotedMeta, owner: OwnerId) -> Ownership:
     A FOREIGN object is never changed.
     """
     owner_id = made_for(meta)
-    # Even the owner's object: it is about to disappear, and must not be used any more.
+    # Even the owner's object: it is about to disappear, and must no longer be used.
     if meta.deletion_timestamp is not None:
         return Ownership.LEAVING
     if owner_id == owner:

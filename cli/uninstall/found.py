@@ -137,7 +137,7 @@ async def _records(client: Client, namespace: str) -> list[Target]:
     """Return the records of Jobs that are being recreated.
 
     They are read from Muster's namespace only, where only administrators write. Elsewhere a user
-    could have any Job created with the rights of whoever runs the command.
+    could have any Job created with the rights of the account that runs the command.
     """
     found = await list_items(client, SECRETS, namespace)
     return [target_of(SECRETS, it) for it in found if RECORD_LABEL in labels_of(it)]

@@ -288,5 +288,5 @@ def _handover(
 
 
 def annotations_to_remove(obj: Mapping[str, Any]) -> list[str]:
-    """Return annotations that no process keeps up to date any more."""
+    """Return annotations that no process updates after the removal."""
     return [ANNOTATION_WAITING_FOR] if ANNOTATION_WAITING_FOR in annotations_of(obj) else []

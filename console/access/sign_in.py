@@ -3,7 +3,7 @@
 Sessions are in memory only, by the hash of their secret: a restart ends all. A session's token is
 sealed by the same secret. So the console can review it with a request of the browser, and at no
 other time. The console reviews token and rights repeatedly during a session. The session ends when
-the API server rejects the token, and when a user who had rights has none any more.
+the API server rejects the token, and when a user loses all rights.
 """
 
 from __future__ import annotations

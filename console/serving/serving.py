@@ -101,7 +101,7 @@ async def local(
 
 
 class Parts:
-    """The parts of every console, whoever its viewers are."""
+    """The parts of every console, for any kind of viewers."""
 
     def __init__(self, client: Client, settings: Settings) -> None:
         """Set up the parts. They read nothing before `running`."""

@@ -185,7 +185,7 @@ class ClusterMap:
         return {places.boxes[at].value: round(used[at] / capacity[at], 4) for at in largest}
 
     def forget(self, resources: set[str]) -> None:
-        """Drop the resources that no stream follows any more."""
+        """Drop the resources that no stream follows."""
         for resource in self._told.keys() - resources:
             del self._told[resource]
 

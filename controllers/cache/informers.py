@@ -64,8 +64,11 @@ from kube.informers.quarantine import Quarantine
 from kube.informers.reflector import Delivery, Reflector
 
 _PROBE_SECONDS = 15.0
+"""Seconds between two checks whether an optional kind is served and allowed, at most."""
+
 _PATIENCE = 10.0
 """Seconds for the first list of an optional kind. After that, work begins without the kind."""
+
 COSCHEDULING_KINDS = (COSCHEDULINGS, PLUGINS_POD_GROUPS)
 # Filtered on the API server, as there can be many claims and requests of other controllers.
 _OURS = f"{LABEL_MANAGED_BY}={MANAGED_BY}"

@@ -1,4 +1,4 @@
-"""Deletion of generated objects whose owner does not exist any more (`api.ownership`).
+"""Deletion of generated objects whose owner no longer exists (`api.ownership`).
 
 Kubernetes' garbage collector deletes most of them by their owner references, and gets time for it.
 Muster deletes the rest:

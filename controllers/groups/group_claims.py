@@ -45,8 +45,10 @@ from kube.client.resources import Resource
 from kube.events.events import Recorder
 
 BURST: Final = 500
+"""Writes for one namespace at once. After that, `PER_SECOND` applies."""
+
 PER_SECOND: Final = 50.0
-"""Writes for one namespace: so many at once, then so many a second."""
+"""Writes for one namespace a second, once it has used `BURST`. Later ones wait."""
 
 RETRY_SECONDS: Final = (60.0, 600.0)
 """The first pause after a taken name or a rejected claim, and the longest, in seconds.

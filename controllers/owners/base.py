@@ -28,8 +28,9 @@ from kube.client.meta import Key, ObjectMeta
 from kube.client.resources import Resource
 from kube.informers.cache import Cache
 
-# Groups of one owner start and stop waiting in bursts, which one status update covers.
 _STATUS_DELAY_SECONDS: Final = 0.5
+"""Seconds in which groups of an owner that start or stop waiting cause one update of its status."""
+
 LOSSES_DELAY_SECONDS: Final = 0.5
 """Seconds in which ended pods and Jobs of an owner cause one change of minCount together."""
 

@@ -105,7 +105,7 @@ class CapacityWriter:
         """Delete a PodTemplate that was created for the root."""
         try:
             meta = await self._live(POD_TEMPLATES, name, namespace)
-            # A user may have written the request, and named somebody else's PodTemplate in it.
+            # A user may have written the request, and named another owner's PodTemplate in it.
             if made_for(meta) == owner:
                 await self._writer.delete(POD_TEMPLATES, name, namespace, uid=meta.uid)
         except (NotFound, Conflict):

@@ -130,7 +130,7 @@ def _served(resource: Resource) -> Iterator[None]:
 
 
 class NotLeadingError(Exception):
-    """The lease may be lost: this process must not write any more."""
+    """The lease may be lost: this process must stop writing."""
 
 
 class Writer:

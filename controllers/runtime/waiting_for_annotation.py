@@ -36,12 +36,12 @@ COPIED: Final = (DEPLOYMENTS,)
 
 The Deployment controller copies them to the current ReplicaSet. So the annotation stays on a
 Deployment, empty while nothing waits, and the current ReplicaSet follows. Each write clears it on
-older ReplicaSets, to which no other controller writes any more.
+older ReplicaSets, to which no other controller writes.
 """
 
 _REVISION: Final = "deployment.kubernetes.io/revision"
 
-# Somebody has to change a webhook or a policy first, and no event reports that.
+# An administrator has to change a webhook or a policy first, and no event reports that.
 REFUSED_SECONDS: Final = 300.0
 """Seconds until the next attempt after a rejection."""
 

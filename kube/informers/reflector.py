@@ -218,7 +218,7 @@ class Reflector(Generic[T]):
             self._state.forget()
             failure = error
             if not self._expired:
-                # The server responds again, so earlier failures do not count any more. It makes a
+                # The server responds again, so earlier failures no longer count. It makes a
                 # watch of an old version list again, as happens to a resource that seldom changes.
                 self._backoff.reset()
                 log = _log.info

@@ -17,6 +17,8 @@ _SYNTAX: Final = re.compile(
 _DECIMAL: Final = {"n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY: Final = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 _LONGEST: Final = 1024
+"""Characters of a quantity. A longer text is none."""
+
 _EXPONENT: Final = 1100
 """Largest exponent; larger ones are cut off. No quantity that an API server stores comes near."""
 

@@ -54,7 +54,7 @@ _TRIES: Final = 5
 _IMMUTABLE: Final = "field is immutable"
 _NOT_COMPACT: Final = (
     "resourceclaim {name} cannot be patched, as its spec has JSON with blanks that was stored as it"
-    " was sent: make it, or its template, anew with the parameters of its config as compact JSON"
+    " was sent: create it, or its template, again with the parameters of its config as compact JSON"
 )
 """The API server compares a patched spec, which it writes without blanks, with the stored bytes."""
 
@@ -181,7 +181,7 @@ class Allocations:
                 # Invalid, too: the API server answers so if the name has another UID by now.
                 _conflict.inc()
                 conflicts += 1
-                # Nobody else wrote to it, so a repetition would fail in the same way.
+                # No other client wrote to it, so a repetition would fail in the same way.
                 if not await self._access.read(key) or conflicts > _TRIES:
                     raise
             except RETRIABLE as error:
@@ -335,7 +335,7 @@ class Allocations:
                         ready_until = self._clock.monotonic() + _READY_WITHIN
                     if _is_ready(key, claim.allocation, seen):
                         return
-                # A leader whose lease ends must not bind any more, so it need not wait longer.
+                # A leader whose lease ends must stop binding, so it need not wait longer.
                 until = min(ready_until or effort.deadline, effort.fence.until)
                 if self._clock.monotonic() >= until:
                     what = "was not made ready" if ready_until else "was not confirmed"

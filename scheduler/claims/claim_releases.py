@@ -79,7 +79,7 @@ class ClaimReleases:
         news.subscribe(self._claim_changed)
 
     def forgotten(self, pod: Pod) -> None:
-        """Release what was written for a pod that is not assumed any more."""
+        """Release what was written for a pod that is no longer assumed."""
         if pod.info.device_claims:
             # Read first: reshape() replaces the pod's claims.
             keys = pod.info.device_claims
@@ -101,7 +101,7 @@ class ClaimReleases:
         self._leads = leads
 
     def reset(self) -> None:
-        """Start a new term: check what waiting pods have, whoever allocated it."""
+        """Start a new term: check what waiting pods have, whichever scheduler allocated it."""
         self._queued = FairQueue(RELEASES)
         self._offered.clear()
         self._idle.clear()

@@ -102,7 +102,7 @@ class Cycle:
     def _take_over(self, entity: Group | Pod) -> bool:
         """Bind the root's pods that came to the places held for them; return whether that is all.
 
-        Nobody else can have these places meanwhile, so nothing has to be decided.
+        No other root can have these places meanwhile, so nothing has to be decided.
         """
         placement = self._parts.held_places.taken_over(entity, self._budget)
         if placement is None:

@@ -98,7 +98,7 @@ class StarvationMonitor:
         )
 
     def forget_gone(self, keys: Iterable[GroupKey]) -> None:
-        """Forget entities that cannot be decided any more; open the gate if it is overdue."""
+        """Forget entities that can no longer be decided; open the gate if it is overdue."""
         if not self._enabled:
             return
         for key in keys:

@@ -311,7 +311,7 @@ def _claim_config(where: str, written: ConfigWritten) -> DeviceConfig:
 def _config(where: str, opaque: Opaque | None, requests: tuple[str, ...]) -> DeviceConfig:
     if opaque is None:
         raise NotUnderstoodError(f"{where} has no opaque, which is all that Muster knows")
-    # Kept as text: nobody but the driver reads it, and text compares and hashes.
+    # Kept as text: only the driver reads it, and text compares and hashes.
     return DeviceConfig(msgspec.json.encode({"opaque": opaque}).decode(), requests)
 
 

@@ -202,7 +202,7 @@ class PodClaims:
         if uses is None:
             return info
         if info.node:
-            # A bound pod requests nothing any more, but it is a consumer of its claims.
+            # A bound pod requests nothing, but it is a consumer of its claims.
             keys = _keys(info, uses)
             return replace(info, device_claims=keys, unclaimed="") if keys else info
         if not info.ours:

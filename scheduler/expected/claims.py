@@ -96,7 +96,7 @@ class ExpectedClaims:
                 self._naming.setdefault(thing, {})[group] = None
 
     def forget(self, group: Key) -> None:
-        """Drop a group that expects no pods any more."""
+        """Drop a group that no longer expects pods."""
         self._stale.pop(group, None)
         for thing in self._named.pop(group, ()):
             del self._naming[thing][group]

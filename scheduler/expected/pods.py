@@ -214,7 +214,7 @@ class ExpectedPods:
         return self._balance(group, Changes())
 
     def expired(self, key: GroupKey) -> bool:
-        """True if no places are held for the group any more."""
+        """True if places are no longer held for the group."""
         group = self._groups.get(key[1:])
         return group is not None and group.expired
 

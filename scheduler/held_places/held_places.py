@@ -2,7 +2,7 @@
 
 A decision places a root's expected pods like all others. Their places remain taken, and the root's
 Reservation remains, until the pods arrive. A pod that arrives takes over the place of an expected
-pod of its kind. When the time is over, the scheduler does not wait for missing pods any more.
+pod of its kind. When the time is over, the scheduler stops waiting for missing pods.
 """
 
 from __future__ import annotations
@@ -180,7 +180,7 @@ class HeldPlaces:
                 self._store_new()
 
     def look(self) -> None:
-        """Release what was held too long or cannot be used any more, and restart what ended."""
+        """Release what was held too long or can no longer be used, and restart what ended."""
         self._pods.renew_expected()
         self._try_deferred()
         for key in self._expected.take_touched():
@@ -333,7 +333,7 @@ class HeldPlaces:
         return (group for key in self._expected if (group := groups.get(key)) is not None)
 
     def _release_lost(self) -> bool:
-        """Release the places on nodes that are deleted or do not take such pods any more."""
+        """Release the places on nodes that are deleted or no longer take such pods."""
         lost = list(self._on_nodes_gone())
         rows, nodes = self._rows_to_look_at(), self._state.nodes
         # A node can be overcommitted: by pods of other schedulers, or after its allocatable shrank.
@@ -459,7 +459,7 @@ class HeldPlaces:
         """Assume the expected pod's node for the pod. Return its row, None if it does not fit."""
         row, uid = expected.row, expected.info.uid
         # Removed first, as the pod is to use its capacity. If the pod does not fit, the place is
-        # given up: there is nobody else to come.
+        # given up: no other pod will come.
         self._state.remove_pod(uid)
         self._expected.removed(uid)
         if row < 0:

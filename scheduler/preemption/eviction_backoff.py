@@ -163,7 +163,7 @@ def _pause(lost: int) -> float:
 def _taken(last: _Eviction, shapes: Collection[Shape], state: State) -> bool:
     """Return whether others have the slots: all victims left, and all nodes can be used.
 
-    If a victim stayed or a node cannot be used any more, the root may choose other victims at once.
+    If a victim stayed or a node can no longer be used, the root may choose other victims at once.
     """
     if not _usable(last, shapes, state):
         return False

@@ -257,7 +257,7 @@ class Preemptor:
                 self._queue.review(key)
 
     def forget_gone(self, keys: Iterable[GroupKey]) -> None:
-        """Drop the nominations of entities that cannot be decided any more."""
+        """Drop the nominations of entities that can no longer be decided."""
         for key in keys:
             if self._state.nominations.own(key) and self._queue.entity(key) is None:
                 self._drop_nomination(key)

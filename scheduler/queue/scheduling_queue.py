@@ -126,8 +126,8 @@ class Queue:
             if key in changes.reconsider:
                 self._backoff.reconsider(key, self._state.forest.groups.get(key))
                 self.review(key)
-            # A change that cannot help leaves the root in its part, unless it is not to be decided
-            # any more.
+            # A change that cannot help leaves the root in its part, unless it can no longer be
+            # decided.
             elif self.entity(key) is None:
                 self._drop(key)
                 self._forget(key)
@@ -295,7 +295,7 @@ class Queue:
             self._unschedulable.leave_to_equals(key)
             decided = None if known else self._now
             self._equal.add(key, rank_of(entity), kind, answer, decided)
-        # It was ready for its former equals, which it cannot represent any more.
+        # It was ready for its former equals, which it can no longer represent.
         if head is not None and head != kind:
             self._pass_on(head, 1)
 
@@ -420,7 +420,7 @@ class Queue:
             self._renewals.discard(key)
 
     def _forget(self, key: GroupKey) -> None:
-        """Forget a root that cannot be decided any more; another may represent its equals."""
+        """Forget a root that can no longer be decided; another may represent its equals."""
         self._first_decisions.forget(key)
         self._long_searches.forget(key)
         head, _ = self._heads.pop(key, (None, None))

@@ -67,7 +67,7 @@ class RefusedRoots:
             self._by_shape.setdefault(shape, set()).add(key)
 
     def discard(self, key: GroupKey) -> None:
-        """Remove a root that is not refused any more."""
+        """Remove a root that is no longer refused."""
         self.leave_to_equals(key)
         refused = self._roots.pop(key, None)
         if refused is not None:

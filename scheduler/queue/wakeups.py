@@ -90,7 +90,7 @@ class NewRoom:
         shapes, scan.shapes = scan.shapes[-_SHAPES:], scan.shapes[:-_SHAPES]
         if not scan.shapes:
             self._scans.pop()
-        # Shapes with which no root waits any more may have been freed.
+        # Shapes with which no root waits may have been freed.
         waiting = [s for s in shapes if self._refused.waiting(s) or self._equal.firsts(s)]
         return self._gains(waiting, scan.rows) if waiting else []
 

@@ -66,7 +66,7 @@ class Limits(msgspec.Struct, frozen=True):
     """The budget of one decision, without a limit of time.
 
     `preempts` is true if pods may be evicted. `overdue` (seconds of the monotonic clock, as all its
-    times) is the limit for terminating pods that are not waited for any more, `soon` for those
+    times) is the limit for terminating pods that are no longer waited for, `soon` for those
     deleted by others that are not waited for yet; None waits for all. `profiles` are by
     schedulerName, and `profile` is for others.
     """

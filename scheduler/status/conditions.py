@@ -144,7 +144,7 @@ def group_view(state: State, group: Group, blocker: Blocker | None) -> GroupView
 
 
 def binding_failed(state: State, root: GroupKey, message: str) -> Blocker | None:
-    """Return the blocker of a root whose Bindings failed; None if it has no policy any more."""
+    """Return the blocker of a root whose Bindings failed; None if it no longer has a policy."""
     if root[0] == SINGLE_POD:
         return Blocker(message, "binding", root, 1, 0)
     group = state.forest.groups.get(root)

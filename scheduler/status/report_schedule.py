@@ -64,7 +64,7 @@ class DueReports:
         return len(self._groups) + len(self._pods)
 
     def done(self) -> None:
-        """Clear `arrived` if no report is due any more."""
+        """Clear `arrived` if no report is due."""
         if not len(self) and not len(self._numbers):
             self.arrived.clear()
 

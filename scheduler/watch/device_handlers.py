@@ -56,7 +56,7 @@ class DeviceClassHandler:
         info = device_class_info(obj, implicit=self.implicit)
         before = self._resources_of(info.name)
         self._devices.set_class(info)
-        # Pods of a resource that the class does not map any more have to be evaluated, too.
+        # Pods of a resource that the class no longer maps have to be evaluated, too.
         self._changed(before | self._resources_of(info.name))
 
     def set_aside(self, key: Key, _raw: bytes) -> None:

@@ -219,7 +219,7 @@ class PodHandler:
         else:
             # A bound pod's status belongs to the kubelet.
             self.pending.pop(meta.uid, None)
-        # A pod that is too many, or not any more, may change how others of its group count.
+        # A pod that is, or no longer is, too many may change how others of its group count.
         for each in self._growth.judged(obj, self._members.judged(info)):
             self._set(each)
         self._reshape_promoted(promoted)

@@ -116,7 +116,7 @@ class Membership:
 
 
 def _as_a_stranger(info: PodInfo) -> PodInfo:
-    # It cannot be kept back any more, and must not count for another owner's gang.
+    # It can no longer be kept back, and must not count for another owner's gang.
     over = info.node or info.phase in ("Succeeded", "Failed")
     if over:
         return replace(info, group=None)

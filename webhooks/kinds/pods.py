@@ -101,7 +101,7 @@ def validate(request: AdmissionRequest, lister: Lister) -> AdmissionResponse:
 
 def _unknown(pod: Mapping[str, Any]) -> list[str]:
     """Return warnings about unknown keys of Muster's."""
-    # Pods of a template get no warnings: whoever wrote the template got them for it.
+    # Pods of a template get no warnings: the author of the template got them for it.
     owned = listing(dig(pod, "metadata", "ownerReferences"))
     return [] if owned else unread_keys.warnings(unread_keys.unknown_keys(pod))
 

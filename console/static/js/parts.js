@@ -44,7 +44,7 @@ export function Age({ at }) {
 let ticking = new Set();
 let interval = null;
 
-// The time now, anew each second; one timer for all that show an age.
+// The time now, updated each second; one timer for all that show an age.
 export function useNow() {
   const [now, setNow] = useState(() => Date.now());
   useEffect(() => {
@@ -63,7 +63,7 @@ export function useNow() {
   return now;
 }
 
-// What `ask` answers, asked anew when `keys` change: {data, error, loading, reload, setData}.
+// What `ask` answers, asked again when `keys` change: {data, error, loading, reload, setData}.
 // What was there before stays until the new answer, so that nothing flickers.
 /** @template T @param {(signal: AbortSignal) => Promise<T>} ask @param {unknown[]} keys @returns {Answered<T>} */
 export function useAnswer(ask, keys) {

@@ -1,7 +1,7 @@
 """ResourceSlices, DeviceClasses and ResourceClaims, and the devices in use on each node.
 
 A device is in use as soon as an allocation of its claim is assumed or observed. It is free when the
-claim's status has no allocation any more, or the claim is deleted. Only claims hold devices: pods
+claim's status no longer has an allocation, or the claim is deleted. Only claims hold devices: pods
 do not.
 """
 

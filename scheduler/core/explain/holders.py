@@ -50,7 +50,7 @@ def held_room(state: State) -> Ints:
     The amounts are in the units of the node table. They are not free, and no pod uses them yet.
     """
     nodes = state.nodes
-    # By the rows of the table: a resource that is not named any more leaves a gap in the indices.
+    # By the rows of the table: a resource that is no longer named leaves a gap in the indices.
     held: Ints = np.zeros((nodes.allocatable.shape[0], nodes.size), np.int64)
     for group in _holding(state):
         for pod in group.members.values():

@@ -25,7 +25,7 @@ class NodeClasses:
         self._index: dict[NodeClass, int] = {}
 
     def forget(self) -> None:
-        """Drop all classes, because most have no node any more. Starts a new epoch."""
+        """Drop all classes, because most no longer have a node. Starts a new epoch."""
         self.all = []
         self._index = {}
         self.epoch += 1

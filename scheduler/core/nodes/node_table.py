@@ -126,7 +126,7 @@ class NodeTable:
         self._classify(row)
         # Any update may let more pods fit: a taint or a cordon may be removed.
         self._grown(row)
-        # Classes that no node has any more would pile up, because taints come and go.
+        # Classes without nodes would pile up, because taints come and go.
         if len(self.classes.all) > _CLASSES + 2 * len(self.row_of):
             self.classes.forget()
             self._classify_all()

@@ -258,7 +258,7 @@ class PodSelectors:
         return True
 
     def forget(self, match_count: MatchCount) -> None:
-        """End a match count that no pod has in its matches any more."""
+        """End a match count that no pod has in its matches."""
         del self._by_id[match_count.id]
         self._match_counts.end(match_count.id)
 

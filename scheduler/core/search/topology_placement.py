@@ -129,7 +129,7 @@ class TopologyPlacements:
         """Yield single domains, or those of running members; then growing unions; then all."""
         group, region = whole.prefers, whole.rows
         if group is None:
-            raise AssertionError("somebody prefers")
+            raise AssertionError("a group prefers")
         if pins:
             yield replace(whole, rows=domains.union(pins, region))
         else:

@@ -73,9 +73,9 @@ class Shapes:
             self._idle[shape] = None
 
     def sweep(self, kept: Callable[[Shape], bool]) -> list[MatchCount]:
-        """Free what no pod uses any more, in time proportional to what changed.
+        """Free what no pod uses, in time proportional to what changed.
 
-        Returns the match counts that no shape needs any more. Shapes for which `kept` is true stay.
+        Returns the match counts that no shape needs. Shapes for which `kept` is true stay.
         """
         ended: list[MatchCount] = []
         idle, self._idle = self._idle, {}

@@ -332,7 +332,7 @@ class State:
     def forget(self, uid: str) -> None:
         """Undo `assume` for one pod: it waits again and its node is free."""
         pod = self.pods.get(uid)
-        # Bound or deleted in the meantime: nothing is assumed any more.
+        # Bound or deleted in the meantime: nothing is assumed.
         if pod is None or not pod.assumed:
             return
         self._uncount(pod)
@@ -352,7 +352,7 @@ class State:
         row_of, left = self.nodes.row_of, Counter[int]()
         for _, places in nomination.places:
             left.update({row_of[name]: count for name, count in places if name in row_of})
-        # Where the root's own pods take the capacity, nobody else fits because the nomination ends.
+        # Where the root's own pods take the capacity, no other pod fits when the nomination ends.
         left.subtract(taken)
         rows = (row for row, count in left.items() if count > 0)
         self.happened(Event.NOMINATION_DELETE, rows)

@@ -569,7 +569,7 @@ class Units:
         self._spared.discard(uid)
 
     def _release(self, shape: int) -> None:
-        """Forget a shape that no pod of the table has any more."""
+        """Forget a shape that no pod of the table has."""
         self._users[shape] -= 1
         if not self._users[shape]:
             del self._users[shape], self._shapes[shape]

@@ -29,7 +29,7 @@ export class ClusterModel {
   }
 
   // Takes a change in. Returns the names of the nodes it changed, or null if it names a node or
-  // a domain that is not known here: then everything is to be fetched anew.
+  // a domain that is not known here: then everything has to be fetched again.
   /** @param {Partial<Message<"MapChange">>} change */
   apply({ nodes = [], domains = [] }) {
     for (const node of nodes) if (!this.nodes.has(node.name)) return null;
