@@ -40,7 +40,7 @@ from kube.informers.quarantine import Quarantine
 from kube.informers.reflector import Delivery, OnSetAside, Reflector, Sink
 from scheduler.cel.selectors import Selectors
 from scheduler.core.state.state import State
-from scheduler.core.values.model import COMPOSITE_POD_GROUP, POD_GROUP, GroupKey
+from scheduler.core.values.model import COMPOSITE_POD_GROUP, POD_GROUP, GroupKey, Release
 from scheduler.decoding.device_objects import (
     decode_claim_template,
     decode_device_class,
@@ -273,15 +273,15 @@ class Informers:
 
     async def run_devices(self) -> None:
         """Watch the kinds for devices once the API server serves them, until cancelled."""
-        await self._read_release()
+        release = await self._read_release()
         while self._claims_refused or not await self._serves_devices():
             # The scheduler need not wait for them: pods with claims are refused meanwhile.
             self.devices_known.set()
             await asyncio.sleep(_PROBE_SECONDS)
-            await self._read_release()
+            release = await self._read_release()
         # Before the first class is decoded, as its resources depend on it. Earlier API servers may
         # map the resource that a class names, which they drop where that is off.
-        self._device_classes.implicit = self.state.release >= _MAPS_CLASSES
+        self._device_classes.implicit = release >= _MAPS_CLASSES
         async with asyncio.TaskGroup() as group:
             for reflector in self.device_reflectors:
                 group.create_task(reflector.run())
@@ -309,8 +309,11 @@ class Informers:
                 await asyncio.sleep(_PROBE_SECONDS)
                 await self._read_release()
 
-    async def _read_release(self) -> None:
-        """Decide as kube-scheduler of the API server's release does. Waits while it is down."""
+    async def _read_release(self) -> Release:
+        """Decide as kube-scheduler of the API server's release does, and return that.
+
+        Waits while the API server is down.
+        """
         while True:
             try:
                 said = await self.client.request("GET", "/version")
@@ -325,7 +328,7 @@ class Informers:
                 _log.info("read the release of the API server", release="{}.{}".format(*release))
                 self.state.set_release(release)
                 self.on_change()
-            return
+            return self.state.release
 
     async def _serves_devices(self) -> bool:
         """True if all kinds are served and readable. Waits while the API server is down."""
