@@ -28,10 +28,7 @@ class LoginRequest(Message):
 
 
 class Session(Message):
-    """The viewer, and what they may see; `namespaces` None means all.
-
-    `views` are those that this server offers, so that the page shows no others.
-    """
+    """The viewer, and what they may see; `namespaces` None means all."""
 
     user: str
     local: bool

@@ -34,18 +34,10 @@ class Following:
     `roots` are those that changed since the last `take_roots`, for streams of workloads.
     """
 
-    def __init__(
-        self,
-        cluster: ClusterState,
-        topology_keys: tuple[str, ...] = (),
-        now: Callable[[], float] = time.time,
-    ) -> None:
-        """Set up the views. Without `topology_keys` the map uses those that groups name.
-
-        `now` is in seconds since 1970.
-        """
+    def __init__(self, cluster: ClusterState, now: Callable[[], float] = time.time) -> None:
+        """Set up the views; `now` is in seconds since 1970."""
         self.cluster = cluster
-        self.map = ClusterMap(cluster, topology_keys)
+        self.map = ClusterMap(cluster)
         self.queue = QueueView(cluster)
         self._roots: set[GroupKey] = set()
         self._known: set[GroupKey] = set()

@@ -1,7 +1,6 @@
 """The console's routes: the page, its requests, and the stream of changes.
 
-`app` takes small protocols (`protocols`) for viewers, what-if and history; the last two may be
-absent. Data that a viewer may not see is left out by the views, or rejected here with 403.
+Data that a viewer may not see is left out by the views, or rejected here with 403.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from console.base import messages
 from console.base.protocols import (
     NO_NODES,
     WHAT_IF_BUSY,
-    History,
+    Manifest,
     RefusedError,
     Viewer,
     Viewers,
@@ -35,6 +34,7 @@ from console.base.protocols import (
 )
 from console.base.times import rfc3339
 from console.following.following import Following
+from console.following.history import RecentHistory
 from console.serving.stream import Streams, wanted_of
 from console.views import why_not
 from console.views import workload as workload_view
@@ -63,27 +63,8 @@ MOST_QUESTIONS: Final = 16
 MOST_ROWS: Final = 500
 """Rows of the queue, or of a search, in one response."""
 
-Manifest = Callable[[str], Awaitable[str]]
-"""Reader of the YAML of an existing object by its ID; empty if the kind is not served."""
 T = TypeVar("T")
 Answer = Callable[[Request, Viewer], Awaitable[Any]]
-
-
-def app(
-    following: Following,
-    viewers: Viewers,
-    streams: Streams,
-    *,
-    hosts: Hosts,
-    manifest: Manifest | None = None,
-    what_if: WhatIf | None = None,
-    history: History | None = None,
-) -> ASGIApp:
-    """Return the application. `streams` runs alongside it; `hosts` are its own names."""
-    server = Server(
-        following, viewers, streams, manifest=manifest, what_if=what_if, history=history
-    )
-    return Guard(server.routes(), hosts)
 
 
 class Server:
@@ -94,12 +75,12 @@ class Server:
         following: Following,
         viewers: Viewers,
         streams: Streams,
+        history: RecentHistory,
         *,
-        manifest: Manifest | None = None,
-        what_if: WhatIf | None = None,
-        history: History | None = None,
+        manifest: Manifest,
+        what_if: WhatIf,
     ) -> None:
-        """Store the parts. Without one of the last three there is no YAML, what-if or history."""
+        """Store the parts. `streams` runs alongside the server."""
         self._following = following
         self._viewers = viewers
         self._streams = streams
@@ -110,8 +91,11 @@ class Server:
         self._logins = 0
         self._questions: set[str] = set()  # sessions with a question
 
-    def routes(self) -> Starlette:
-        """Return the routes; every path outside of the API returns the page."""
+    def application(self, hosts: Hosts) -> ASGIApp:
+        """Return the application; `hosts` are its own names.
+
+        Every path outside of the API returns the page.
+        """
         asked: tuple[tuple[str, Answer], ...] = (
             ("/api/session", self.session),
             ("/api/map", self.map),
@@ -124,17 +108,16 @@ class Server:
             ("/api/history", self.history),
             ("/api/events", self.events),
         )
-        return Starlette(
-            routes=[
-                *(Route(path, self._answering(answer)) for path, answer in asked),
-                Route("/api/what-if", self._answering(self.what_if), methods=["POST"]),
-                Route("/api/login", self.login, methods=["POST"]),
-                Route("/api/logout", self.logout, methods=["POST"]),
-                Route("/api/{rest:path}", self._missing, methods=["GET", "POST"]),
-                Mount("/static", _Static(directory=STATIC)),
-                Route("/{rest:path}", self.page),
-            ]
-        )
+        routes = [
+            *(Route(path, self._answering(answer)) for path, answer in asked),
+            Route("/api/what-if", self._answering(self.what_if), methods=["POST"]),
+            Route("/api/login", self.login, methods=["POST"]),
+            Route("/api/logout", self.logout, methods=["POST"]),
+            Route("/api/{rest:path}", self._missing, methods=["GET", "POST"]),
+            Mount("/static", _Static(directory=STATIC)),
+            Route("/{rest:path}", self.page),
+        ]
+        return Guard(Starlette(routes=routes), hosts)
 
     async def page(self, request: Request) -> Response:
         """Return the page, and for a valid key the cookie of a new session."""
@@ -175,11 +158,8 @@ class Server:
         return answer
 
     async def session(self, _request: Request, viewer: Viewer) -> messages.Session:
-        """Return the viewer, and the views of this server."""
-        views = ["map"] if viewer.nodes else []
-        views += ["queue", "workloads"]
-        views += ["what-if"] if self._what_if is not None else []
-        views += ["history"] if self._history is not None else []
+        """Return the viewer, and the views for them."""
+        views = ["queue", "workloads", "what-if", "history"]
         seen = viewer.namespaces
         return messages.Session(
             user=viewer.user,
@@ -187,7 +167,7 @@ class Server:
             namespaces=None if seen is None else sorted(seen),
             nodes=viewer.nodes,
             expires=None if viewer.expires is None else rfc3339(viewer.expires),
-            views=views,
+            views=["map", *views] if viewer.nodes else views,
         )
 
     async def map(self, request: Request, viewer: Viewer) -> messages.Map:
@@ -231,7 +211,7 @@ class Server:
         id_, text = _id(request), ""
         workload_view.find((await self._fresh()).cluster, id_, viewer)
         secret = self._secret(request)
-        if self._manifest is not None and await self._viewers.may_get(secret, id_):
+        if await self._viewers.may_get(secret, id_):
             text = await self._manifest(id_)
         # The state may have changed during these requests.
         following = await self._fresh()
@@ -246,8 +226,6 @@ class Server:
 
     async def what_if(self, request: Request, viewer: Viewer) -> WhatIfAnswer:
         """Return the outcome of changes."""
-        if self._what_if is None:
-            raise RefusedError(404, "What-if is not available in this console.")
         if viewer.session in self._questions or len(self._questions) >= MOST_QUESTIONS:
             raise RefusedError(429, WHAT_IF_BUSY)
         self._questions.add(viewer.session)
@@ -259,8 +237,6 @@ class Server:
 
     async def history(self, request: Request, viewer: Viewer) -> messages.History:
         """Return the last hours."""
-        if self._history is None:
-            raise RefusedError(404, "This console does not keep a history.")
         hours = _integer(request.query_params.get("hours"), 3) or 3
         return self._history.answer(min(24, max(1, hours)), viewer)
 

@@ -50,10 +50,9 @@ class _Amounts:
 class ClusterMap:
     """The map of one cluster. `revision` changes when nodes or domains are added or removed."""
 
-    def __init__(self, cluster: ClusterState, chosen_keys: tuple[str, ...] = ()) -> None:
-        """Start without data; without `chosen_keys` the map nests keys that groups name."""
+    def __init__(self, cluster: ClusterState) -> None:
+        """Start without data."""
         self._cluster = cluster
-        self._chosen = chosen_keys
         self._seen: tuple[object, ...] = ()
         self._known: tuple[object, ...] = ()
         self._layout: Layout | None = None
@@ -67,7 +66,7 @@ class ClusterMap:
         state, cluster = self._cluster.state, self._cluster
         seen = (cluster.keys_version, state.topologies.version, state.nodes.size)
         if self._layout is None or seen != self._seen:
-            keys = keys_of(state, cluster.topology_keys, self._chosen)
+            keys = keys_of(state, cluster.topology_keys, cluster.settings.topology_keys)
             # `keys_of` reads attributes of devices, which can change the version: read it again.
             places = (state.topologies.version, state.nodes.size)
             self._seen = (cluster.keys_version, *places)

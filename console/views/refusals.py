@@ -88,7 +88,7 @@ def cause(cluster: ClusterState, entity: Group | Pod) -> Cause:
         if entity.info.unclaimed:
             return Cause("Unready", entity.info.unclaimed, "its ResourceClaims")
         return _nominated(cluster, entity) or _NOT_YET
-    held = waiting_for(cluster.state, entity, cluster.gates)
+    held = waiting_for(cluster.state, entity, cluster.settings.gates)
     said = status_blocker(cluster, entity)
     if held is not None:
         reason: Reason = "Gate" if entity.switched_off else _BY_KIND[held.kind]

@@ -17,8 +17,9 @@ from certs.authority import new_material
 from certs.material import ServerNames
 from console.access.reviews import ACCESS_REVIEWS, TOKEN_REVIEWS
 from console.access.sign_in import COOKIE
-from console.serving.in_cluster import Certificate, Place, ServedConsole, in_cluster
-from console.serving.serving import Settings
+from console.serving.in_cluster import Certificate, Place, in_cluster
+from console.serving.serving import Console
+from console.state.state import Settings
 from kube.base.errors import ConfigError
 from kube.client.client import Client
 from kube.client.resources import CRDS, NAMESPACES, NODES, PODS, Resource
@@ -62,7 +63,7 @@ class Stage:
     """A cluster with two tenants, and the console that serves them."""
 
     def __init__(
-        self, cluster: LocalCluster, client: Client, served: ServedConsole, ca: bytes, audit: Path
+        self, cluster: LocalCluster, client: Client, served: Console, ca: bytes, audit: Path
     ) -> None:
         self.cluster, self.client, self.served = cluster, client, served
         self.trust = ssl.create_default_context(cadata=ca.decode())
