@@ -196,10 +196,10 @@ class Condition(Message):
     """A condition, as the object has it."""
 
     type: str
-    status: str
-    reason: str
-    message: str
-    last_transition_time: str | None
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+    last_transition_time: str | None = None
 
 
 class PodRow(Message):

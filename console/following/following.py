@@ -17,7 +17,7 @@ from console.views.refusals import (
     Cause,
     blocker_of,
     cause,
-    of_status,
+    of_blocker,
     safely,
     status_blocker,
 )
@@ -108,10 +108,10 @@ class Following:
         if not self._begun:
             # The time of binding is unknown, and explaining all waiting roots would take too long.
             if said is not None:
-                self._note_why(root, of_status(said), said.since)
+                self._note_why(root, of_blocker(said), said.since)
             return
         if said is not None and said != status_blocker(self.cluster, entity):
-            self._note_why(root, of_status(said))
+            self._note_why(root, of_blocker(said))
         if entity.state == "scheduled" and not entity.pending_total:
             bound = f"{count(entity.running_total, 'pod')} bound"
             chronicle.note(root, Event(at=rfc3339(self._now()), event="Bound", sentence=bound))

@@ -27,7 +27,6 @@ _BY_KIND: Final[dict[str, Reason]] = {
     "binding": "Error",
     "error": "Error",
 }
-_UNDECIDED: Final = "The scheduler has not decided it yet."
 _log = structlog.get_logger()
 
 
@@ -63,7 +62,7 @@ class Cause:
     undecided: bool = False
 
 
-_NOT_YET: Final = Cause("NoRoom", _UNDECIDED, undecided=True)
+_NOT_YET: Final = Cause("NoRoom", "The scheduler has not decided it yet.", undecided=True)
 
 
 def status_blocker(cluster: ClusterState, group: Group) -> StatusBlocker | None:
@@ -101,18 +100,17 @@ def cause(cluster: ClusterState, entity: Group | Pod) -> Cause:
         return nominated or _NOT_YET
     if nominated is not None:
         return Cause(nominated.reason, nominated.sentence, nominated.waits_for, since=said.since)
-    return of_status(said)
+    return of_blocker(said, said.since)
 
 
-def of_status(said: StatusBlocker) -> Cause:
-    """Return the cause in a status that the scheduler wrote."""
-    return Cause(
-        _BY_KIND.get(said.kind, "NoRoom"),
-        said.summary,
-        _room(said.kind, said.needed, said.free),
-        _nearest(said),
-        said.since,
-    )
+def of_blocker(said: StatusBlocker | Blocker, since: str = "") -> Cause:
+    """Return the cause in a status that the scheduler wrote, or in a result of the solver."""
+    best, nearest = said.best_domain, None
+    if best is not None:
+        slots = max(0, said.needed - best.missing)
+        nearest = Nearest(key=best.key, value=best.value, slots=slots, needed=said.needed)
+    waits = _room(said.kind, said.needed, said.free)
+    return Cause(_BY_KIND.get(said.kind, "NoRoom"), said.summary, waits, nearest, since)
 
 
 def decided(cluster: ClusterState, entity: Group | Pod) -> Cause:
@@ -137,29 +135,6 @@ def safely(
     except Exception:  # noqa: BLE001 - logged, and said in its row
         _log.exception("failed to explain a workload", key="/".join(entity.key))
         return Cause("Error", "The console failed to find the reason. Check its log.")
-
-
-def of_blocker(blocker: Blocker) -> Cause:
-    """Return the cause in a result of the solver."""
-    best = blocker.best_domain
-    nearest = None
-    if best is not None:
-        nearest = Nearest(
-            key=best.key,
-            value=best.value,
-            slots=max(0, blocker.needed - best.missing),
-            needed=blocker.needed,
-        )
-    waits = _room(blocker.kind, blocker.needed, blocker.free)
-    return Cause(_BY_KIND[blocker.kind], blocker.summary, waits, nearest)
-
-
-def _nearest(said: StatusBlocker) -> Nearest | None:
-    best = said.best_domain
-    if best is None:
-        return None
-    slots = max(0, said.needed - best.missing)
-    return Nearest(key=best.key, value=best.value, slots=slots, needed=said.needed)
 
 
 def _room(kind: str, needed: int, free: int) -> str:
