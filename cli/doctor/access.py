@@ -13,11 +13,8 @@ from cli.doctor.installation import APPLY, APPLY_CONSOLE, CONSOLE, Installation
 from cli.manifests.packaged_manifests import Object, roles
 from kube.client.client import Client
 from kube.client.meta import Json
-from kube.client.resources import Resource
+from kube.client.resources import SUBJECT_ACCESS_REVIEWS as REVIEWS
 
-REVIEWS: Final = Resource(
-    "authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview", namespaced=False
-)
 _AT_ONCE: Final = 16
 """Concurrent access reviews."""
 

@@ -30,7 +30,7 @@ from cli.uninstall.writing import delete, drop_finalizers, patch
 from kube.base.errors import ApiError, NotFound, ServerError
 from kube.client.client import Client
 from kube.client.patch import PatchBuilder, pointer
-from kube.client.resources import JOBS, NAMESPACES, PODS, Resource
+from kube.client.resources import JOBS, NAMESPACES, PODS, SUBJECT_ACCESS_REVIEWS
 
 Say = Callable[[str], None]
 
@@ -50,10 +50,6 @@ _ACCESS_SECONDS: Final = 10.0
 
 _POLL_SECONDS: Final = 0.2
 """Seconds between two checks whether an object is deleted."""
-
-_REVIEWS: Final = Resource(
-    "authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview", namespaced=False
-)
 
 
 @dataclass(slots=True)
@@ -194,9 +190,8 @@ class Removal:
         asked = {"verb": "create", "resource": "pods", "subresource": "binding"}
         user = f"system:serviceaccount:{account.namespace}:{account.name}"
         spec = {"user": user, "resourceAttributes": {**asked, "namespace": "default"}}
-        review = {"apiVersion": _REVIEWS.api_version, "kind": _REVIEWS.kind, "spec": spec}
         try:
-            answer = await self.client.create(_REVIEWS, review)
+            answer = await self.client.create(SUBJECT_ACCESS_REVIEWS, {"spec": spec})
         except NotFound:
             return False
         return bool(dig(answer, "status", "allowed"))
