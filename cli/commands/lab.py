@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import time
 from collections.abc import Iterator
@@ -28,7 +27,7 @@ from analysis.lab.trace import Job, read_trace, write_trace
 from analysis.lab.variants import variant_of
 from api.wording import count
 from cli.commands.cluster_copy import echo, read_snapshot
-from cli.commands.options import Kubeconfig, user_errors
+from cli.commands.options import Kubeconfig, on_cluster, user_errors
 from kube.client.client import Client
 from kube.client.resources import PODS
 from scheduler.support.kinds import GROUPS
@@ -141,7 +140,7 @@ def _quiet() -> Iterator[None]:
 def record_(kubeconfig: Kubeconfig = None) -> None:
     """Print the past of a cluster's groups and pods as a trace, in JSON lines."""
     with user_errors():
-        recorded = asyncio.run(_recorded(kubeconfig))
+        recorded = on_cluster(kubeconfig, _recorded)
         typer.echo(write_trace(recorded.jobs), nl=False)
     typer.echo(
         f"{count(len(recorded.jobs), 'job')}; {recorded.running} still running, with their time so"
@@ -151,15 +150,14 @@ def record_(kubeconfig: Kubeconfig = None) -> None:
     )
 
 
-async def _recorded(kubeconfig: Path | None) -> Recording:
-    async with await Client.connect(kubeconfig, user_agent="muster-cli") as client:
-        groups = [
-            (resource.kind, group)
-            for resource in GROUPS.values()
-            for group in (await client.list(resource))["items"]
-        ]
-        pods = (await client.list(PODS))["items"]
-        return record(groups, pods, client.server_clock.now().timestamp())
+async def _recorded(client: Client) -> Recording:
+    groups = [
+        (resource.kind, group)
+        for resource in GROUPS.values()
+        for group in (await client.list(resource))["items"]
+    ]
+    pods = (await client.list(PODS))["items"]
+    return record(groups, pods, client.server_clock.now().timestamp())
 
 
 def _cluster(file: Path | None, snapshot: Path | None) -> Cluster:

@@ -5,24 +5,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Protocol
 
 from cli.trees.text import node_lines, tree_lines
 from cli.trees.tree import SCHEDULED, STARTING, WAITING, Objects, build
 
 
-class View(Protocol):
-    """The output for the demo's lines and trees."""
-
-    def say(self, line: str) -> None:
-        """Print one line of text."""
-
-    def show(self, objects: Objects) -> None:
-        """Show the cluster as it is now."""
-
-
-class PlainView:
-    """A view that prints the trees when they change, below each other."""
+class View:
+    """The output for the demo's lines and trees: it prints the trees when they change."""
 
     def __init__(self) -> None:
         self._last: list[str] = []
@@ -43,7 +32,7 @@ class PlainView:
 def open_view(label: str) -> Iterator[View]:
     """Open the view for a terminal or for plain output; `label` is the node label of the rack."""
     if not sys.stdout.isatty():
-        yield PlainView()
+        yield View()
         return
     with _live_view(label) as view:
         yield view
@@ -56,8 +45,9 @@ def _live_view(label: str) -> Iterator[View]:
     from rich.panel import Panel
     from rich.text import Text
 
-    class LiveView:
+    class LiveView(View):
         def __init__(self, live: Live) -> None:
+            super().__init__()
             self._live = live
 
         def say(self, line: str) -> None:
