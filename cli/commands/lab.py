@@ -14,7 +14,7 @@ import typer
 
 from analysis.lab.amounts import seconds_of
 from analysis.lab.cluster import Cluster, cluster_of_snapshot, read_cluster
-from analysis.lab.errors import LabError
+from analysis.lab.errors import LabError, input_of
 from analysis.lab.generate import generate, read_recipe
 from analysis.lab.importers import IMPORTERS
 from analysis.lab.limits import broken, limit_of
@@ -84,7 +84,8 @@ def run(  # noqa: PLR0917 - options, which are given by name
         variants = [variant_of(each) for each in variant or ["muster"]]
         if len({each.name for each in variants}) < len(variants):
             raise LabError("--variant: Duplicate value: use each variant once")
-        end = None if until is None else _time(until)
+        with input_of("--until"):
+            end = None if until is None else seconds_of(until)
         results = []
         for each in variants:
             begun = time.perf_counter()
@@ -174,13 +175,6 @@ def _jobs(trace: Path | None, recipe: Path | None, seed: int) -> list[Job]:
     if recipe is not None:
         return generate(read_recipe(recipe), seed)
     return read_trace(trace or Path())
-
-
-def _time(written: str) -> float:
-    try:
-        return seconds_of(written)
-    except ValueError as error:
-        raise LabError(f"--until: {error}") from error
 
 
 def _title(trace: Path | None, recipe: Path | None, seed: int) -> str:
