@@ -142,7 +142,11 @@ class SimulatedDevices:
         for number, entry in enumerate(entries):
             key = (info.namespace, entry.get("resourceClaimName") or f"{info.name}-{entry['name']}")
             if "resourceClaimName" in entry:
-                self._check_named(info, number, key)
+                if key not in self._state.devices.claims:
+                    raise ConfigError(
+                        f'Pod {info.name}: resourceClaims[{number}]: ResourceClaim "{key[1]}" not'
+                        " found in the cluster or in the files: add it to the files"
+                    )
                 asks.append(key)
             else:
                 named = entry.get("resourceClaimTemplateName", "")
@@ -158,13 +162,6 @@ class SimulatedDevices:
             keys.append(claim_key(info))
         wants = replace(wants, asks=tuple(asks), extended=extended, unsupported=unsupported)
         return replace(info, requirements=wants, device_claims=tuple(keys))
-
-    def _check_named(self, info: PodInfo, number: int, key: ClaimKey) -> None:
-        if key not in self._state.devices.claims:
-            raise ConfigError(
-                f'Pod {info.name}: resourceClaims[{number}]: ResourceClaim "{key[1]}" not found in'
-                " the cluster or in the files: add it to the files"
-            )
 
     def _template(self, namespace: str, name: str, about: str) -> Ask:
         ask = self._templates.get((namespace, name))

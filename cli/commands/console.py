@@ -12,8 +12,9 @@ import typer
 from cli.commands.options import ConfigFile, Kubeconfig, user_errors
 from cli.config.config import load
 from cli.demo.open_page import open_page
-from cli.servers.console_service import PORT, Service, serve, settings_of
-from console.serving.serving import LocalConsole, Settings, local
+from cli.servers.console_service import PORT, address_of, place_of, serve, settings_of
+from console.serving.serving import Console, local
+from console.state.state import Settings
 from kube.base.errors import ConfigError
 from kube.base.process import configure_logging
 from kube.client.client import Client
@@ -65,15 +66,14 @@ def console(
         settings = settings_of(file, tuple(topology_key or ()))
         if in_cluster:
             configure_logging("console")
-            hosts = tuple(host or ())
-            service = Service(listen, health, hosts, tls, plain_http, file.namespace)
-            serve(kubeconfig, settings, service)
+            place = place_of(listen, host or (), tls, file.namespace, plain_http=plain_http)
+            serve(kubeconfig, settings, place, address_of(health))
             return
         configure_logging("console", "warning")
         asyncio.run(_run(kubeconfig, settings, port, browser=browser))
 
 
-async def _read(served: LocalConsole, stop: asyncio.Event) -> None:
+async def _read(served: Console, stop: asyncio.Event) -> None:
     """Wait until everything was read once, or `stop` is set.
 
     Raises ConfigError, which names what is still unread.

@@ -6,8 +6,14 @@ from typing import Annotated
 
 import typer
 
-from cli.commands.examining import Health, SystemNamespace, TrialNamespace, on_cluster
-from cli.commands.options import Kubeconfig
+from cli.commands.options import (
+    Health,
+    Kubeconfig,
+    SystemNamespace,
+    TrialNamespace,
+    on_cluster,
+    user_errors,
+)
 from cli.doctor.examination import Examination, Options, own_version
 from cli.doctor.findings import EXIT_CODES, highest, json_report, text_lines
 
@@ -28,7 +34,8 @@ def doctor(
     Exit code: 0 no problem, 1 warnings, 3 errors, 2 the cluster could not be reached.
     """
     options = Options(system_namespace, trial_namespace, tuple(health or ()))
-    found = on_cluster(kubeconfig, lambda client: Examination(client, options).run())
+    with user_errors():
+        found = on_cluster(kubeconfig, lambda it: Examination(it, options).run(), "doctor")
     if json:
         typer.echo(json_report(found, own_version()).decode())
     else:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -11,10 +9,16 @@ import typer
 from analysis.explain.explain import explain_lines, find
 from analysis.explain.owners import owner_lines
 from cli.commands.cluster_copy import cluster_copy, echo
-from cli.commands.options import ConfigFile, Kubeconfig, Namespace, SnapshotFile, user_errors
+from cli.commands.options import (
+    ConfigFile,
+    Kubeconfig,
+    Namespace,
+    SnapshotFile,
+    on_cluster,
+    user_errors,
+)
 from cli.config.config import load
 from kube.base.errors import ConfigError
-from kube.client.client import Client
 
 
 def explain(
@@ -36,20 +40,12 @@ def explain(
         except ConfigError:
             # An owner that has no group yet may still have a message of its own. A snapshot has no
             # owners.
-            said = [] if snapshot is not None else _own_words(kubeconfig, what, where)
+            if snapshot is not None:
+                raise
+            said = on_cluster(kubeconfig, lambda client: owner_lines(client, what, where))
             if not said:
                 raise
             echo(said)
             return
         for entity in found:
             echo(explain_lines(copy.state, entity, copy.budget, copy.gates, copy.observed))
-
-
-def _own_words(kubeconfig: Path | None, what: str, namespace: str) -> list[str]:
-    """Return the lines that an owner without a group reports about its wait. Raises kube errors."""
-
-    async def read() -> list[str]:
-        async with await Client.connect(kubeconfig, user_agent="muster-cli") as client:
-            return await owner_lines(client, what, namespace)
-
-    return asyncio.run(read())

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Annotated
 
 import typer
 
-from cli.cleanup.gc import check_with
-from cli.commands.options import ConfigFile, Kubeconfig
+from cli.cleanup.gc import check as search
+from cli.commands.options import ConfigFile, Kubeconfig, on_cluster, user_errors
 from cli.config.config import load
-from kube.base.errors import KubeError
 
 
 def gc(
@@ -25,11 +23,9 @@ def gc(
     ] = False,
 ) -> None:
     """List groups and Workloads that should be deleted, and finalizers that nothing needs."""
-    try:
-        found = asyncio.run(check_with(kubeconfig, namespace, load(config).scheduler_names))
-    except KubeError as error:
-        typer.echo(f"muster: {error}", err=True)
-        raise typer.Exit(2) from error
+    with user_errors():
+        names = load(config).scheduler_names
+        found = on_cluster(kubeconfig, lambda client: search(client, namespace, names), "gc")
     typer.echo("\n".join(str(it) for it in found) or "no orphans and no stuck finalizers")
     if check and found:
         raise typer.Exit(1)

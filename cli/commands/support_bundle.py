@@ -8,8 +8,14 @@ from typing import Annotated
 import typer
 
 from api.wording import count
-from cli.commands.examining import Health, SystemNamespace, TrialNamespace, on_cluster
-from cli.commands.options import Kubeconfig
+from cli.commands.options import (
+    Health,
+    Kubeconfig,
+    SystemNamespace,
+    TrialNamespace,
+    on_cluster,
+    user_errors,
+)
 from cli.doctor.examination import Options
 from cli.support.support_bundle import collect, write
 
@@ -26,7 +32,8 @@ def support_bundle(
     It contains no Secrets, environment variables, commands and arguments.
     """
     options = Options(system_namespace, trial_namespace, tuple(health or ()))
-    members = on_cluster(kubeconfig, lambda client: collect(client, options))
+    with user_errors():
+        members = on_cluster(kubeconfig, lambda client: collect(client, options), "doctor")
     try:
         write(file, members)
     except OSError as problem:

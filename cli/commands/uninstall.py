@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
+from functools import partial
 from typing import Annotated
 
 import typer
 
-from cli.commands.options import ConfigFile, Kubeconfig, user_errors
+from cli.commands.options import ConfigFile, Kubeconfig, on_cluster, user_errors
 from cli.config.config import load
 from cli.uninstall.command import uninstall as remove
 from cli.uninstall.installation import NAMESPACE as INSTALLED_IN
-from kube.base.errors import KubeError
-from kube.client.client import Client
 
 
 def uninstall(
@@ -41,23 +39,15 @@ def uninstall(
     """
     with user_errors():
         names = load(config).scheduler_names
-
-    async def run() -> int:
-        async with await Client.connect(kubeconfig, user_agent="muster-uninstall") as client:
-            return await remove(
-                client,
-                namespace,
-                typer.echo,
-                release=release,
-                dry_run=dry_run,
-                timeout=timeout,
-                prepare=prepare,
-                names=names,
-            )
-
-    try:
-        code = asyncio.run(run())
-    except KubeError as error:
-        typer.echo(f"muster: {error}", err=True)
-        raise typer.Exit(2) from error
+        run = partial(
+            remove,
+            namespace=namespace,
+            say=typer.echo,
+            release=release,
+            dry_run=dry_run,
+            timeout=timeout,
+            prepare=prepare,
+            names=names,
+        )
+        code = on_cluster(kubeconfig, run, "uninstall")
     raise typer.Exit(code)

@@ -5,24 +5,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Protocol
 
 from cli.trees.text import headline, node_lines, tree_lines
 from cli.trees.tree import SCHEDULED, STARTING, WAITING, Branch, Objects, build
 
 
-class View(Protocol):
-    """The output for the demo's lines and trees."""
-
-    def say(self, line: str) -> None:
-        """Print one line of text."""
-
-    def show(self, objects: Objects) -> None:
-        """Show the cluster as it is now."""
-
-
-class PlainView:
-    """A view that prints one line for each change of a PodGroup's state or of its reason."""
+class View:
+    """The output of the demo: one line for each change of a PodGroup's state or of its reason."""
 
     def __init__(self) -> None:
         self._shown: dict[str, tuple[str, str]] = {}
@@ -52,7 +41,7 @@ def _leaves(branches: Iterable[Branch]) -> Iterator[Branch]:
 def open_view(label: str) -> Iterator[View]:
     """Open the view for a terminal or for plain output; `label` is the node label of the rack."""
     if not sys.stdout.isatty():
-        yield PlainView()
+        yield View()
         return
     with _live_view(label) as view:
         yield view
@@ -65,8 +54,9 @@ def _live_view(label: str) -> Iterator[View]:
     from rich.panel import Panel
     from rich.text import Text
 
-    class LiveView:
+    class LiveView(View):
         def __init__(self, live: Live) -> None:
+            super().__init__()
             self._live = live
 
         def say(self, line: str) -> None:

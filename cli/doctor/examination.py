@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib.metadata
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -29,11 +29,10 @@ from cli.doctor import (
     keys,
     leaders,
     neighbours,
-    owners,
     pods,
     registration,
 )
-from cli.doctor.findings import About, Finding, Limited, not_made, warning
+from cli.doctor.findings import About, Check, Finding, Limited, not_made
 from cli.doctor.installation import Installation
 from cli.doctor.paging import pages
 from cli.trees.listing import COMPOSITE_POD_GROUPS, POD_GROUPS, WORKLOADS
@@ -224,7 +223,7 @@ class Examination:
         unread = Limited("annotations")
         for resource, metadata_only in _ANNOTATED:
             is_owner = resource.kind in OWNER_KINDS
-            check = owners.check_owner if is_owner else keys.check_keys
+            check = keys.check_owner if is_owner else keys.check_keys
             see = partial(check, resource.kind, found=unread)
             await self._each("annotations", resource, see, metadata_only=metadata_only)
         for resource in keys.OF_OTHERS:
@@ -301,18 +300,12 @@ class Examination:
         try:
             return await reading
         except KubeError as problem:
-            self._found.append(not_made(check, about, problem))
+            self._found.append(not_made(Check(check, about), problem))
         # A bug in one check must not end the others.
         except Exception as problem:  # noqa: BLE001 - see above
             text = f"this check failed: {type(problem).__name__}: {problem}"
-            self._found.append(
-                warning(
-                    check,
-                    about,
-                    text,
-                    "report this bug with the file of muster support-bundle",
-                )
-            )
+            action = "report this bug with the file of muster support-bundle"
+            self._found.append(Check(check, about).warning(text, action))
         return _Failed()
 
 
@@ -334,8 +327,3 @@ def own_version() -> str:
         return importlib.metadata.version("muster")
     except importlib.metadata.PackageNotFoundError:
         return "unknown"
-
-
-async def examine(client: Client, options: Options) -> Iterable[Finding]:
-    """Return all findings on a cluster. Raises kube errors if it cannot be reached at all."""
-    return await Examination(client, options).run()

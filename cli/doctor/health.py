@@ -11,7 +11,7 @@ from typing import Final
 import aiohttp
 
 from api.reading import dig, listing, mapping, text
-from cli.doctor.findings import About, Finding, Limited, error, info, warning
+from cli.doctor.findings import About, Check, Finding, Limited
 from cli.doctor.leaders import TOLERANCE, wrong_clock
 from kube.base.clock import moment, seconds_of
 from kube.base.errors import ApiError, Forbidden, KubeError, ServerError, Unreachable
@@ -127,31 +127,27 @@ async def read_ready(client: Client, found: Sequence[Process]) -> list[Ready | K
 
 def check_ready(process: Process, said: Ready | KubeError) -> Iterator[Finding]:
     """Yield the failed checks, the skipped objects, and a wrong clock."""
-    about = process.about
+    about, check = process.about, Check("health", process.about)
     if isinstance(said, KubeError):
         action = "check that it runs, and that a NetworkPolicy does not block its port"
         if isinstance(said, Forbidden):
             action = "run muster doctor as a user who can get pods/proxy"
         refused = isinstance(said, ApiError)
-        yield warning(
-            "health", about, f"its /readyz cannot be read: {said}" if refused else f"{said}", action
-        )
+        yield check.warning(f"its /readyz cannot be read: {said}" if refused else f"{said}", action)
         return
     if said.ahead is not None and abs(said.ahead) > TOLERANCE:
         yield wrong_clock(about, "its clock", said.ahead)
     lines = said.text.splitlines()
     if failed := [line[3:] for line in lines if line.startswith("[-]")]:
-        yield error(
-            "health",
-            about,
+        yield check.error(
             f"it is not ready: {', '.join(failed)}",
             "check its log, which states what it waits for",
         )
     for line in lines:
         if line.startswith("[!]"):
-            yield warning("set-aside", about, line[3:], _CORRECT)
+            yield Check("set-aside", about).warning(line[3:], _CORRECT)
     if not failed:
-        yield info("health", about, "it is ready")
+        yield check.info("it is ready")
 
 
 def check_event(event: Json, found: Limited, seen: set[About], now: datetime) -> None:
@@ -164,6 +160,6 @@ def check_event(event: Json, found: Limited, seen: set[About], now: datetime) ->
     ours = text(event.get("reportingComponent")).startswith("muster-")
     if not ours or last is None or now - last > _RECENT or about in seen:
         return
-    if found.takes(about.namespace):
+    if not found.full(about.namespace):
         seen.add(about)
-        found.add(warning(found.check, about, text(event.get("message")), _CORRECT))
+    found.warn(about, text(event.get("message")), _CORRECT)

@@ -19,7 +19,7 @@ from api.constants import COSCHEDULING, COSCHEDULING_GROUP, GROUP, RESERVATION
 from cli.doctor.examination import Examination, Options, own_version
 from cli.doctor.findings import json_report
 from cli.doctor.health import Process
-from cli.doctor.installation import DEPLOYMENTS, SELECTOR, read_definitions, read_version
+from cli.doctor.installation import SELECTOR, read_definitions, read_version
 from cli.doctor.leaders import NAMES
 from cli.doctor.paging import all_of
 from cli.doctor.registration import read_registration
@@ -28,7 +28,7 @@ from cli.trees.listing import COMPOSITE_POD_GROUPS, POD_GROUPS, WORKLOADS
 from kube.base.errors import KubeError
 from kube.client.client import Client
 from kube.client.meta import Json
-from kube.client.resources import EVENTS, LEASES, PODS, Resource
+from kube.client.resources import DEPLOYMENTS, EVENTS, LEASES, PODS, Resource
 
 MOST_OBJECTS: Final = 2000
 """Objects of a kind, and events, that the archive includes."""

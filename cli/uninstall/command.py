@@ -78,7 +78,7 @@ def dry_run_lines(found: Found, *, release: bool, prepare: bool = False) -> Iter
     yield "steps, in this order:" if steps else "no objects of Muster found"
     yield from (f"  {line}" for line in _step_lines(steps))
     if release:
-        left = [it for _, it in handovers(found) if it.way is Way.LEFT]
+        left = [it for it in handovers(found) if it.way is Way.LEFT]
         yield from left_lines(left, found.names)
     yield from kept_lines(found, "")
 
@@ -88,9 +88,9 @@ def left_lines(left: Sequence[Handover], names: SchedulerNames = USUAL) -> Itera
     if not left:
         return
     yield f"{count(len(left), 'object')} could not be handed off:"
-    in_order = sorted(left, key=lambda it: it.namespace)
+    in_order = sorted(left, key=lambda it: it.target.namespace)
     # One namespace with thousands of pods must not hide the others.
-    for namespace, found in groupby(in_order, key=lambda it: it.namespace):
+    for namespace, found in groupby(in_order, key=lambda it: it.target.namespace):
         there = list(found)
         for it in there[:_MOST]:
             yield f"  {it}"

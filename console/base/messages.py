@@ -28,10 +28,7 @@ class LoginRequest(Message):
 
 
 class Session(Message):
-    """The viewer, and what they may see; `namespaces` None means all.
-
-    `views` are those that this server offers, so that the page shows no others.
-    """
+    """The viewer, and what they may see; `namespaces` None means all."""
 
     user: str
     local: bool
@@ -201,10 +198,10 @@ class Condition(Message):
     """A condition, as the object has it."""
 
     type: str
-    status: str
-    reason: str
-    message: str
-    last_transition_time: str | None
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+    last_transition_time: str | None = None
 
 
 class PodRow(Message):

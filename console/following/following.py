@@ -17,7 +17,7 @@ from console.views.refusals import (
     Cause,
     blocker_of,
     cause,
-    of_status,
+    of_blocker,
     safely,
     status_blocker,
 )
@@ -31,18 +31,10 @@ class Following:
     `roots` are those that changed since the last `take_roots`, for streams of workloads.
     """
 
-    def __init__(
-        self,
-        cluster: ClusterState,
-        topology_keys: tuple[str, ...] = (),
-        now: Callable[[], float] = time.time,
-    ) -> None:
-        """Set up the views. Without `topology_keys` the map uses those that groups name.
-
-        `now` is in seconds since 1970.
-        """
+    def __init__(self, cluster: ClusterState, now: Callable[[], float] = time.time) -> None:
+        """Set up the views; `now` is in seconds since 1970."""
         self.cluster = cluster
-        self.map = ClusterMap(cluster, topology_keys)
+        self.map = ClusterMap(cluster)
         self.queue = QueueView(cluster)
         self._roots: set[GroupKey] = set()
         self._known: set[GroupKey] = set()
@@ -113,10 +105,10 @@ class Following:
         if not self._begun:
             # The time of binding is unknown, and explaining all waiting roots would take too long.
             if said is not None:
-                self._note_why(root, of_status(said), said.since)
+                self._note_why(root, of_blocker(said), said.since)
             return
         if said is not None and said != status_blocker(self.cluster, entity):
-            self._note_why(root, of_status(said))
+            self._note_why(root, of_blocker(said))
         if entity.state == "scheduled" and not entity.pending_total:
             bound = f"{count(entity.running_total, 'pod')} bound"
             chronicle.note(root, Event(at=rfc3339(self._now()), event="Bound", sentence=bound))

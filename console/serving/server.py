@@ -1,14 +1,12 @@
 """The console's routes: the page, its requests, and the stream of changes.
 
-`app` takes small protocols (`protocols`) for viewers, what-if and history; the last two may be
-absent. Data that a viewer may not see is left out by the views, or rejected here with 403.
+Data that a viewer may not see is left out by the views, or rejected here with 403.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Annotated, Any, Final, TypeVar
 
@@ -27,7 +25,7 @@ from console.base import messages
 from console.base.protocols import (
     NO_NODES,
     WHAT_IF_BUSY,
-    History,
+    Manifest,
     RefusedError,
     Viewer,
     Viewers,
@@ -35,6 +33,7 @@ from console.base.protocols import (
 )
 from console.base.times import rfc3339
 from console.following.following import Following
+from console.following.history import RecentHistory
 from console.serving.api import Api
 from console.serving.stream import Streams, wanted_of
 from console.views import why_not
@@ -64,8 +63,6 @@ MOST_QUESTIONS: Final = 16
 MOST_ROWS: Final = 500
 """Rows of the queue, or of a search, in one response."""
 
-Manifest = Callable[[str], Awaitable[str]]
-"""Reader of the YAML of an existing object by its ID; empty if the kind is not served."""
 T = TypeVar("T")
 
 EVENTS: Final = (
@@ -100,23 +97,6 @@ Rows = Annotated[int, _limited(1, MOST_ROWS)]
 Hours = Annotated[int, _limited(1, 24)]
 
 
-def app(
-    following: Following,
-    viewers: Viewers,
-    streams: Streams,
-    *,
-    hosts: Hosts,
-    manifest: Manifest | None = None,
-    what_if: WhatIf | None = None,
-    history: History | None = None,
-) -> ASGIApp:
-    """Return the application. `streams` runs alongside it; `hosts` are its own names."""
-    server = Server(
-        following, viewers, streams, manifest=manifest, what_if=what_if, history=history
-    )
-    return Guard(server.routes(), hosts)
-
-
 class Server:
     """The handlers of the routes."""
 
@@ -125,12 +105,12 @@ class Server:
         following: Following,
         viewers: Viewers,
         streams: Streams,
+        history: RecentHistory,
         *,
-        manifest: Manifest | None = None,
-        what_if: WhatIf | None = None,
-        history: History | None = None,
+        manifest: Manifest,
+        what_if: WhatIf,
     ) -> None:
-        """Store the parts. Without one of the last three there is no YAML, what-if or history."""
+        """Store the parts. `streams` runs alongside the server."""
         self._following = following
         self._viewers = viewers
         self._streams = streams
@@ -140,6 +120,10 @@ class Server:
         self._rates = Rates()
         self._logins = 0
         self._questions: set[str] = set()  # sessions with a question
+
+    def application(self, hosts: Hosts) -> ASGIApp:
+        """Return the application; `hosts` are its own names."""
+        return Guard(self.routes(), hosts)
 
     def routes(self) -> Api:
         """Return the routes; every path outside of the API returns the page."""
@@ -211,11 +195,8 @@ class Server:
         return answer
 
     async def session(self, viewer: CurrentViewer) -> messages.Session:
-        """Return the viewer, and the views of this server."""
-        views = ["map"] if viewer.nodes else []
-        views += ["queue", "workloads"]
-        views += ["what-if"] if self._what_if is not None else []
-        views += ["history"] if self._history is not None else []
+        """Return the viewer, and the views for them."""
+        views = ["queue", "workloads", "what-if", "history"]
         seen = viewer.namespaces
         return messages.Session(
             user=viewer.user,
@@ -223,7 +204,7 @@ class Server:
             namespaces=None if seen is None else sorted(seen),
             nodes=viewer.nodes,
             expires=None if viewer.expires is None else rfc3339(viewer.expires),
-            views=views,
+            views=["map", *views] if viewer.nodes else views,
         )
 
     async def map(self, viewer: CurrentViewer, resource: str = "cpu") -> messages.Map:
@@ -269,7 +250,7 @@ class Server:
         text = ""
         workload_view.find((await self._fresh()).cluster, id_, viewer)
         secret = self._secret(request)
-        if self._manifest is not None and await self._viewers.may_get(secret, id_):
+        if await self._viewers.may_get(secret, id_):
             text = await self._manifest(id_)
         # The state may have changed during these requests.
         following = await self._fresh()
@@ -284,8 +265,6 @@ class Server:
 
     async def what_if(self, request: Request, viewer: CurrentViewer) -> WhatIfAnswer:
         """Return the outcome of changes."""
-        if self._what_if is None:
-            raise RefusedError(404, "What-if is not available in this console.")
         if viewer.session in self._questions or len(self._questions) >= MOST_QUESTIONS:
             raise RefusedError(429, WHAT_IF_BUSY)
         self._questions.add(viewer.session)
@@ -297,8 +276,6 @@ class Server:
 
     async def history(self, viewer: CurrentViewer, hours: Hours = 3) -> messages.History:
         """Return the last hours."""
-        if self._history is None:
-            raise RefusedError(404, "This console does not keep a history.")
         return self._history.answer(hours, viewer)
 
     async def events(

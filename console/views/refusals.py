@@ -27,7 +27,6 @@ _BY_KIND: Final[dict[str, Reason]] = {
     "binding": "SchedulerError",
     "error": "SchedulerError",
 }
-_UNDECIDED: Final = "The scheduler has not decided it yet."
 _log = structlog.get_logger()
 
 
@@ -68,7 +67,7 @@ class Cause:
         return "Unschedulable" if self.reason == "Gate" else self.reason
 
 
-_NOT_YET: Final = Cause("Unschedulable", _UNDECIDED, undecided=True)
+_NOT_YET: Final = Cause("Unschedulable", "The scheduler has not decided it yet.", undecided=True)
 
 
 def status_blocker(cluster: ClusterState, group: Group) -> StatusBlocker | None:
@@ -93,7 +92,7 @@ def cause(cluster: ClusterState, entity: Group | Pod) -> Cause:
         if entity.info.unclaimed:
             return Cause("Incomplete", entity.info.unclaimed, "its ResourceClaims")
         return _nominated(cluster, entity) or _NOT_YET
-    held = waiting_for(cluster.state, entity, cluster.gates)
+    held = waiting_for(cluster.state, entity, cluster.settings.gates)
     said = status_blocker(cluster, entity)
     if held is not None:
         reason: Reason = "Gate" if entity.switched_off else _BY_KIND[held.kind]
@@ -106,18 +105,17 @@ def cause(cluster: ClusterState, entity: Group | Pod) -> Cause:
         return nominated or _NOT_YET
     if nominated is not None:
         return Cause(nominated.reason, nominated.sentence, nominated.waits_for, since=said.since)
-    return of_status(said)
+    return of_blocker(said, said.since)
 
 
-def of_status(said: StatusBlocker) -> Cause:
-    """Return the cause in a status that the scheduler wrote."""
-    return Cause(
-        _BY_KIND.get(said.kind, "Unschedulable"),
-        said.summary,
-        _room(said.kind, said.needed, said.free),
-        _nearest(said),
-        said.since,
-    )
+def of_blocker(said: StatusBlocker | Blocker, since: str = "") -> Cause:
+    """Return the cause in a status that the scheduler wrote, or in a result of the solver."""
+    best, nearest = said.best_domain, None
+    if best is not None:
+        slots = max(0, said.needed - best.missing)
+        nearest = Nearest(key=best.key, value=best.value, slots=slots, needed=said.needed)
+    waits = _room(said.kind, said.needed, said.free)
+    return Cause(_BY_KIND.get(said.kind, "Unschedulable"), said.summary, waits, nearest, since)
 
 
 def decided(cluster: ClusterState, entity: Group | Pod) -> Cause:
@@ -144,29 +142,6 @@ def safely(
     except Exception:  # noqa: BLE001 - logged, and said in its row
         _log.exception("failed to explain a workload", key="/".join(entity.key))
         return Cause("SchedulerError", "The console failed to find the reason. Check its log.")
-
-
-def of_blocker(blocker: Blocker) -> Cause:
-    """Return the cause in a result of the solver."""
-    best = blocker.best_domain
-    nearest = None
-    if best is not None:
-        nearest = Nearest(
-            key=best.key,
-            value=best.value,
-            slots=max(0, blocker.needed - best.missing),
-            needed=blocker.needed,
-        )
-    waits = _room(blocker.kind, blocker.needed, blocker.free)
-    return Cause(_BY_KIND[blocker.kind], blocker.summary, waits, nearest)
-
-
-def _nearest(said: StatusBlocker) -> Nearest | None:
-    best = said.best_domain
-    if best is None:
-        return None
-    slots = max(0, said.needed - best.missing)
-    return Nearest(key=best.key, value=best.value, slots=slots, needed=said.needed)
 
 
 def _room(kind: str, needed: int, free: int) -> str:

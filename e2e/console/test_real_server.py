@@ -9,7 +9,7 @@ from playwright.async_api import Browser
 
 from cli.config.config import File
 from cli.servers.console_service import settings_of
-from console.serving.serving import Settings
+from console.state.state import Settings
 from e2e.console.examples import LONG, SCRIPT, TAG, TURNED
 from e2e.console.page import Shown, address, shown
 from e2e.console.real import BLOCK, RACK, Stage, staged

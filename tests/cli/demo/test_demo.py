@@ -13,7 +13,7 @@ from typing import cast
 import pytest
 
 from cli.demo import demo
-from cli.demo.view import PlainView, View
+from cli.demo.view import View
 from cli.trees.tree import Objects
 from kube.client.client import Client
 
@@ -119,7 +119,7 @@ def test_plain_output_has_one_line_for_each_change_of_a_gang(
             ],
         )
 
-    plain = PlainView()
+    plain = View()
     moments = (
         seen(0),
         seen(2),

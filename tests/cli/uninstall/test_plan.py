@@ -9,7 +9,8 @@ from api.constants import ANNOTATION_WAITING_FOR, DEPLOYMENT, FINALIZER_POD_GROU
 from api.scheduler_names import SchedulerNames
 from cli.uninstall.command import dry_run_lines, kept_lines, refusal_lines
 from cli.uninstall.installation import NAMESPACE, installed
-from cli.uninstall.plan import Action, Found, Stage, Step, Target, in_use, plan, target_of
+from cli.uninstall.plan import Action, Found, Stage, Step, in_use, plan
+from cli.uninstall.release import Target, target_of
 from e2e.harness.support import manifests
 from kube.client.resources import CRDS, SECRETS, Resource
 from tests.cli.uninstall.objects import RUNNING, gang, stored

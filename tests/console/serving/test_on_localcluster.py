@@ -11,7 +11,7 @@ import aiohttp
 import pytest
 import yaml
 
-from console.serving.serving import LocalConsole, local
+from console.serving.serving import Console, local
 from kube.base.settings import LeaderElection
 from kube.client.client import Client
 from kube.client.resources import CRDS, JOBS, NAMESPACES, NODES, PODS
@@ -32,7 +32,7 @@ PATIENCE = 120
 class Stage:
     """A cluster with a scheduler, and a console with a viewer."""
 
-    def __init__(self, client: Client, console: LocalConsole, page: Browser, audit: Path) -> None:
+    def __init__(self, client: Client, console: Console, page: Browser, audit: Path) -> None:
         self.client, self.console, self.page, self.audit = client, console, page, audit
 
     async def node(self, name: str, rack: str, cpu: str = "4") -> None:
