@@ -45,11 +45,10 @@ from controllers.cache.objects import (
     NamedObject,
     Owner,
     Pod,
-    PodMeta,
     Workload,
 )
 from kube.client.decoding import Decoder
-from kube.client.meta import ObjectMeta, OwnerReference
+from kube.client.meta import Identity, ObjectMeta, OwnerReference
 from kube.client.resources import Resource
 
 _SINGLE_GROUPS = {it.kind.kind: Resource(*it.kind) for it in SINGLE_GROUP_KINDS.values()}
@@ -102,7 +101,7 @@ class _PodStatus(msgspec.Struct, rename="camel", gc=False):
     nominated_node_name: str = ""
 
 
-class _FullPodMeta(PodMeta, rename="camel", gc=False):
+class _FullPodMeta(Identity, rename="camel", gc=False):
     labels: dict[str, str] = msgspec.field(default_factory=dict)
     annotations: dict[str, str] = msgspec.field(default_factory=dict)
     deletion_timestamp: str | None = None
@@ -244,7 +243,7 @@ def decode_pod(data: bytes, schedulers: SchedulerNames = USUAL) -> Pod:
         group_by=annotations.get(ANNOTATION_GROUP_BY, ""),
     )
     pod = Pod(
-        metadata=PodMeta(meta.name, meta.namespace, meta.uid, meta.resource_version),
+        metadata=Identity(meta.name, meta.namespace, meta.uid, meta.resource_version),
         groups=tuple(dict.fromkeys(reference.name for reference in named)),
         active=raw.status.phase not in _FINISHED_PHASES,
         bound=bool(spec.node_name),

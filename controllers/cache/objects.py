@@ -23,7 +23,7 @@ from api.integration.single_group.kind import NO_UPDATE, Rollout
 from api.membership import NOBODY, Owners
 from api.ownership import OwnerId
 from api.reading import integer
-from kube.client.meta import Json, Key, ObjectMeta, OwnerReference
+from kube.client.meta import Identity, Json, Key, ObjectMeta, OwnerReference
 from kube.client.resources import Resource
 
 WORKLOADS = Resource(*WORKLOAD)
@@ -43,19 +43,6 @@ ObjectKey = tuple[str, Key]
 NOTHING_DONE = Progress()
 
 
-class NamedMeta(msgspec.Struct, rename="camel", gc=False):
-    """The identity of an object."""
-
-    name: str = ""
-    namespace: str = ""
-    uid: str = ""
-    resource_version: str = ""
-
-
-class PodMeta(NamedMeta, rename="camel", gc=False):
-    """The identity of a pod; its labels are read once, for its group, and not kept."""
-
-
 class Pod(msgspec.Struct, gc=False):
     """The fields of a pod that controllers use.
 
@@ -73,7 +60,7 @@ class Pod(msgspec.Struct, gc=False):
     - `replica_size`: the pods of its replica, as the worker of a LeaderWorkerSet reports; else 0.
     """
 
-    metadata: PodMeta
+    metadata: Identity
     groups: tuple[str, ...] = ()
     active: bool = True
     bound: bool = False
@@ -95,7 +82,7 @@ class Pod(msgspec.Struct, gc=False):
 class NamedObject(msgspec.Struct, gc=False):
     """An object of which only the existence matters."""
 
-    metadata: NamedMeta
+    metadata: Identity
 
 
 class ClaimEntry(msgspec.Struct, rename="camel", frozen=True, gc=False):
