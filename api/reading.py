@@ -57,6 +57,11 @@ def labels_of(obj: Any) -> Mapping[str, Any]:
     return mapping(dig(obj, "metadata", "labels"))
 
 
+def texts(values: Mapping[str, Any]) -> dict[str, str]:
+    """Return the values that are strings."""
+    return {key: value for key, value in values.items() if isinstance(value, str)}
+
+
 class Reader:
     """A reader of fields for the rules that reports every value of a wrong type.
 

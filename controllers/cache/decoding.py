@@ -234,7 +234,7 @@ def decode_pod(data: bytes, schedulers: SchedulerNames = USUAL) -> Pod:
     labels, ours = meta.labels, spec.scheduler_name in schedulers
     workload = workload if ours else None
     annotations = meta.annotations
-    named = groups_of_pod(
+    references = groups_of_pod(
         labels,
         ours=ours,
         scheduling_group=group,
@@ -242,6 +242,7 @@ def decode_pod(data: bytes, schedulers: SchedulerNames = USUAL) -> Pod:
         managed=annotations.get(ANNOTATION_MANAGED_GROUP, ""),
         group_by=annotations.get(ANNOTATION_GROUP_BY, ""),
     )
+    named = list(references)
     pod = Pod(
         metadata=Identity(meta.name, meta.namespace, meta.uid, meta.resource_version),
         groups=tuple(dict.fromkeys(reference.name for reference in named)),

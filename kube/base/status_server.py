@@ -11,7 +11,6 @@ import http
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from types import TracebackType
 from typing import Final, NamedTuple, Self
 
 import structlog
@@ -133,12 +132,7 @@ class StatusServer:
         await self.start()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_error: object) -> None:
         """Stop listening."""
         await self.stop()
 

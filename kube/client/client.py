@@ -9,7 +9,6 @@ caller that retries waits as `kube.concurrency.backoff` computes, which respects
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 from urllib.parse import urlencode, urlsplit
 
@@ -157,12 +156,7 @@ class Client:
         """Return the client itself."""
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_error: object) -> None:
         """Close the pool."""
         await self.close()
 
