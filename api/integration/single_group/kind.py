@@ -37,7 +37,7 @@ from api.integration.common.managed_by import warnings_for
 from api.integration.common.options import BASIC, GANG, OFF, Options, annotation_path, read_options
 from api.integration.common.owner_kind import Holder, OwnerKind, Review, topology_uses
 from api.integration.common.result import Admission, Operation, drop_entry, escape, set_entries
-from api.integration.common.rules import check_minimum, check_scheduler, frozen
+from api.integration.common.rules import check_minimum, check_scheduler, frozen, one_priority
 from api.integration.pods.references import check_pod_template
 from api.reading import annotations_of, dig, labels_of, mapping, text
 from api.scheduler_names import SchedulerNames, is_open
@@ -268,7 +268,7 @@ class SingleGroupKind(OwnerKind):
         if options.mode == BASIC and options.min_count is not None:
             yield from check_minimum(options, options.min_count, self.members)
         yield from self.faults(view)
-        yield from _priorities(view)
+        yield from one_priority([(f"{it.path}.spec", it.spec) for it in view.templates])
         for it in view.templates:
             yield from check_scheduler(it.spec, f"{it.path}.spec", schedulers)
             yield from check_pod_template(mapping(it.template), it.path, schedulers)
@@ -368,21 +368,6 @@ def _other_group(view: SingleGroupView, noted: str, schedulers: SchedulerNames) 
         if others:
             yield causes.invalid(
                 view.options.mode_path, view.options.mode, GROUPED_TEXT % others[0]
-            )
-
-
-def _priorities(view: SingleGroupView) -> Iterator[Cause]:
-    """Yield causes for different priorities in one group (KEP-6012)."""
-    first, *others = view.templates or (PodTemplate("", {}, 0),)
-    wanted = text(first.spec.get("priorityClassName"))
-    for it in others:
-        name = text(it.spec.get("priorityClassName"))
-        if name != wanted:
-            yield causes.invalid(
-                f"{it.path}.spec.priorityClassName",
-                name,
-                f"must be the same as {first.path}.spec.priorityClassName ({wanted or 'unset'}), "
-                "because the pods of one gang have one priority",
             )
 
 
