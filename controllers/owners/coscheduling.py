@@ -18,13 +18,10 @@ from api.constants import (
     KindName,
 )
 from api.integration.pods.coscheduling import coscheduling_objects, subsets_of
-from controllers.cache.informers import BY_COSCHEDULING, BY_OWNER, Caches
+from controllers.cache.informers import BY_COSCHEDULING, BY_OWNER
 from controllers.cache.objects import COSCHEDULINGS, PLUGINS_POD_GROUPS, Group, Owner, Pod
-from controllers.groups.group_writer import GroupWriter
-from controllers.owners.base import OwnerController
-from controllers.owners.owner_status import OwnerStatusWriter
-from controllers.runtime.controller import Writer
-from kube.base.clock import Clock, rfc3339
+from controllers.owners.base import OwnerController, Tools
+from kube.base.clock import rfc3339
 from kube.client.meta import Json
 from kube.client.patch import PatchBuilder
 from kube.client.resources import Resource
@@ -44,28 +41,12 @@ _STATUS_DELAY_SECONDS: Final = 1.0
 class CoschedulingController(OwnerController):
     """The controller of one of the two kinds."""
 
-    def __init__(
-        self,
-        resource: Resource,
-        caches: Caches,
-        clock: Clock,
-        *,
-        group_writer: GroupWriter,
-        owner_status: OwnerStatusWriter,
-        writer: Writer,
-    ) -> None:
-        """Subscribe to the caches; `controller.run` starts the work."""
-        super().__init__(
-            resource,
-            caches,
-            clock,
-            group_writer=group_writer,
-            owner_status=owner_status,
-        )
+    def __init__(self, resource: Resource, tools: Tools) -> None:
+        super().__init__(resource, tools)
         self._kind: KindName = KINDS[resource]
-        self._writer = writer
-        self._clock = clock
-        caches.pods.subscribe(self._on_member)
+        self._writer = tools.writer
+        self._clock = tools.clock
+        tools.caches.pods.subscribe(self._on_member)
 
     async def report(self, owner: Owner) -> float:
         """Write the status if it changed. Raises kube errors."""

@@ -343,16 +343,3 @@ def elector(
         renew=settings.renew_seconds,
         retry=settings.retry_seconds,
     )
-
-
-async def lead(
-    client: Client,
-    name: str,
-    namespace: str,
-    settings: LeaderElection,
-    work: Work,
-    *,
-    clock: Clock | None = None,
-) -> None:
-    """Run `work` whenever this process leads; with the election off, immediately and for ever."""
-    await elector(client, name, namespace, settings, clock=clock).run(work)
