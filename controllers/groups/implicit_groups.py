@@ -10,7 +10,7 @@ from typing import Final
 
 import structlog
 
-from api import names
+from api import names, ownership
 from api.constants import EVENT_NAME_TAKEN, EVENT_TEMPLATE_NOT_FOUND, POD_GROUP, WORKLOAD
 from api.groups import WorkloadForm
 from api.integration.common import objects
@@ -96,7 +96,7 @@ class ImplicitGroups:
         template = _template(workload, form)
         self._check_name(workload, form)
         meta = workload.metadata
-        owner = objects.Owner(WORKLOAD, meta.namespace, meta.name, meta.uid)
+        owner = ownership.Owner(WORKLOAD, meta.namespace, meta.name, meta.uid)
         name = names.implicit_pod_group(*form)
         group = objects.group_object(POD_GROUP, owner, name, meta.name, dict(template.fields))
         await self._group_writer.ensure_groups(_as_owner(workload), [group])

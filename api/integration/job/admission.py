@@ -76,6 +76,7 @@ from api.integration.jobset.admission import group_of_jobset_job, request_of_job
 from api.integration.jobset.levels import jobset_options, levels_of, levels_of_template
 from api.integration.jobset.view import SCOPE_JOBSET, members_of, parallelism_of, read_mark
 from api.integration.pods.references import check_pod_template
+from api.ownership import Owner
 from api.provisioning import class_name, consumed
 from api.reading import annotations_of, dig, integer, labels_of, listing, mapping, text
 from api.scheduler_names import USUAL, SchedulerNames, is_open
@@ -197,7 +198,7 @@ def job_groups(job: Mapping[str, Any], *, workload: str | None = None) -> list[d
     size = members_of(view.spec)
     if not (view.managed and view.asks and size):
         return []
-    owner = objects.Owner(JOB, view.namespace, view.name, view.uid)
+    owner = Owner(JOB, view.namespace, view.name, view.uid)
     name = workload or names.workload_name(JOB.kind, view.name, view.namespace)
     made_from = objects.template(
         names.template_name("pg-job", view.name, view.namespace),

@@ -20,7 +20,6 @@ from api.constants import (
 )
 from api.integration.common.holding import hold_faults
 from api.integration.common.objects import (
-    Owner,
     as_root,
     group_object,
     priority_of,
@@ -38,6 +37,7 @@ from api.integration.lws.expected import (
 )
 from api.integration.lws.expected import faults as lws_faults
 from api.integration.lws.view import LwsView, read_lws
+from api.ownership import Owner
 from api.scheduler_names import USUAL, SchedulerNames
 
 Json = dict[str, Any]

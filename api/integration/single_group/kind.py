@@ -39,6 +39,7 @@ from api.integration.common.owner_kind import Holder, OwnerKind, Review, topolog
 from api.integration.common.result import Admission, Operation, drop_entry, escape, set_entries
 from api.integration.common.rules import check_minimum, check_scheduler, frozen, one_priority
 from api.integration.pods.references import check_pod_template
+from api.ownership import Owner
 from api.reading import annotations_of, dig, labels_of, mapping, text
 from api.scheduler_names import SchedulerNames, is_open
 
@@ -296,7 +297,7 @@ def single_group(
     view: SingleGroupView, rollout: Rollout, members: int, *, started: bool = True
 ) -> Json:
     """Return the PodGroup of an annotated object with so many `members`."""
-    owner = objects.Owner(view.kind, view.namespace, view.name, view.uid)
+    owner = Owner(view.kind, view.namespace, view.name, view.uid)
     waited_for = minimum(view.options.min_count, view.pods, rollout, members, started=started)
     made_from = objects.template(
         "",
