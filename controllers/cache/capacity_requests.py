@@ -5,6 +5,7 @@ from typing import Final
 import msgspec
 
 from api.constants import ANNOTATION_ATTEMPT, POD_TEMPLATE, PROVISIONING_REQUEST
+from controllers.cache.decoding import Condition
 from controllers.runtime.rate_limit import NamespacePace
 from kube.base.clock import Clock
 from kube.client.decoding import Decoder
@@ -46,15 +47,8 @@ class _Spec(msgspec.Struct, rename="camel", gc=False):
     pod_sets: list[_PodSet] = msgspec.field(default_factory=list)
 
 
-class _Condition(msgspec.Struct, gc=False):
-    type: str = ""
-    status: str = ""
-    reason: str = ""
-    message: str = ""
-
-
 class _Status(msgspec.Struct, gc=False):
-    conditions: list[_Condition] = []
+    conditions: list[Condition] = []
 
 
 class _RawRequest(msgspec.Struct, gc=False):

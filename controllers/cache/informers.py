@@ -29,7 +29,6 @@ from controllers.cache.decoding import (
     decode_jobset,
     decode_lws,
     decode_named,
-    decode_plugins_pod_group,
     decode_pod,
     decode_single_group,
     decode_workload,
@@ -144,9 +143,6 @@ class Caches:
         self.synced = asyncio.Event()
         self.jobs: Cache[Owner] = Cache()
         self.jobsets: Cache[Owner] = Cache()
-        self.leader_worker_sets: Cache[Owner] = Cache()
-        self.coschedulings: Cache[Owner] = Cache()
-        self.plugins_pod_groups: Cache[Owner] = Cache()
         self.workloads: Cache[Workload] = Cache()
         self.pod_groups: Cache[Group] = Cache()
         self.composites: Cache[Group] = Cache()
@@ -169,9 +165,12 @@ class Caches:
                 Resource(*it.kind): (Cache(), partial(decode_single_group, it))
                 for it in SINGLE_GROUP_KINDS.values()
             },
-            LEADER_WORKER_SETS: (self.leader_worker_sets, decode_lws),
-            COSCHEDULINGS: (self.coschedulings, decode_coscheduling),
-            PLUGINS_POD_GROUPS: (self.plugins_pod_groups, decode_plugins_pod_group),
+            LEADER_WORKER_SETS: (Cache(), decode_lws),
+            COSCHEDULINGS: (Cache(), partial(decode_coscheduling, COSCHEDULINGS)),
+            PLUGINS_POD_GROUPS: (
+                Cache(),
+                partial(decode_coscheduling, PLUGINS_POD_GROUPS),
+            ),
             WORKLOADS: (self.workloads, decode_workload),
             POD_GROUPS: (self.pod_groups, decode_group),
             COMPOSITES: (self.composites, decode_group),

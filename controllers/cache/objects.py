@@ -163,8 +163,8 @@ class Owner(msgspec.Struct, gc=False):
     resource: Resource
     metadata: ObjectMeta
     spec: bytes
-    suspended: bool
-    finished: bool
+    suspended: bool = False
+    finished: bool = False
     progress: Progress = NOTHING_DONE
     restarts: int = 0
     status: bytes = b""

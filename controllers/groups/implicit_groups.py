@@ -99,7 +99,8 @@ class ImplicitGroups:
         owner = ownership.Owner(WORKLOAD, meta.namespace, meta.name, meta.uid)
         name = names.implicit_pod_group(*form)
         group = objects.group_object(POD_GROUP, owner, name, meta.name, dict(template.fields))
-        await self._group_writer.ensure_groups(_as_owner(workload), [group])
+        generated_for = Owner(WORKLOADS, meta, workload.spec)
+        await self._group_writer.ensure_groups(generated_for, [group])
 
     def _check_name(self, workload: Workload, form: WorkloadForm) -> None:
         """Check that the group's name is not that of another form. Raises BlockedError.
@@ -214,13 +215,3 @@ def _namesake(workload: Workload, form: WorkloadForm) -> WorkloadForm | None:
 def _words(form: WorkloadForm) -> str:
     key = f" with replica key {form.replica_key}" if form.replica_key else ""
     return f"template {form.pod_group}{key}"
-
-
-def _as_owner(workload: Workload) -> Owner:
-    return Owner(
-        resource=WORKLOADS,
-        metadata=workload.metadata,
-        spec=workload.spec,
-        suspended=False,
-        finished=False,
-    )
