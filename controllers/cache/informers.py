@@ -166,11 +166,7 @@ class Caches:
                 for it in SINGLE_GROUP_KINDS.values()
             },
             LEADER_WORKER_SETS: (Cache(), decode_lws),
-            COSCHEDULINGS: (Cache(), partial(decode_coscheduling, COSCHEDULINGS)),
-            PLUGINS_POD_GROUPS: (
-                Cache(),
-                partial(decode_coscheduling, PLUGINS_POD_GROUPS),
-            ),
+            **{it: (Cache(), partial(decode_coscheduling, it)) for it in COSCHEDULING_KINDS},
             WORKLOADS: (self.workloads, decode_workload),
             POD_GROUPS: (self.pod_groups, decode_group),
             COMPOSITES: (self.composites, decode_group),

@@ -83,7 +83,7 @@ from api.scheduler_names import USUAL, SchedulerNames, is_open
 
 _TEMPLATE = "/spec/template"
 _OF_REQUEST = (ANNOTATION_CONSUMES_REQUEST, ANNOTATION_PROVISIONING_CLASS)
-_POD_SPEC = "spec.template.spec"
+POD_SPEC = "spec.template.spec"
 
 KEPT_TEXT = (
     "field is immutable, and Muster restored its value: to run the Job without its group, or in "
@@ -219,12 +219,6 @@ def job_standing(job: Mapping[str, Any], progress: Progress, pods: Pods) -> Stan
     spec = mapping(job.get("spec"))
     part = Part(parallelism_of(spec), integer(spec.get("completions")), progress, pods)
     return standing([part])
-
-
-def job_pod_specs(job: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
-    """Return path and spec of the pod template, if the Job itself requests a group."""
-    view = read_job(job)
-    return [(_POD_SPEC, view.pod_spec)] if view.asks else []
 
 
 class _Around(NamedTuple):
@@ -485,7 +479,7 @@ def _faults(view: JobView) -> list[Cause]:
     found = [*view.faults, *_minimum_faults(view), *references]
     found += [*_claim_faults(view), *_consumer_faults(view)]
     if view.asks:
-        found += check_scheduler(view.pod_spec, _POD_SPEC, view.schedulers)
+        found += check_scheduler(view.pod_spec, POD_SPEC, view.schedulers)
     return found
 
 
@@ -506,7 +500,7 @@ def _consumer_faults(view: JobView) -> Iterator[Cause]:
 
 
 def _sharer(view: JobView) -> Sharer:
-    return Sharer(_POD_SPEC, view.pod_spec, members_of(view.spec))
+    return Sharer(POD_SPEC, view.pod_spec, members_of(view.spec))
 
 
 def _left_alone(view: JobView) -> list[str]:

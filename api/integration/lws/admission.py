@@ -126,12 +126,6 @@ def workers_min_count(view: LwsView, size: int) -> int:
     return max(1, pods - 1 if view.leader_first else pods)
 
 
-def lws_pod_specs(lws: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
-    """Return path and spec of each pod template whose pods get a group."""
-    view = read_lws(lws)
-    return [(f"{it.path}.spec", it.spec) for it in view.templates] if view.options.asks else []
-
-
 class _Groups:
     """The objects of one LeaderWorkerSet."""
 

@@ -8,7 +8,7 @@ from api.features import Feature, Use
 from api.integration.common.options import COMPOSITE, annotation_path
 from api.integration.common.owner_kind import Holder, OwnerKind, Review, topology_uses
 from api.integration.common.result import Admission
-from api.integration.lws.admission import lws_admission, lws_pod_specs
+from api.integration.lws.admission import lws_admission
 from api.integration.lws.rules import overwritten
 from api.integration.lws.view import ANNOTATION_EXCLUSIVE, read_lws
 from api.reading import dig
@@ -32,7 +32,8 @@ class LeaderWorkerSets(OwnerKind):
 
     def pod_specs(self, obj: Mapping[str, Any]) -> Iterable[tuple[str, Mapping[str, Any]]]:
         """Return the specs of leader and workers."""
-        return lws_pod_specs(obj)
+        view = read_lws(obj)
+        return [(f"{it.path}.spec", it.spec) for it in view.templates] if view.options.asks else []
 
     def uses(self, obj: Mapping[str, Any], schedulers: SchedulerNames) -> Iterator[Use]:
         """Yield the set's own feature, trees if it has them, and topology."""
