@@ -70,7 +70,6 @@ class Reader:
     """
 
     def __init__(self, report: list[Cause]) -> None:
-        """Append faults to `report`."""
         self.report = report
 
     def mapping(self, parent: Mapping[str, Any], key: str, path: str) -> Mapping[str, Any]:

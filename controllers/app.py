@@ -137,7 +137,6 @@ class ControllerProcess:
         *,
         gates: FeatureGates = features.USUAL,
     ) -> None:
-        """Create the process without any request; the lease is in `namespace`."""
         clock = clock or SystemClock()
         self._client = client
         self._election = election

@@ -111,7 +111,6 @@ class NamespaceLimits:
     """
 
     def __init__(self, clock: Clock, most: int = MOST_REQUESTS) -> None:
-        """Allow `most` requests in each namespace."""
         self._pace = NamespacePace(clock, _BURST, 1.0)
         self._most = most
         # Dicts serve as ordered sets: the root that has waited longest gets the next free request.

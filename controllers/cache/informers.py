@@ -138,7 +138,6 @@ class Caches:
     """The informer caches of all controllers, with indexes; complete once `synced` is set."""
 
     def __init__(self, scheduler_names: SchedulerNames = USUAL) -> None:
-        """Create empty caches for `Informers` to fill; `scheduler_names` are Muster's."""
         self.scheduler_names = scheduler_names
         self.synced = asyncio.Event()
         self.jobs: Cache[Owner] = Cache()

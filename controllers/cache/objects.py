@@ -172,7 +172,6 @@ class Owner(msgspec.Struct, gc=False):
 
     @property
     def kind(self) -> str:
-        """Kind of the owner."""
         return self.resource.kind
 
     @property

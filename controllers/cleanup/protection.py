@@ -35,7 +35,6 @@ class ProtectionController:
     """The protection controller; its keys are the groups that are being deleted."""
 
     def __init__(self, caches: Caches, writer: Writer, clock: Clock) -> None:
-        """Subscribe to the caches; `controller.run` starts the work."""
         self.controller: Controller[ObjectKey] = Controller(
             "protection", self.reconcile, clock, namespace=lambda slot: slot[1][0]
         )

@@ -85,7 +85,6 @@ class GroupClaims:
     """The controller of claims of groups; its keys are those of PodGroups."""
 
     def __init__(self, caches: Caches, writer: Writer, recorder: Recorder, clock: Clock) -> None:
-        """Subscribe to the caches; `controller.run` starts the work."""
         self.controller: Controller[Key] = Controller("group-claims", self.reconcile, clock)
         self._caches = caches
         self._writer = writer

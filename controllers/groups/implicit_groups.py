@@ -52,7 +52,6 @@ class ImplicitGroups:
         recorder: Recorder,
         clock: Clock,
     ) -> None:
-        """Subscribe to the caches; `controller.run` starts the work."""
         self.controller: Controller[ImplicitKey] = Controller("implicit", self.reconcile, clock)
         self._caches = caches
         self._writer = writer

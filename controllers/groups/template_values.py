@@ -20,7 +20,6 @@ class TemplateValues:
     """The controller that completes PodGroups; its keys are those of PodGroups."""
 
     def __init__(self, caches: Caches, writer: Writer, clock: Clock) -> None:
-        """Subscribe to the caches; `controller.run` starts the work."""
         self.controller: Controller[Key] = Controller("template-values", self.reconcile, clock)
         self._caches = caches
         self._writer = writer

@@ -49,7 +49,6 @@ class OwnerController(ABC):
     """A controller of the owners of one kind; `make` differs between kinds."""
 
     def __init__(self, resource: Resource, tools: Tools) -> None:
-        """Subscribe to the caches; `controller.run` starts the work."""
         caches = tools.caches
         name = resource.kind.lower()
         self.controller: Controller[Key] = Controller(name, self.reconcile, tools.clock)

@@ -24,7 +24,6 @@ class SingleGroupController(OwnerController):
         self._kind = kind
 
     async def make(self, owner: Owner) -> None:
-        """Create the group."""
         # No Workload is created: there is only one group, and it has no template.
         view = self._kind.read(owner.as_object())
         if not (view.managed and view.options.asks and view.pods):

@@ -53,7 +53,6 @@ class WaitingRoots:
     """The roots of groups, and their pods."""
 
     def __init__(self, caches: Caches, clock: Clock) -> None:
-        """Create the view; it keeps no state but the caches."""
         self._caches = caches
         self._pace = Pace("capacity requests", clock)
 

@@ -57,7 +57,6 @@ class ServerClock:
     """
 
     def __init__(self, local: Clock) -> None:
-        """Measure the time that passes by `local`."""
         self._local = local
         self.monotonic = local.monotonic
         self._date = ""

@@ -128,12 +128,10 @@ class StatusServer:
             await asyncio.gather(*left)
 
     async def __aenter__(self) -> Self:
-        """Start listening."""
         await self.start()
         return self
 
     async def __aexit__(self, *_error: object) -> None:
-        """Stop listening."""
         await self.stop()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -153,11 +153,9 @@ class Client:
         await self._watch_sockets.close()
 
     async def __aenter__(self) -> Self:
-        """Return the client itself."""
         return self
 
     async def __aexit__(self, *_error: object) -> None:
-        """Close the pool."""
         await self.close()
 
     async def request(

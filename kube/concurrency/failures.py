@@ -47,11 +47,9 @@ class Failures(Generic[K]):
         self._gauge = FAILING.labels(work)
 
     def __contains__(self, key: K) -> bool:
-        """Return whether the key failed and has not succeeded since."""
         return key in self._failures
 
     def __bool__(self) -> bool:
-        """Return whether any key fails."""
         return bool(self._failures)
 
     def keys(self) -> Sequence[K]:

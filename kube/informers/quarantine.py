@@ -88,7 +88,6 @@ class Quarantine:
         )
 
     def __bool__(self) -> bool:
-        """Return whether any object is skipped."""
         return bool(self._problems)
 
     def details(self) -> Iterator[str]:

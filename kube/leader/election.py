@@ -38,7 +38,6 @@ class Fence:
     """The validity of the lease; check it right before each write, without awaiting."""
 
     def __init__(self, clock: Clock, token: int, until: float, *, since: float = -math.inf) -> None:
-        """Start with `until` and `since`, both times of `clock.monotonic`."""
         self.token = token
         """A number that grows with each change of leader."""
         self.since = since

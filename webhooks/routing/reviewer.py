@@ -71,7 +71,6 @@ class UnknownRouteError(Exception):
     """No route has this path."""
 
     def __init__(self, route: str) -> None:
-        """Create it with `route` as requested, without a leading slash."""
         super().__init__(f"no webhook at /{route}: the paths are /{', /'.join(ROUTES)}")
         self.route = route
 
