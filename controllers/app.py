@@ -31,7 +31,6 @@ from kube.base.clock import Clock, SystemClock
 from kube.base.process import run_until
 from kube.base.settings import LeaderElection
 from kube.client.client import Client
-from kube.client.resources import Resource
 from kube.events.events import Recorder
 from kube.informers.quarantine import Quarantine
 from kube.leader.election import Fence, elector
@@ -108,7 +107,7 @@ class Term:
         for kind in (it for it in SINGLE_GROUP_KINDS.values() if it.feature in gates):
             yield SingleGroupController(kind, tools)
             if kind.created_by:
-                yield CreatorStatus(Resource(*kind.kind), caches, writer, self._recorder, clock)
+                yield CreatorStatus(kind.kind, caches, writer, self._recorder, clock)
         if Feature.LEADER_WORKER_SET in gates:
             yield LeaderWorkerSetController(LEADER_WORKER_SETS, tools)
         if Feature.COSCHEDULING in gates:

@@ -10,10 +10,9 @@ from controllers.runtime.rate_limit import NamespacePace
 from kube.base.clock import Clock
 from kube.client.decoding import Decoder
 from kube.client.meta import ObjectMeta
-from kube.client.resources import Resource
 
-REQUESTS = Resource(*PROVISIONING_REQUEST)
-POD_TEMPLATES = Resource(*POD_TEMPLATE)
+REQUESTS = PROVISIONING_REQUEST
+POD_TEMPLATES = POD_TEMPLATE
 
 # Without a limit, one tenant could fill the autoscaler's queue with requests.
 MOST_REQUESTS: Final = 100

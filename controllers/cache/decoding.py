@@ -26,7 +26,6 @@ from api.constants import (
 )
 from api.groups import Form, WorkloadForm, groups_of_pod, workload_form
 from api.integration.common.minimum import Progress, count_indexes
-from api.integration.kinds import SINGLE_GROUP_KINDS
 from api.integration.pods.groups_from_pods import ask_of, is_from_pods
 from api.integration.single_group.kind import SingleGroupKind
 from api.membership import claims_of
@@ -49,7 +48,6 @@ from kube.client.decoding import Decoder
 from kube.client.meta import Identity, ObjectMeta, OwnerReference
 from kube.client.resources import Resource
 
-_SINGLE_GROUPS = {it.kind.kind: Resource(*it.kind) for it in SINGLE_GROUP_KINDS.values()}
 _FINISHED_TYPES = frozenset({"Complete", "Completed", "Failed"})
 _SCHEDULED_TYPES = frozenset({CONDITION_POD_GROUP_SCHEDULED, CONDITION_COMPOSITE_SCHEDULED})
 _FINISHED_PHASES = frozenset({"Succeeded", "Failed"})
@@ -359,7 +357,7 @@ def decode_single_group(kind: SingleGroupKind, data: bytes) -> Owner:
 
     An owner that never had a group keeps only its name.
     """
-    raw, resource = _with_status(data), _SINGLE_GROUPS[kind.kind.kind]
+    raw, resource = _with_status(data), kind.kind
     # Few of the Deployments and StatefulSets of a cluster ask for a group. The others would fill
     # the memory with specs that nothing reads.
     if ANNOTATION_MANAGED_GROUP not in raw.metadata.annotations:

@@ -73,7 +73,7 @@ _SELECTORS = {REQUESTS: _OURS, CLAIMS: _OURS}
 
 # Every API server serves these groups, so start-up waits for their lists.
 _BUILT_IN = ("apps", "batch")
-OWNERS = (*(Resource(*it.kind) for it in OWNER_KINDS.values()), *COSCHEDULING_KINDS)
+OWNERS = (*(it.kind for it in OWNER_KINDS.values()), *COSCHEDULING_KINDS)
 """The kinds for which Muster creates groups."""
 # A missing kind must not stop the controllers: its CRD may not be installed, or the conversion
 # webhook of another project may be down.
@@ -161,7 +161,7 @@ class Caches:
             JOBS: (self.jobs, decode_job),
             JOBSETS: (self.jobsets, decode_jobset),
             **{
-                Resource(*it.kind): (Cache(), partial(decode_single_group, it))
+                it.kind: (Cache(), partial(decode_single_group, it))
                 for it in SINGLE_GROUP_KINDS.values()
             },
             LEADER_WORKER_SETS: (Cache(), decode_lws),

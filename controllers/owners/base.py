@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from api.constants import ANNOTATION_MIN_COUNT_BASIS, EVENT_WORKLOAD_IGNORED
 from api.ownership import made_for
 from controllers.cache.informers import Caches
-from controllers.cache.objects import COMPOSITES, POD_GROUPS, WORKLOADS, Group, Owner, Pod, Workload
+from controllers.cache.objects import POD_GROUPS, WORKLOADS, Group, Owner, Pod, Workload
 from controllers.groups.group_writer import GroupWriter
 from controllers.owners.owner_status import OwnerStatusWriter
 from controllers.runtime.controller import (
@@ -59,8 +59,8 @@ class OwnerController(ABC):
         self._owners: Cache[Owner] = caches.owners(resource)
         self._owners.subscribe(self._on_owner)
         caches.workloads.subscribe(self._on_workload)
-        caches.pod_groups.subscribe(lambda old, new: self._on_group(POD_GROUPS.kind, old, new))
-        caches.composites.subscribe(lambda old, new: self._on_group(COMPOSITES.kind, old, new))
+        for kind, cache in caches.group_caches():
+            cache.subscribe(partial(self._on_group, kind))
         caches.pods.subscribe(self._on_pod)
 
     async def resync(self) -> None:

@@ -13,14 +13,13 @@ from api.integration.single_group.kind import (
 )
 from controllers.cache.objects import Group, Owner
 from controllers.owners.base import OwnerController, Tools
-from kube.client.resources import Resource
 
 
 class SingleGroupController(OwnerController):
     """The controller of one such kind."""
 
     def __init__(self, kind: SingleGroupKind, tools: Tools) -> None:
-        super().__init__(Resource(*kind.kind), tools)
+        super().__init__(kind.kind, tools)
         self._kind = kind
 
     async def make(self, owner: Owner) -> None:

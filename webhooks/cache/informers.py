@@ -20,7 +20,7 @@ from api.scheduler_names import USUAL, SchedulerNames
 from kube.client.client import Client
 from kube.client.decoding import Decoder
 from kube.client.meta import Identity
-from kube.client.resources import PRIORITY_CLASSES, Resource
+from kube.client.resources import PRIORITY_CLASSES
 from kube.informers.cache import Cache
 from kube.informers.quarantine import Quarantine
 from kube.informers.reflector import Delivery, Reflector
@@ -169,9 +169,9 @@ class ClusterInformers:
             resource.plural: Reflector(client, resource, sink, decode=decode, delivery=delivery)
             for resource, sink, decode in (
                 (PRIORITY_CLASSES, self._classes, decode_class),
-                (Resource(*WORKLOAD), self._workloads, decode_workload),
-                (Resource(*COMPOSITE_POD_GROUP), self._composites, decode_group),
-                (Resource(*POD_GROUP), self._pod_groups, decode_group),
+                (WORKLOAD, self._workloads, decode_workload),
+                (COMPOSITE_POD_GROUP, self._composites, decode_group),
+                (POD_GROUP, self._pod_groups, decode_group),
             )
         }
 
