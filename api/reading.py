@@ -38,6 +38,12 @@ def integer(value: Any) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
+def count(value: Any, unset: int) -> int:
+    """Return the value if it is a whole number, at least 0; `unset` if it is none."""
+    found = integer(value)
+    return unset if found is None else max(0, found)
+
+
 def dig(value: Any, *keys: str) -> Any:
     """Return the value under nested keys, None if one is missing."""
     for key in keys:

@@ -73,7 +73,6 @@ class Jobs(OwnerKind):
         self, obj: Mapping[str, Any], admission: Admission, review: Review
     ) -> Iterable[str]:
         """Return warnings about changes that admission undid: validation cannot see them."""
-        del obj
         return admission.warnings if review.operation == "UPDATE" else ()
 
     def reports_unread_keys(self, obj: Mapping[str, Any]) -> bool:
@@ -99,7 +98,6 @@ class CronJobs(EmbeddingKind):
 
     def is_checked(self, operation: str) -> bool:
         """Return True: each change affects future Jobs."""
-        del operation
         return True
 
     def templates(self, obj: Mapping[str, Any]) -> Iterator[Holder]:

@@ -38,7 +38,6 @@ class JobSets(OwnerKind):
 
     def uses(self, obj: Mapping[str, Any], schedulers: SchedulerNames) -> Iterator[Use]:
         """Yield the features that the JobSet and its replicatedJobs use."""
-        del schedulers
         view = read_jobset(obj)
         if not view.wanted:
             return

@@ -37,7 +37,6 @@ class LeaderWorkerSets(OwnerKind):
 
     def uses(self, obj: Mapping[str, Any], schedulers: SchedulerNames) -> Iterator[Use]:
         """Yield the set's own feature, trees if it has them, and topology."""
-        del schedulers
         view = read_lws(obj)
         if not view.options.asks:
             return
@@ -63,5 +62,4 @@ class LeaderWorkerSets(OwnerKind):
         self, obj: Mapping[str, Any], admission: Admission, review: Review
     ) -> Iterable[str]:
         """Return warnings about labels that the patch overwrites: validation cannot see them."""
-        del review
         return overwritten(read_lws(obj)) if admission.patch else ()

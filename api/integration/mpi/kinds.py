@@ -18,7 +18,7 @@ from api.integration.single_group.kind import (
     SingleGroupView,
     left_alone,
 )
-from api.reading import dig, integer, listing, mapping, text
+from api.reading import count, dig, listing, mapping, text
 
 LATE_LAUNCHER: Final = "WaitForWorkersReady"
 LATE_LAUNCHER_TEXT: Final = (
@@ -47,10 +47,9 @@ class MpiJobs(SingleGroupKind):
             is_launcher = role == "Launcher"
             if not isinstance(template, Mapping) or (is_launcher and _launcher_is_late(spec)):
                 continue
-            replicas = integer(mapping(roles[role]).get("replicas"))
-            count = unset if replicas is None else max(0, replicas)
+            pods = count(dig(roles, role, "replicas"), unset)
             path = f"spec.mpiReplicaSpecs.{role}.template"
-            yield PodTemplate(path, template, count, by_job=is_launcher)
+            yield PodTemplate(path, template, pods, by_job=is_launcher)
 
     def left_to(self, obj: Mapping[str, Any]) -> str:
         """Return the controller that `spec.runPolicy.managedBy` names instead of the operator."""

@@ -135,17 +135,14 @@ class SingleGroupKind(OwnerKind):
 
     def left_to(self, obj: Mapping[str, Any]) -> str:
         """Return the name of another owner that requests groups in its place; empty for none."""
-        del obj
         return ""
 
     def faults(self, view: SingleGroupView) -> Iterable[Cause]:
         """Return the faults that only this kind can have, for an object that requests a group."""
-        del view
         return ()
 
     def warnings(self, view: SingleGroupView) -> Iterable[str]:
         """Return warnings of this kind alone."""
-        del view
         return ()
 
     def is_suspended(self, spec: Mapping[str, Any]) -> bool:
@@ -154,12 +151,10 @@ class SingleGroupKind(OwnerKind):
 
     def is_finished(self, status: Mapping[str, Any]) -> bool:
         """Return True if the object creates no more pods."""
-        del status
         return False
 
     def rollout(self, status: Mapping[str, Any]) -> Rollout:
         """Return the progress of an update of the pods."""
-        del status
         return NO_UPDATE
 
     def read(self, obj: Mapping[str, Any]) -> SingleGroupView:
@@ -222,7 +217,6 @@ class SingleGroupKind(OwnerKind):
         self, view: SingleGroupView, obj: Mapping[str, Any], *, is_new: bool
     ) -> list[str]:
         """Return warnings about an object with a gang-mode that another owner controls."""
-        del view, obj, is_new
         return []
 
     def pod_specs(self, obj: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
@@ -232,7 +226,6 @@ class SingleGroupKind(OwnerKind):
 
     def uses(self, obj: Mapping[str, Any], schedulers: SchedulerNames) -> Iterator[Use]:
         """Yield the kind's own feature, and topology."""
-        del schedulers
         view = self.read(obj)
         if view.options.asks:
             yield Use(self.feature, view.options.mode_path)
