@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final, Generic, TypeVar
@@ -92,12 +92,12 @@ class Failures(Generic[K]):
         """Yield a line that names the first keys, if any fail."""
         if not self._failures:
             return
-        named = {self._name(key): failure.problem for key, failure in self._failures.items()}
-        yield f"{self._work}: failing: {first_of(named)}"
+        named = ((self._name(key), failure.problem) for key, failure in self._failures.items())
+        yield f"{self._work}: failing: {first_of(named, len(self._failures))}"
 
 
-def first_of(problems: Mapping[str, str]) -> str:
+def first_of(problems: Iterable[tuple[str, str]], total: int) -> str:
     """Return the first names with their problems, and the number of the others."""
-    named = [f"{name} ({problem})" for name, problem in islice(problems.items(), _NAMED)]
-    left = len(problems) - len(named)
+    named = [f"{name} ({problem})" for name, problem in islice(problems, _NAMED)]
+    left = total - len(named)
     return ", ".join(named) + (f" and {left} more" if left else "")

@@ -90,8 +90,8 @@ class Quarantine:
     def details(self) -> Iterator[str]:
         """Yield a line for each resource: the number of skipped objects, and the first of them."""
         for resource, problems in self._problems.items():
-            named = {"/".join(filter(None, key)): problem for key, problem in problems.items()}
-            yield f"{resource.full_name}: skipped: {first_of(named)}"
+            named = (("/".join(filter(None, key)), problem) for key, problem in problems.items())
+            yield f"{resource.full_name}: skipped: {first_of(named, len(problems))}"
 
     def _is_new(self, error: Exception) -> bool:
         """Return whether no traceback of this kind of error, from this place, was logged yet."""
