@@ -361,14 +361,11 @@ def _update(
 
 def _kept(job: Mapping[str, Any], group: str) -> list[str]:
     """Return warnings about values that are restored."""
-    template = dig(job, "spec", "template")
+    label = f"spec.template.metadata.labels[{LABEL_POD_GROUP}]"
+    noted, named = annotations_of(job), labels_of(dig(job, "spec", "template"))
     said = {
-        annotation_path("", ANNOTATION_MANAGED_GROUP): annotations_of(job).get(
-            ANNOTATION_MANAGED_GROUP
-        ),
-        f"spec.template.metadata.labels[{LABEL_POD_GROUP}]": labels_of(template).get(
-            LABEL_POD_GROUP
-        ),
+        annotation_path("", ANNOTATION_MANAGED_GROUP): noted.get(ANNOTATION_MANAGED_GROUP),
+        label: named.get(LABEL_POD_GROUP),
     }
     # A manifest from before admission has neither value, so its user tried to change nothing.
     if not any(said.values()):
