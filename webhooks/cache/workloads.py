@@ -71,13 +71,11 @@ class WorkloadCache(Cache[WorkloadObject]):
         return _as_object(self.get(namespace, name))
 
     def of_user(self, namespace: str, owner: OwnerName) -> Mapping[str, Any] | None:
-        """Return the Workload that a user created for the owner; None without, or with several."""
         found = [it for it in self._of(namespace, owner) if not it.generated]
         # The controllers reject several as a conflict, so the webhook must not choose one.
         return _as_object(found[0]) if len(found) == 1 else None
 
     def of_owner(self, namespace: str, owner: OwnerName) -> Mapping[str, Any] | None:
-        """Return the first Workload by name for the owner, of any creator; None without one."""
         found = self._of(namespace, owner)
         return _as_object(min(found, key=lambda it: it.metadata.name, default=None))
 

@@ -35,7 +35,6 @@ class Jobs(OwnerKind):
     kind = JOB
 
     def admit(self, obj: Mapping[str, Any], review: Review) -> Admission:
-        """Name the group in the pod template, with the settings for autoscalers."""
         return job_admission(
             obj,
             review.old,
@@ -49,7 +48,6 @@ class Jobs(OwnerKind):
         )
 
     def pod_specs(self, obj: Mapping[str, Any]) -> Iterable[tuple[str, Mapping[str, Any]]]:
-        """Return the spec of the pods, if the Job itself requests a group."""
         view = read_job(obj)
         return [(POD_SPEC, view.pod_spec)] if view.asks else []
 
@@ -66,7 +64,6 @@ class Jobs(OwnerKind):
                     yield Use(Feature.COMPOSITE_POD_GROUP, annotation_path("", key))
 
     def templates(self, obj: Mapping[str, Any]) -> Iterator[Holder]:
-        """Yield the template of the Job's pods."""
         yield Holder("spec.template.", POD, dig(obj, "spec", "template"))
 
     def mutation_warnings(
@@ -87,7 +84,6 @@ class CronJobs(EmbeddingKind):
     inner = Jobs()
 
     def embedded(self, obj: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return a Job as the CronJob would create it."""
         template = mapping(dig(obj, "spec", "jobTemplate"))
         name = text(dig(obj, "metadata", "name")) + _MINUTE
         return {**template, "metadata": {**mapping(template.get("metadata")), "name": name}}
@@ -101,7 +97,6 @@ class CronJobs(EmbeddingKind):
         return True
 
     def templates(self, obj: Mapping[str, Any]) -> Iterator[Holder]:
-        """Yield the template of the Jobs, and of their pods."""
         yield from job_templates(f"{_JOB_TEMPLATE}.", dig(obj, "spec", "jobTemplate"))
 
     def conclude(

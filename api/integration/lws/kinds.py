@@ -21,7 +21,6 @@ class LeaderWorkerSets(OwnerKind):
     kind = LEADER_WORKER_SET
 
     def admit(self, obj: Mapping[str, Any], review: Review) -> Admission:
-        """Name the groups in the pod templates."""
         return lws_admission(
             obj,
             review.old,
@@ -31,7 +30,6 @@ class LeaderWorkerSets(OwnerKind):
         )
 
     def pod_specs(self, obj: Mapping[str, Any]) -> Iterable[tuple[str, Mapping[str, Any]]]:
-        """Return the specs of leader and workers."""
         view = read_lws(obj)
         return [(f"{it.path}.spec", it.spec) for it in view.templates] if view.options.asks else []
 
@@ -48,13 +46,11 @@ class LeaderWorkerSets(OwnerKind):
             yield Use(Feature.TOPOLOGY, annotation_path("", ANNOTATION_EXCLUSIVE))
 
     def templates(self, obj: Mapping[str, Any]) -> Iterator[Holder]:
-        """Yield both templates."""
         for name in ("leaderTemplate", "workerTemplate"):
             path = f"spec.leaderWorkerTemplate.{name}."
             yield Holder(path, POD, dig(obj, "spec", "leaderWorkerTemplate", name))
 
     def unmarked(self, obj: Mapping[str, Any]) -> str:
-        """Return the path of the mode if the templates name no group."""
         view = read_lws(obj)
         return view.options.mode_path if view.options.asks and not view.is_marked else ""
 

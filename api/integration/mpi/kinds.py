@@ -62,16 +62,13 @@ class MpiJobs(SingleGroupKind):
         return left_alone(view, obj, "spec.runPolicy") if is_new else []
 
     def warnings(self, view: SingleGroupView) -> Iterator[str]:
-        """Warn about a launcher that is not in the group."""
         if _launcher_is_late(view.spec):
             yield LATE_LAUNCHER_TEXT
 
     def is_suspended(self, spec: Mapping[str, Any]) -> bool:
-        """Return True if `runPolicy` suspends the MPIJob."""
         return dig(spec, "runPolicy", "suspend") is True
 
     def is_finished(self, status: Mapping[str, Any]) -> bool:
-        """Return True if the MPIJob succeeded or failed."""
         said = map(mapping, listing(status.get("conditions")))
         return any(it.get("type") in _ENDED and it.get("status") == "True" for it in said)
 

@@ -220,24 +220,20 @@ class SingleGroupKind(OwnerKind):
         return []
 
     def pod_specs(self, obj: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
-        """Return path and spec of each pod template, if the object requests a group."""
         view = self.read(obj)
         return [(f"{it.path}.spec", it.spec) for it in view.templates] if view.options.asks else []
 
     def uses(self, obj: Mapping[str, Any], schedulers: SchedulerNames) -> Iterator[Use]:
-        """Yield the kind's own feature, and topology."""
         view = self.read(obj)
         if view.options.asks:
             yield Use(self.feature, view.options.mode_path)
             yield from topology_uses([view.options])
 
     def templates(self, obj: Mapping[str, Any]) -> Iterator[Holder]:
-        """Yield the pod templates."""
         for it in self.pod_templates(mapping(obj.get("spec"))):
             yield Holder(f"{it.path}.", POD, it.template)
 
     def unmarked(self, obj: Mapping[str, Any]) -> str:
-        """Return the path of the mode if the templates name no group."""
         view = self.read(obj)
         return view.options.mode_path if view.options.asks and not view.managed else ""
 
