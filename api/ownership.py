@@ -10,15 +10,12 @@ to a deleted owner if another owner exists, and a deletion with `orphan` removes
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum, auto
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
-from api.constants import (
-    ANNOTATION_MADE_FOR,
-    LABEL_MANAGED_BY,
-    MANAGED_BY,
-)
+from api.constants import ANNOTATION_MADE_FOR, LABEL_MANAGED_BY, MANAGED_BY, KindName
 
 
 class Noted(Protocol):
@@ -52,6 +49,45 @@ class OwnerId(NamedTuple):
     def is_namesake(self, other: "OwnerId") -> bool:
         """Return True if both have one kind and name: the same owner, or one that replaced it."""
         return self[:3] == other[:3]
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """An owner of generated objects."""
+
+    kind: KindName
+    namespace: str
+    name: str
+    uid: str
+
+    @property
+    def owner_id(self) -> OwnerId:
+        """Identity of the owner, as the annotation on its objects states it."""
+        return OwnerId(self.kind.group, self.kind.kind, self.name, self.uid)
+
+    def generated(self, kind: KindName, name: str, *, blocks: bool = False) -> dict[str, Any]:
+        """Return an object of this owner: its kind, and metadata with label, annotation, reference.
+
+        With `blocks`, a foreground deletion of the owner waits for the object.
+        """
+        reference = {
+            "apiVersion": self.kind.api_version,
+            "kind": self.kind.kind,
+            "name": self.name,
+            "uid": self.uid,
+            "controller": True,
+        }
+        return {
+            "apiVersion": kind.api_version,
+            "kind": kind.kind,
+            "metadata": {
+                "name": name,
+                "namespace": self.namespace,
+                "labels": {LABEL_MANAGED_BY: MANAGED_BY},
+                "annotations": {ANNOTATION_MADE_FOR: self.owner_id.annotation()},
+                "ownerReferences": [reference | ({"blockOwnerDeletion": True} if blocks else {})],
+            },
+        }
 
 
 class Ownership(Enum):

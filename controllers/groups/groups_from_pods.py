@@ -125,17 +125,16 @@ class GroupsFromPods:
             # If the group was deleted before the cache had it, no event reports it.
             raise RequeueError("the group is not in the cache yet", _CACHE_LAG_SECONDS)
         common = await self._chains.common(key[0], asked.controllers)
-        # `common` waits for API requests. The pods may have been deleted in the meantime, and
-        # choosing among no annotations would fail.
+        # `common` waits for requests. If the last pod went meanwhile, that queues the key again.
         if not asked.asks:
-            return  # its pods went meanwhile, which queues it again
+            return
         owner = None if common.owner is None else _reference(common.owner)
         wanted = group_object(*key, chosen(asked.asks), owner)
         try:
             await self._writer.create(POD_GROUPS, wanted)
         # Not an error: the cache lags, or a user has created a group of this name.
         except AlreadyExists:
-            pass  # the cache will have it
+            pass
         except (Forbidden, Invalid) as error:
             await self._refused(key, error)
         self._made[key] = self._clock.monotonic()
@@ -150,8 +149,7 @@ class GroupsFromPods:
 
     async def _follow(self, key: Key, group: Group, asked: Asked) -> None:
         self._made.pop(key, None)
-        ours = is_from_pods(group.metadata, key[1])
-        if not ours:
+        if not is_from_pods(group.metadata, key[1]):
             self._check_foreign(key, group, asked)
             return
         live = ask_in(group.spec_object())
@@ -349,7 +347,6 @@ def _own(ops: PatchBuilder, group: Group, owner: OwnerReference | None) -> None:
             ops.add("/metadata/ownerReferences/-", wanted)
         # The patch creates the whole list. Fail if another client has created it in the meantime.
         elif wanted is not None:
-            # The whole list is created: no other worker may have created it meanwhile.
             ops.at_version(group.metadata.resource_version)
             ops.add("/metadata/ownerReferences", [wanted])
         return

@@ -32,7 +32,6 @@ class OwnerStatusWriter:
     """The only writer of the annotation `waiting-for` on owners."""
 
     def __init__(self, caches: Caches, writer: Writer, recorder: Recorder, clock: Clock) -> None:
-        """Send events through `recorder`."""
         self._caches = caches
         self._note = WaitingForNote(writer, recorder, clock)
         self._recorder = recorder

@@ -41,7 +41,6 @@ class CapacityWriter:
     """The writer of requests, which never touches other owners' objects of the same name."""
 
     def __init__(self, writer: Writer) -> None:
-        """Write through `writer`, which works while this process is the leader."""
         self._writer = writer
 
     async def make(

@@ -62,7 +62,6 @@ class RequeueError(Exception):
     """A key that cannot be finished now, without any error: queue it again after `seconds`."""
 
     def __init__(self, reason: str, seconds: float) -> None:
-        """Create it with the reason for the wait."""
         super().__init__(reason)
         self.seconds = seconds
 
@@ -78,7 +77,6 @@ class BlockedError(Exception):
     """
 
     def __init__(self, reason: str, message: str) -> None:
-        """Create it with a message that states what to do."""
         super().__init__(message)
         self.reason = reason
 
@@ -137,7 +135,6 @@ class Writer:
     """The requests of the controllers; it writes only while this process surely holds the lease."""
 
     def __init__(self, client: Client, fence: Fence) -> None:
-        """Send writes while the fence is valid."""
         self._client = client
         self._fence = fence
         # Fair by namespace: requests that hang, as with a namespace's own webhook, delay no other

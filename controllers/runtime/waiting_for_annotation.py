@@ -57,7 +57,6 @@ class WaitingForNote:
     """The writer of the annotation, which reports a rejection."""
 
     def __init__(self, writer: Writer, recorder: Recorder, clock: Clock) -> None:
-        """Send events through `recorder`."""
         self._writer = writer
         self._recorder = recorder
         self._clock = clock

@@ -75,11 +75,9 @@ class Sink(Protocol[T_contra]):
 
     def upsert(self, obj: T_contra) -> None:
         """Store the object, which exists in this form; it may come again unchanged."""
-        ...
 
     def delete(self, key: Key) -> None:
         """Remove the object, which is gone."""
-        ...
 
 
 OnSetAside = Callable[[Key, bytes], None]

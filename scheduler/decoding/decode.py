@@ -25,7 +25,7 @@ from api.constants import (
 )
 from api.duration import seconds
 from api.features import Feature, FeatureGates, feature_of_owner
-from api.groups import Form, GroupReference, WorkloadForm, group_of_pod, workload_form
+from api.groups import Form, GroupReference, WorkloadForm, groups_of_pod, workload_form
 from api.integration.pods.groups_from_pods import ask_of
 from api.membership import NOBODY, Owners, claims_of
 from api.ownership import OwnerId, made_for
@@ -262,7 +262,7 @@ def _reference_and_claims(
     # it.
     if said is not None and ours:
         workload = WorkloadForm(said.name, said.pod_group, said.pod_group_replica_key)
-    reference = group_of_pod(
+    references = groups_of_pod(
         meta.labels,
         ours=ours,
         scheduling_group=spec.scheduling_group.pod_group_name if spec.scheduling_group else "",
@@ -270,6 +270,7 @@ def _reference_and_claims(
         managed=meta.annotations.get(ANNOTATION_MANAGED_GROUP, ""),
         group_by=meta.annotations.get(ANNOTATION_GROUP_BY, ""),
     )
+    reference = next(references, None)
     if reference is None:
         return None, NOBODY
     of_template = reference.form is Form.WORKLOAD

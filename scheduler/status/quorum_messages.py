@@ -22,7 +22,7 @@ from api.constants import (
     WORKLOAD,
 )
 from api.features import Feature, FeatureGates, feature_of_form, off_text
-from api.groups import Form, group_of_pod, workload_form
+from api.groups import Form, groups_of_pod, workload_form
 from scheduler.core.groups.forest import Group, NotReady, Pod
 from scheduler.core.values.wording import count, sentence
 
@@ -170,7 +170,7 @@ def _feature_of(group: Group) -> Feature | None:
         return _MANAGED.get(pod.info.membership.maker.partition(" ")[0], Feature.JOB)
     if _leader_worker_set(pod):
         return Feature.LEADER_WORKER_SET
-    reference = group_of_pod(pod.info.labels, ours=True)
+    reference = next(groups_of_pod(pod.info.labels, ours=True), None)
     if reference is None or reference.name != group.name:
         return None
     return feature_of_form(reference.form)
@@ -208,7 +208,7 @@ def _created_by_muster(owner: str) -> str:
 
 def _by_label(pod: Pod, name: str) -> str:
     """Return who creates a group that the labels of a pod name."""
-    reference = group_of_pod(pod.info.labels, ours=True)
+    reference = next(groups_of_pod(pod.info.labels, ours=True), None)
     if reference is None or reference.name != name:
         return _MISSPELT
     if reference.form is Form.COSCHEDULING:

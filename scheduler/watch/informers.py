@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
 import structlog
@@ -223,7 +223,7 @@ class Informers:
         rules = DeviceTaintRuleHandler(state, on_change)
         self.taint_rule_reflectors = tuple(
             self._reflector(
-                replace(DEVICE_TAINT_RULES, version=version),
+                DEVICE_TAINT_RULES._replace(version=version),
                 rules,
                 decode_taint_rule,
                 rules.set_aside,

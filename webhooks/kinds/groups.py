@@ -9,6 +9,7 @@ from api import conversion, features, inherit, priority
 from api.causes import Cause
 from api.constants import POD_GROUP, WORKLOAD
 from api.defaults import defaults
+from api.integration.common.templates import find_template
 from api.reading import annotations_of, dig, mapping, text
 from api.rules import table, validation
 from api.rules.feature_use import uses_of
@@ -167,8 +168,9 @@ def _template(
     workload = text(dig(spec, "workloadRef", "workloadName"))
     if request.kind.kind != POD_GROUP.kind or not workload:
         return None
-    name = text(dig(spec, "workloadRef", "templateName"))
-    return inherit.template_of(lister.workload(request.namespace, workload), name)
+    found = lister.workload(request.namespace, workload) or {}
+    template = find_template(found, text(dig(spec, "workloadRef", "templateName")))
+    return None if template is None else template.fields
 
 
 def _preempting_templates(request: AdmissionRequest, lister: Lister) -> list[Cause]:

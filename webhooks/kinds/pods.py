@@ -28,7 +28,7 @@ from api.integration.pods.references import (
     reference_path,
 )
 from api.membership import Owners, claims_of
-from api.reading import annotations_of, dig, labels_of, listing, mapping, text
+from api.reading import annotations_of, dig, labels_of, listing, mapping, text, texts
 from api.scheduler_names import SchedulerNames, is_open
 from webhooks.cache.informers import Lister
 from webhooks.reviews.review import ALLOWED, AdmissionRequest, AdmissionResponse
@@ -174,13 +174,9 @@ def _claims(reference: GroupReference, pod: Mapping[str, Any]) -> Owners:
     owned = (
         _Owned(text(controller.get("kind")), text(controller.get("uid"))) if controller else None
     )
-    labels, annotations = _texts(labels_of(pod)), _texts(annotations_of(pod))
+    labels, annotations = texts(labels_of(pod)), texts(annotations_of(pod))
     # Only the owner's UID counts: pods of the next owner of the name wait for a group of their own.
     return claims_of(reference, labels, annotations, certain=True, controller=owned)
-
-
-def _texts(said: Mapping[str, Any]) -> dict[str, str]:
-    return {key: value for key, value in said.items() if isinstance(value, str)}
 
 
 def _incomplete_reference(pod: Mapping[str, Any], groups: list[GroupReference]) -> list[str]:

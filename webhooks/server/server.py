@@ -7,7 +7,6 @@ import contextlib
 import socket
 import ssl
 from collections.abc import Callable, Iterator
-from types import TracebackType
 from typing import Any, Self
 
 import uvicorn
@@ -165,12 +164,7 @@ class Listener:
             await self._serving
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_error: object) -> None:
         """End the listener. Raises the error that ended it earlier, if any."""
         assert self._serving is not None, "entered before"
         self._uvicorn.should_exit = True
