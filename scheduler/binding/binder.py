@@ -121,10 +121,7 @@ class Binder:
         )
 
     def submit(self, placement: Placement) -> None:
-        """Queue the Bindings of a root, behind those decided before it.
-
-        Expected pods have no Binding: their places are held, and stay in the Reservation.
-        """
+        """Queue the Bindings of a root, behind those decided before it; expected pods have none."""
         intent = self._intent_for(placement.root)
         bindings = self._bindings(placement, intent)
         minimums = sum(not pod.info.expected for pod in placement.pods[: placement.minimums])
@@ -373,10 +370,7 @@ class Binder:
         self._reports.events.bound(binding.pod, binding.node)
 
     def _wait(self, binding: PodBinding, error: KubeError) -> float | None:
-        """Return the seconds until the next attempt, or None if the time is over.
-
-        The server may ask for a longer wait than the back-off.
-        """
+        """Return the seconds until the next attempt, or None if the time is over."""
         left = binding.intent.deadline - self._clock.monotonic()
         if left <= 0:
             binding.intent.blame(str(error))
@@ -385,10 +379,7 @@ class Binder:
         return min(binding.next_wait(error), left)
 
     def _still_valid(self, binding: PodBinding) -> bool:
-        """Return whether the pod exists, is not bound, and its node exists.
-
-        Rejects the Binding if the node is gone or the pod is being deleted.
-        """
+        """Return whether the pod still waits for its node; reject it if either is about to go."""
         pod = binding.pod
         if self._state.pods.get(pod.info.uid) is not pod or not pod.assumed:
             return False

@@ -159,10 +159,7 @@ class Recovery:
         return True
 
     def _assume_with_devices(self, node: str, pods: list[Pod]) -> bool:
-        """Assume the node for pods with ResourceClaims: with their devices, or any of the node.
-
-        If one does not fit, those before it are forgotten.
-        """
+        """Assume the node, with devices, for all of these pods with claims or for none."""
         row = self._state.nodes.row_of.get(node)
         for index, pod in enumerate(pods):
             if row is None or not assume_on(self._state, pod, row):

@@ -338,10 +338,7 @@ def _intent(decision: PendingDecision, pods: list[ReservedPod]) -> str:
 
 
 def _intents_of(item: Json) -> list[object]:
-    """Return the intents; log an error and return none if they are no list.
-
-    A Reservation without intents is deleted.
-    """
+    """Return the intents; log an error and return none if they are no list."""
     try:
         return msgspec.convert(item, _Reservation).spec.intents
     except msgspec.MsgspecError as error:

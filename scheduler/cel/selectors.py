@@ -169,10 +169,7 @@ class Selectors:
         return self._verdicts
 
     def allow(self, cost: int | None) -> None:
-        """Set the cost that the decision of one root may spend from now on; None: no limit.
-
-        A postponed decision can be repeated later: it finds all the verdicts that it got.
-        """
+        """Set the cost that the decision of one root may spend from now on; None: no limit."""
         self._allowance = cost
 
     def judge(self, text: str, driver: str, device: Device) -> bool | str:

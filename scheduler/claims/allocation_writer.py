@@ -306,10 +306,7 @@ class Allocations:
     # Confirming
 
     async def _confirm(self, key: ClaimKey, pods: list[Pod], effort: _Effort) -> None:
-        """Wait until the watch delivers the write, no other claim was first, and devices are ready.
-
-        Raises UnusableError.
-        """
+        """Wait until the write is seen, came first, and devices are ready. Raises UnusableError."""
         changed = asyncio.Event()
         effort.waiting.add(changed)
         ready_until = 0.0

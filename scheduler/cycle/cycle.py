@@ -41,10 +41,7 @@ class Cycle:
         budget: Callable[[], SearchBudget] = SearchBudget,
         log_decisions: bool = False,
     ) -> None:
-        """Decide the roots of `queue`; `stepwise` runs the `pause` of the budgets.
-
-        With `log_decisions` the log has a line for each decision.
-        """
+        """Decide the roots of `queue`; `stepwise` runs the `pause` of the budgets."""
         self._state = state
         self._queue = queue
         self._parts = parts

@@ -204,10 +204,7 @@ def _owner_uid(owner: OwnerReference | None, version: str, kind: str) -> str:
 
 
 def _just_bound(pod: Pod, before: PodInfo) -> bool:
-    """True if the pod got a node and nothing else of its spec or labels changed.
-
-    Binding does not change the generation.
-    """
+    """True if the pod got a node and no other part of its spec, or label, changed."""
     meta = pod.metadata
     # API servers before 1.33 do not maintain the generation and keep what a user wrote. So it is
     # trusted for this event only.

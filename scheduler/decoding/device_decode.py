@@ -94,10 +94,7 @@ class NotUnderstoodError(Exception):
 
 
 def device_class_info(device_class: DeviceClass, *, implicit: bool = False) -> DeviceClassInfo:
-    """Decode a class; with `implicit` it also maps the extended resource of its name.
-
-    Raises NotUnderstoodError.
-    """
+    """Decode a class; `implicit`: its name's resource is mapped, too. Raises NotUnderstoodError."""
     try:
         spec = decode_class_spec(device_class.spec)
     except msgspec.DecodeError as error:
@@ -159,10 +156,7 @@ def resource_claim_info(claim: ResourceClaim) -> tuple[DeviceClaimInfo, str]:
 
 
 def ask_of(spec: bytes) -> tuple[Ask, str]:
-    """Decode a claim's spec; also return why it is not understood, or an empty text.
-
-    Equal bytes are decoded once while they are cached.
-    """
+    """Decode a claim's spec; also return why it is not understood, or an empty text."""
     # All claims of a template have equal specs. Long ones stay out, or a tenant could fill the
     # memory.
     return _remembered_ask(spec) if len(spec) <= _LONG else _ask_or_problem(spec)

@@ -26,10 +26,7 @@ _HUGE_PAGES: Final = "hugepages-"
 # The same few quantities occur in all pods of a cluster.
 @lru_cache(maxsize=4096)
 def amount(resource: str, quantity: str | int) -> int:
-    """Return a quantity in the unit of the decision core: milli for cpu, whole units otherwise.
-
-    Raises kube.client.quantity.QuantityError.
-    """
+    """Return a quantity in milli for cpu, in whole units otherwise. Raises QuantityError."""
     return parse_milli(quantity) if resource == "cpu" else parse_value(quantity)
 
 

@@ -115,10 +115,7 @@ class ExpectedPods:
         return len(self._groups)
 
     def group_is(self, key: Key, group: GroupObject | None) -> Changes:
-        """Apply a PodGroup (None: deleted).
-
-        Raises kube.client.quantity.QuantityError for an invalid request in a template.
-        """
+        """Apply a PodGroup (None: deleted). Raises QuantityError if a template is invalid."""
         known = self._groups.get(key)
         written = [] if group is None else group.spec.expected_pods
         if known is None and not written:

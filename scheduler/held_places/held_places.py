@@ -392,10 +392,7 @@ class HeldPlaces:
             return len(pods)
 
     def _slots_without(self, pods: list[Pod], shape: Shape, claims: Iterable[ClaimKey] = ()) -> int:
-        """Return how many pods of the shape fit on the node of these equal pods without them.
-
-        The devices of these `claims` count as free, too.
-        """
+        """Return how many pods of the shape fit there without these pods and these `claims`."""
         own, row = pods[0].shape, np.array([pods[0].row], np.int64)
         with self._state.nodes.trial():
             if own.requirements.needs_devices:
@@ -424,10 +421,7 @@ class HeldPlaces:
         return False
 
     def _returning(self, pods: list[Pod]) -> set[ClaimKey]:
-        """Return the claims that are about to release devices of these places.
-
-        They belong to the pods that had the places before.
-        """
+        """Return the claims of these places' former pods that are to release their devices."""
         use, returning = self._state.devices.use, self._state.devices.consumers.returning
         if not returning:
             return set()

@@ -64,10 +64,7 @@ class BindBackoff:
         return self._failures.get(key, 0)
 
     def fail(self, key: GroupKey, now: float, *, refused: bool = False) -> float:
-        """Record that binding the root failed; return the seconds that it waits.
-
-        `refused` is true if the server will probably give the same response again.
-        """
+        """Record a failed Binding, perhaps `refused` by the server; return the seconds to wait."""
         # Removed and added again, so that the oldest failure is the first to be forgotten.
         failures = self._failures.pop(key, 0)
         self._failures[key] = failures + 1

@@ -328,10 +328,7 @@ class Queue:
         self._due.set(key, at)
 
     def fail(self, key: GroupKey, now: float, *, refused: bool = False) -> float:
-        """Record that binding failed; decide the root after a back-off, and return its seconds.
-
-        The back-off is longer if the server refused the Binding.
-        """
+        """Record a failed Binding; return the seconds of the back-off, longer if `refused`."""
         self._drop(key)
         return self._backoff.fail(key, now, refused=refused)
 

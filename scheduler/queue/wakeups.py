@@ -95,10 +95,7 @@ class NewRoom:
         return self._gains(waiting, scan.rows) if waiting else []
 
     def enough(self, refused: RefusedRoot) -> bool:
-        """Return whether there is capacity for as many pods of its one shape as it needs.
-
-        True also if that is not known, or finding devices takes long.
-        """
+        """Return whether its one shape has enough capacity, or finding that out would take long."""
         return refused.shape is None or self._in_all(refused.shape) >= refused.needed
 
     def _in_all(self, shape: Shape) -> float:

@@ -178,10 +178,7 @@ def pod_views(state: State, pods: Iterator[Pod], blocker: Blocker) -> Iterator[P
 
 
 def _missing_members(state: State, leaf: Group, blocker: Blocker) -> Blocker | None:
-    """Return the blocker of the outermost group around the leaf that lacks members, if any.
-
-    The root does not count: `blocker` is about the root.
-    """
+    """Return the blocker of the leaf's outermost group, below the root, that lacks members."""
     # Blockers of these kinds apply to all pods of the tree.
     if blocker.kind in _POD_REASONS:
         return None

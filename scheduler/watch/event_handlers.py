@@ -125,10 +125,7 @@ class PodHandler:
         self._claims = PodClaims(state.devices, self.unreadable_claims, claims_refused)
 
     def serve_claims(self, *, templates: bool = False) -> None:
-        """Record that the API server serves ResourceClaims, and that all of them are known.
-
-        With `templates`, their templates are known, too.
-        """
+        """Record that ResourceClaims are served and known, and `templates` if so."""
         self._claims.serve()
         for uid in self._claims.all():
             self.reshape(uid)

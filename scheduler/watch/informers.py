@@ -422,10 +422,7 @@ async def read(
     gates: FeatureGates = features.USUAL,
     expected_limits: ExpectedLimits = ExpectedLimits(),
 ) -> Informers:
-    """Read the state of a cluster once, with the places that statuses report as held.
-
-    Raises KubeError if that takes longer than `seconds`.
-    """
+    """Read a cluster once, with the places in statuses. Raises KubeError after `seconds`."""
     await require_groups(client)
     state = State(judge=Selectors().judge)
     informers = Informers(

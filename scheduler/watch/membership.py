@@ -63,10 +63,7 @@ class Membership:
             del self._strangers[key]
 
     def group_is(self, key: Key, group: GroupObject | None) -> list[PodInfo]:
-        """Apply a PodGroup (None: deleted). Return the pods that count differently from now on.
-
-        Costs nothing unless its owner changed.
-        """
+        """Apply a PodGroup (None: deleted). Return the pods that count differently from now on."""
         owners = _owners(group)
         # Most events change the status only, and a group may have thousands of pods.
         if owners == self._owners.get(key):

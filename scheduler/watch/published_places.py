@@ -38,10 +38,7 @@ def assume_told(
 def follow_told(
     state: State, expected: ExpectedPods, key: GroupKey, obj: GroupObject | None
 ) -> bool:
-    """Assume a group's expected pods at the places that its status reports now, and no others.
-
-    Return whether all of these could be assumed: their nodes may not be known yet.
-    """
+    """Assume expected pods exactly where the status has them; return whether all could be."""
     if obj is None or key not in expected:
         return True
     over, complete = told_expired(obj), True

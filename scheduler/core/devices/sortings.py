@@ -45,10 +45,7 @@ class Sorting:
         allowance: Allowance,
         numbers: Iterator[int],
     ) -> None:
-        """Create an empty sorting.
-
-        `numbers` yields the indices of layouts, so that no two sortings use the same index.
-        """
+        """Create an empty sorting; `numbers` yields indices that no other sorting uses."""
         self.column: Ints = np.zeros(0, np.int64)
         self.stale: set[int] = set()
         self.layouts: dict[int, Layout] = {}

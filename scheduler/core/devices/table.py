@@ -327,10 +327,7 @@ class DeviceTable:
     # Rows
 
     def sorting(self, watched: Watched) -> Sorting:
-        """Return the layouts for these selectors and constraints.
-
-        Raises PostponedError, and what the judge raises.
-        """
+        """Return the layouts for these selectors and constraints. Raises PostponedError."""
         self.refresh()
         return self.sortings.of(watched, self._views.seen, self.nodes.size)
 
@@ -351,10 +348,7 @@ class DeviceTable:
         return _NO_VIEW if group is None else group.view
 
     def attribute(self, name: str) -> AttributeColumn | None:
-        """Return the values of an attribute of the nodes' devices.
-
-        Return None if no node has the attribute, or the name is not qualified.
-        """
+        """Return an attribute of the nodes' devices; None if no node has one of that name."""
         # Names of attributes are qualified here, so a key without a domain is only a label.
         if not self.slices.written or "/" not in name:
             return None

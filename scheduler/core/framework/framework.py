@@ -97,10 +97,7 @@ class Framework:
     # Filter
 
     def node_codes(self, shape: Shape) -> Codes:
-        """Return for each node (N,) the code of the node filters.
-
-        These ignore other pods and free resources.
-        """
+        """Return the code (N,) of the filters that ignore other pods and free resources."""
         return shape.cache.node_codes.get(self.nodes.generation, lambda: self._filter_nodes(shape))
 
     def permitted(self, shape: Shape) -> Bools:
@@ -248,10 +245,7 @@ class Framework:
     # Score
 
     def usage(self, shape: Shape) -> tuple[Ints, Ints]:
-        """Return the mean use of the requested resources, and what a pod adds, for each node (N,).
-
-        Both are in thousandths.
-        """
+        """Return the mean use of requested resources, and what a pod adds, in thousandths (N,)."""
         nodes, cached = self.nodes, self._usage_of(shape.request)
         used, step = cached.get(
             (nodes.size, nodes.resources.epoch),
@@ -264,10 +258,7 @@ class Framework:
         return used, step
 
     def _usage_of(self, request: Request) -> Cached[tuple[Ints, Ints]]:
-        """Return the cached utilisation for all shapes with this request.
-
-        Pods with a volume each have a shape each, and mostly the same request.
-        """
+        """Return the cached utilisation for all shapes with this request."""
         cached = self._usages.pop(request.amounts, None) or Cached()
         # Inserted again, so that the first key is the least recently used one.
         self._usages[request.amounts] = cached

@@ -44,7 +44,6 @@ class PodTopologySpread(Plugin):
         self._selectors = selectors
 
     def advice(self, shape: Shape, reason: str) -> str:
-        """See Plugin."""
         spread = shape.requirements.spread
         if reason == REASON:
             keys = ", ".join(f"{each.key} (maxSkew {each.max_skew})" for each in spread)
@@ -62,12 +61,10 @@ class PodTopologySpread(Plugin):
         return {self._match_id(spread) for spread in wants.spread}
 
     def pre_filter(self, wants: Requirements, matches: PodMatches) -> PreFilter:
-        """See Plugin."""
         read = {self._match_id(spread) for spread in wants.preferred_spread}
         return PreFilter(self.filter_match_ids(wants), read)
 
     def filter_pods(self, shape: Shape, codes: Codes) -> None:
-        """See Plugin."""
         spreads = shape.requirements.spread
         eligible = self._labelled(spreads)
         for spread in spreads:

@@ -177,10 +177,7 @@ class NodeTable:
             self.exclusive_uses.add(load.uses, row, count, load.stage)
 
     def count(self, found: Sequence[tuple[int, int, int]]) -> None:
-        """Count pods by (match id, row, number), in a trial.
-
-        Something must have been taken on these rows.
-        """
+        """Count pods by (match id, row, number), in a trial that took something on these rows."""
         add_one = self.match_counts.add_one
         for match_id, row, number in found:
             add_one(match_id, row, number)

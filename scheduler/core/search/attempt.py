@@ -225,10 +225,7 @@ class Attempt:
         )
 
     def common_domains(self, demand: Demand, region: Region | None) -> Iterator[Region]:
-        """Yield the nodes of each affinity domain with capacity for the demand, fewest slots first.
-
-        Ends when the budget is used up.
-        """
+        """Yield the nodes of each affinity domain that fits the demand, fewest slots first."""
         keys = sorted(
             {term.key for shape in demand for term in shape.requirements.required_affinity}
         )
@@ -315,10 +312,7 @@ class Attempt:
     def _place(
         self, group: Group, shape: Shape, count: int, region: Region | None, profile: Profile
     ) -> int:
-        """Place `count` pods. Return how many fit.
-
-        If that is fewer than `count`, some pods may have been placed.
-        """
+        """Place `count` pods. Return how many fit; if fewer, some of them may have been placed."""
         if never_fits(shape, self.nodes):
             return 0
         if self.framework.in_waves(shape):

@@ -79,10 +79,7 @@ def usable(
     region: Region | None,
     expired: Callable[[], bool] = never,
 ) -> Ints | None:
-    """Return the nodes of the region that fit one of the shapes; None if more than MOST_NODES.
-
-    Also returns None once `expired`.
-    """
+    """Return the nodes that fit one of the shapes; None if more than MOST_NODES, or `expired`."""
     rows = np.arange(framework.nodes.size) if region is None else region
     some = np.zeros(len(rows), np.bool_)
     for shape in shapes:

@@ -63,10 +63,7 @@ class State:
         claim_changed: Callable[[ClaimKey], None] = lambda _key: None,
         judge: Judge = no_judge,
     ) -> None:
-        """Call `claim_changed` with each claim that changed, as described at VolumeTable.
-
-        `judge` evaluates the CEL selectors of devices.
-        """
+        """Call `claim_changed` with changed claims (see VolumeTable); `judge` evaluates CEL."""
         self.pods: dict[str, Pod] = {}
         self.nodes = NodeTable()
         self.devices = DeviceTable(self.nodes, judge, self._lives)

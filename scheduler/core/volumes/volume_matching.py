@@ -148,10 +148,7 @@ class VolumeIndex:
         return ""
 
     def free(self, claim: ClaimInfo) -> Ints:
-        """Return the number of free volumes on each node (N,) that fit the claim.
-
-        Callers must not write to the array.
-        """
+        """Return, in a shared array, how many free volumes on each node (N,) fit the claim."""
         same_class, needs = self._of_class(claim.storage_class), ClaimNeeds.of(claim)
         free = same_class.free.get(needs)
         if free is None:
