@@ -24,10 +24,7 @@ from scheduler.decoding import decode
 from scheduler.decoding.objects import (
     ConditionType,
     GroupObject,
-    Namespace,
-    Node,
     Pod,
-    PodDisruptionBudget,
 )
 from scheduler.decoding.pod_claims import PodClaims
 from scheduler.decoding.undecodable_pods import decode_held_pod, held_pod_info
@@ -55,42 +52,6 @@ class PendingPod:
             # All waiting pods of a group have the same message.
             scheduled.message = intern(scheduled.message)
         return cls(obj.metadata.resource_version, types, scheduled)
-
-
-class NodeHandler:
-    """Event handler of nodes."""
-
-    def __init__(self, state: State, on_change: Callable[[], None]) -> None:
-        self._state = state
-        self._on_change = on_change
-
-    def upsert(self, obj: Node) -> None:
-        self._state.set_node(decode.node_info(obj))
-        self._on_change()
-
-    def set_aside(self, key: Key, _raw: bytes) -> None:
-        """Drop a node that cannot be decoded: it takes no pods."""
-        self.delete(key)
-
-    def delete(self, key: Key) -> None:
-        self._state.remove_node(key[1])
-        self._on_change()
-
-
-class NamespaceHandler:
-    """Event handler of namespaces, whose labels namespace selectors match."""
-
-    def __init__(self, state: State, on_change: Callable[[], None]) -> None:
-        self._state = state
-        self._on_change = on_change
-
-    def upsert(self, obj: Namespace) -> None:
-        self._state.set_namespace(obj.metadata.name, obj.metadata.labels)
-        self._on_change()
-
-    def delete(self, key: Key) -> None:
-        self._state.remove_namespace(key[1])
-        self._on_change()
 
 
 class PodHandler:
@@ -335,19 +296,6 @@ class DaemonSetHandler:
         uid = self._uids.pop(key, None)
         if uid is not None:
             self._daemons.unset((key[0], uid))
-
-
-class DisruptionBudgetHandler:
-    """Event handler of PodDisruptionBudgets. Their changes requeue no root."""
-
-    def __init__(self, state: State) -> None:
-        self._state = state
-
-    def upsert(self, obj: PodDisruptionBudget) -> None:
-        self._state.disruption_budgets.set(decode.disruption_budget(obj))
-
-    def delete(self, key: Key) -> None:
-        self._state.disruption_budgets.remove(key)
 
 
 class GroupHandler:

@@ -70,29 +70,29 @@ from scheduler.support.kinds import GROUPS, WORKLOADS
 from scheduler.support.metrics import TAKEOVERS_STALE
 from scheduler.watch.claim_notifications import ClaimNews
 from scheduler.watch.device_handlers import (
-    ClaimTemplateHandler,
     DeviceClassHandler,
-    DeviceTaintRuleHandler,
     ResourceClaimHandler,
     ResourceSliceHandler,
 )
 from scheduler.watch.event_handlers import (
     DaemonSetHandler,
-    DisruptionBudgetHandler,
     GroupHandler,
-    NamespaceHandler,
-    NodeHandler,
     PodHandler,
     PriorityClassHandler,
 )
-from scheduler.watch.published_places import assume_told
-from scheduler.watch.volume_handlers import (
-    ClaimHandler,
-    CsiNodeHandler,
-    StorageClassHandler,
-    VolumeHandler,
+from scheduler.watch.object_handlers import (
+    claim_handler,
+    claim_template_handler,
+    csi_node_handler,
+    disruption_budget_handler,
+    namespace_handler,
+    node_handler,
+    storage_class_handler,
+    taint_rule_handler,
+    volume_handler,
+    workload_handler,
 )
-from scheduler.watch.workload_templates import WorkloadHandler
+from scheduler.watch.published_places import assume_told
 
 T = TypeVar("T", bound=HasMeta)
 
@@ -173,19 +173,21 @@ class Informers:
             clock=self.clock,
         )
         self.priority_classes = PriorityClassHandler(state)
-        nodes = NodeHandler(state, on_change)
-        claims, volumes = ClaimHandler(state, on_change), VolumeHandler(state, on_change)
-        classes = StorageClassHandler(state, on_change)
+        nodes = node_handler(state, on_change)
+        claims, volumes = claim_handler(state, on_change), volume_handler(state, on_change)
+        classes = storage_class_handler(state, on_change)
         self.reflectors = (
             self._reflector(NODES, nodes, decode_node, nodes.set_aside),
-            self._reflector(NAMESPACES, NamespaceHandler(state, on_change), decode_namespace),
-            self._reflector(PDBS, DisruptionBudgetHandler(state), decode_budget),
+            self._reflector(NAMESPACES, namespace_handler(state, on_change), decode_namespace),
+            self._reflector(PDBS, disruption_budget_handler(state), decode_budget),
             self._reflector(PRIORITY_CLASSES, self.priority_classes, decode_raw),
             self._reflector(DAEMON_SETS, DaemonSetHandler(state), decode_partial),
             self._reflector(PVCS, claims, decode_claim, claims.set_aside),
             self._reflector(PVS, volumes, decode_volume, volumes.set_aside),
             self._reflector(STORAGE_CLASSES, classes, decode_class, classes.set_aside),
-            self._reflector(CSI_NODES, CsiNodeHandler(state, on_change), decode_csi_node),
+            # Without `set_aside`: an undecodable CSINode keeps its last limits. Missing ones would
+            # mean no limit at all.
+            self._reflector(CSI_NODES, csi_node_handler(state, on_change), decode_csi_node),
             *(
                 self._reflector(
                     GROUPS[kind],
@@ -195,7 +197,7 @@ class Informers:
                 # Pods name PodGroups only.
                 for kind, members in ((COMPOSITE_POD_GROUP, None), (POD_GROUP, pods))
             ),
-            self._reflector(WORKLOADS, WorkloadHandler(state, on_change), decode_workload),
+            self._reflector(WORKLOADS, workload_handler(state, on_change), decode_workload),
             self._reflector(PODS, pods, decode_pod, pods.set_aside),
         )
         self.device_claims = ResourceClaimHandler(state, on_change, pods, self.claim_news)
@@ -216,11 +218,11 @@ class Informers:
             ),
         )
 
-        templates = ClaimTemplateHandler(on_change, pods)
+        templates = claim_template_handler(on_change, pods)
         self.template_reflector = self._reflector(
             RESOURCE_CLAIM_TEMPLATES, templates, decode_claim_template, templates.set_aside
         )
-        rules = DeviceTaintRuleHandler(state, on_change)
+        rules = taint_rule_handler(state, on_change)
         self.taint_rule_reflectors = tuple(
             self._reflector(
                 replace(DEVICE_TAINT_RULES, version=version),
