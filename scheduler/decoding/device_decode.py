@@ -48,7 +48,6 @@ from scheduler.decoding.device_objects import (
     AttributeWritten,
     CapacityWritten,
     ClaimStatusTaken,
-    ConfigWritten,
     ConstraintWritten,
     CounterWritten,
     DeviceClass,
@@ -194,7 +193,8 @@ def slice_info(resource_slice: ResourceSlice) -> tuple[SliceInfo, tuple[str, ...
         driver=spec.driver,
         pool=spec.pool.name,
         devices=tuple(devices),
-        scope=_slice_scope(spec),
+        # Otherwise each device has a scope of its own.
+        scope=None if spec.per_device_node_selection else _scope(spec),
         generation=spec.pool.generation,
         slices=spec.pool.resource_slice_count,
         counters=tuple(
@@ -231,7 +231,8 @@ def _ask(spec: bytes) -> Ask:
             for at, each in enumerate(written.constraints)
         ),
         config=tuple(
-            _claim_config(f"{where}.config[{at}]", c) for at, c in enumerate(written.config)
+            _config(f"{where}.config[{at}]", each.opaque, tuple(each.requests))
+            for at, each in enumerate(written.config)
         ),
     )
 
@@ -291,10 +292,6 @@ def _constraint(where: str, written: ConstraintWritten) -> DeviceConstraint:
     raise NotUnderstoodError(
         f"{where} has neither matchAttribute nor distinctAttribute, which is all that Muster knows"
     )
-
-
-def _claim_config(where: str, written: ConfigWritten) -> DeviceConfig:
-    return _config(where, written.opaque, tuple(written.requests))
 
 
 def _config(where: str, opaque: Opaque | None, requests: tuple[str, ...]) -> DeviceConfig:
@@ -364,13 +361,6 @@ def _taken(result: ResultTaken, consumed: Amounts) -> AllocatedDevice:
 
 def _terms(selector: NodeSelector) -> tuple[Term, ...]:
     return tuple(node_selector_term(term) for term in selector.node_selector_terms)
-
-
-def _slice_scope(spec: SliceSpec) -> NodeScope | None:
-    # Each device has a scope of its own then.
-    if spec.per_device_node_selection:
-        return None
-    return _scope(spec)
 
 
 def _scope(written: SliceSpec | DeviceWritten) -> NodeScope:
