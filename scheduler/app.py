@@ -235,7 +235,7 @@ class Scheduler:
         """Create the writers of ResourceClaims: allocations, finalizers and releases."""
         state, clock, news, pods = self.state, self._clock, self._device_news, self._informers.pods
         claims = ClaimAccess(self._client, self._informers.device_claims, self._freeze)
-        extended = ExtendedClaims(self._client, claims, state, pods, clock)
+        extended = ExtendedClaims(self._client, claims, state, pods.claims, clock)
         # As many as Bindings: with 48, gangs of three with a claim each got 227 pods a second, not
         # 321.
         writers = self._config.bind_workers

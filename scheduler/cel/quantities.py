@@ -63,11 +63,6 @@ def from_nano(nano: int) -> Quantity:
     return Quantity(nano, whole if not rest and abs(whole) < 10**_DIGITS else None)
 
 
-def from_integer(value: int) -> Quantity:
-    """Return a quantity of so many units."""
-    return Quantity(value * NANO, value)
-
-
 @functools.lru_cache(maxsize=1024)
 def parse_quantity(text: str) -> Quantity:
     """Parse a text and round it away from zero to nano-units. Raises EvaluationError if invalid."""

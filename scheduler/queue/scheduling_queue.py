@@ -100,14 +100,14 @@ class Queue:
 
     def waiting(self) -> list[GroupKey]:
         """Return all entities, in the order in which they would be decided if all were ready."""
-        keys = {*self._active, *self._unschedulable, *self._backoff.waiting}
+        keys = {*self._active, *self._unschedulable, *self._backoff.waiting.keys}
         entities = ((key, self.entity(key)) for key in keys)
         ranked = ((rank_of(entity), key) for key, entity in entities if entity is not None)
         return [key for _, key in sorted(ranked)]
 
     def sizes(self) -> dict[str, int]:
         """Return the number of roots in each part."""
-        sizes = (len(self._active), len(self._unschedulable), len(self._backoff.waiting))
+        sizes = (len(self._active), len(self._unschedulable), len(self._backoff.waiting.keys))
         return dict(zip(QUEUES, sizes, strict=True))
 
     def refresh(self, changes: Changes, now: float) -> None:
@@ -142,7 +142,7 @@ class Queue:
             yield
         self._behind = changes.more or bool(self._new_room)
         # Asked for each pod event, mostly when nothing waits.
-        if self._backoff.waiting or self._due.keys or self._unschedulable:
+        if self._backoff.waiting.keys or self._due.keys or self._unschedulable:
             yield from self._wake_due(now)
 
     def pop(self) -> GroupKey | None:
@@ -341,7 +341,7 @@ class Queue:
         """Do not decide the root before that time, whatever changes."""
         self._drop(key)
         self._forget(key)
-        self._backoff.wait(key, until)
+        self._backoff.waiting.set(key, until)
 
     def succeed(self, key: GroupKey) -> None:
         """Record that the root was bound: its back-off starts from the beginning."""
@@ -369,7 +369,7 @@ class Queue:
         """Return when the next refused or failing entity is due, if any."""
         first = self._unschedulable.first_due()
         moments = (
-            self._backoff.next_time(),
+            self._backoff.waiting.next(),
             self._due.next(),
             self._long_searches.next_time(),
             self._renewals.next_time(self._version),
@@ -385,7 +385,7 @@ class Queue:
 
     def review(self, key: GroupKey) -> None:
         """Make the root ready if it may be decided, else drop it."""
-        if key in self._backoff.waiting or key in self._blocked:
+        if key in self._backoff.waiting.keys or key in self._blocked:
             return
         # Dropped first: the root may be in another part, or have another rank than before.
         self._drop(key)
@@ -441,7 +441,7 @@ class Queue:
         return self._device_work.allowed("", alone=not self._active)
 
     def _wake_due(self, now: float) -> Iterator[None]:
-        while (waited := self._backoff.pop_due(now)) is not None:
+        while (waited := self._backoff.waiting.pop_due(now)) is not None:
             self.review(waited)
             yield
         while (due_now := self._due.pop_due(now)) is not None:

@@ -345,9 +345,9 @@ def queue_of(state: State, pause: Callable[[], None] = nothing) -> Queue:
     return queue
 
 
-def encode(value: Snapshot | Decision) -> bytes:
-    """Return the value as JSON; equal values give equal bytes."""
-    return _encode(value)
+def encode(value: object) -> bytes:
+    """Return a snapshot, or a part of it, as JSON; equal values give equal bytes."""
+    return msgspec.json.encode(value, order="deterministic")
 
 
 def encode_in_parts(snapshot: Snapshot, pause: Callable[[], None]) -> list[bytes]:
@@ -359,19 +359,14 @@ def encode_in_parts(snapshot: Snapshot, pause: Callable[[], None]) -> list[bytes
         parts += [b"," if parts else b"{", field]
         # Only lists grow with the cluster.
         if not isinstance(value, list):
-            parts.append(_encode(value))
+            parts.append(encode(value))
             continue
         parts.append(b"[")
         for first in range(0, len(value), _PART):
             pause()
-            parts += [b","] * (first > 0) + [_encode(value[first : first + _PART])[1:-1]]
+            parts += [b","] * (first > 0) + [encode(value[first : first + _PART])[1:-1]]
         parts.append(b"]")
     return [*parts, b"}"]
-
-
-def _encode(value: object) -> bytes:
-    # Snapshots of equal states can be compared byte by byte.
-    return msgspec.json.encode(value, order="deterministic")
 
 
 def decode(data: bytes, source: str) -> Snapshot:

@@ -18,7 +18,6 @@ from api.scheduler_names import USUAL, SchedulerNames
 from kube.base.clock import Clock, SystemClock
 from kube.client.meta import Key, Partial, RawObject
 from scheduler.core.state.state import State
-from scheduler.core.values.extended_devices import ContainerDevices
 from scheduler.core.values.model import ClaimKey, GroupKey, PodInfo
 from scheduler.decoding import decode
 from scheduler.decoding.objects import (
@@ -83,12 +82,12 @@ class PodHandler:
         self._departures = Departures(clock or SystemClock())
         self._expected = expected
         self.unreadable_claims: dict[ClaimKey, str] = {}
-        self._claims = PodClaims(state.devices, self.unreadable_claims, claims_refused)
+        self.claims = PodClaims(state.devices, self.unreadable_claims, claims_refused)
 
     def serve_claims(self, *, templates: bool = False) -> None:
         """Record that ResourceClaims are served and known, and `templates` if so."""
-        self._claims.serve()
-        for uid in self._claims.all():
+        self.claims.serve()
+        for uid in self.claims.all():
             self.reshape(uid)
         if self._expected is not None:
             self._expected.claims.serve(templates=templates)
@@ -113,7 +112,7 @@ class PodHandler:
 
     def claim_is(self, key: ClaimKey) -> None:
         """Evaluate the waiting pods of a changed or deleted ResourceClaim, and requeue them."""
-        for uid in self._claims.naming(key):
+        for uid in self.claims.naming(key):
             self.reshape(uid)
             # A consumer that leaves frees an entry of the claim, which changes nothing of the pod
             # itself.
@@ -122,18 +121,10 @@ class PodHandler:
 
     def resource_is(self, resource: str) -> None:
         """Requeue the waiting pods of an extended resource whose device class changed."""
-        for uid in self._claims.requesting(resource):
+        for uid in self.claims.requesting(resource):
             self.reshape(uid)
             self._state.reconsider(uid)
         self._named_changed((RESOURCE, "", resource))
-
-    def containers_of(self, uid: str) -> tuple[ContainerDevices, ...]:
-        """Return the containers of a waiting pod that request extended resources."""
-        return self._claims.containers_of(uid)
-
-    def claim_said(self, uid: str) -> str:
-        """Return the name of the ResourceClaim for extended resources in the pod's status."""
-        return self._claims.claim_said(uid)
 
     def reshape(self, uid: str) -> None:
         """Evaluate a waiting pod with its current ResourceClaims."""
@@ -149,10 +140,10 @@ class PodHandler:
                 self._set(each)
         for info in self._growth.group_is(key, group):
             self._set(info)
-        if self._claims.group_is(key, group):
+        if self.claims.group_is(key, group):
             known = self._state.forest.groups.get((POD_GROUP.kind, *key))
             # Shared claims of the group: its status names them once they are created.
-            for uid in filter(self._claims.has, list(known.members) if known else ()):
+            for uid in filter(self.claims.has, list(known.members) if known else ()):
                 self.reshape(uid)
                 self._state.reconsider(uid)
         if self._expected is not None:
@@ -171,7 +162,7 @@ class PodHandler:
         info = decode.pod_info(obj, before_info, self._schedulers)
         # Before anything keeps the pod: the decoded stamp is a time of day.
         info = self._departures.timed(info, before_info, meta.deletion_grace_period_seconds)
-        promoted = self._claims.note(obj, info)
+        promoted = self.claims.note(obj, info)
         if info.ours and not info.node:
             self.pending[meta.uid] = PendingPod.of(obj)
         else:
@@ -210,7 +201,7 @@ class PodHandler:
         # Read before the change: an expected pod may take over the place that the pod leaves.
         left = Left.of(self._state, info.uid) if self._expected is not None else None
         # Claims first: the stage is part of the requirements that they replace.
-        info = self._claims.applied(info, known)
+        info = self.claims.applied(info, known)
         if self._expected is not None:
             info = self._expected.staged(info)
         try:
@@ -238,7 +229,7 @@ class PodHandler:
         self._departures.forget(uid)
         for info in self._growth.forget(uid):
             self._set(info)
-        promoted = self._claims.forget(uid)
+        promoted = self.claims.forget(uid)
         left = Left.of(self._state, uid) if self._expected is not None else None
         try:
             self._state.remove_pod(uid)

@@ -192,7 +192,7 @@ class ClaimsHarness(Harness):
         if self.expected is None:
             self.build_handlers()
         clock, access = self.server_clock, ClaimAccess(self.api, self.claims, self.freeze)
-        extended = ExtendedClaims(self.api, access, state, self.pods, clock)
+        extended = ExtendedClaims(self.api, access, state, self.pods.claims, clock)
         self.finalizers = ClaimFinalizers(access, state, self.news)
         allocations = Allocations(
             access, state, self.news, self.group_events, extended, clock=clock
