@@ -441,12 +441,10 @@ class Scheduler:
             part.reset()
         self._set_leading(leads=True)
         try:
-            # Part of the term: if the lease ends meanwhile, this replica must not believe that it
-            # leads.
+            # Part of the term: if the lease ends meanwhile, this replica must not believe it leads.
             await self._binder.recover(fence)
             await self._freeze.over()
-            # Before the first decision: victims and nominated places of an earlier leader must
-            # count in it.
+            # Before the first decision, in which an earlier leader's victims and nominations count.
             self._evictor.resume()
             self._preemptor.restore()
             self.state.reconsider_all()

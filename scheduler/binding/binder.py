@@ -146,8 +146,7 @@ class Binder:
         deadline = self._clock.monotonic() + self._timeout_of(root)
         if intent is None:
             return Intent(root, deadline)
-        # With held places an intent outlives its first Bindings. Pods that come later get the full
-        # time.
+        # With held places an intent outlives its first Bindings. Later pods get the full time.
         if not intent.open and self._holds(root):
             intent.deadline = deadline
         return intent

@@ -147,8 +147,7 @@ class Recovery:
         row = self._state.nodes.row_of.get(node)
         if row is None:
             return False
-        # Where pods of a shape affect each other, each changes for how many more the node has
-        # capacity.
+        # Where pods of a shape affect each other, each changes how many more the node can take.
         at_once = 1 if shape.self_interacting else len(pods)
         for index in range(0, len(pods), at_once):
             if int(self._state.framework.slots_in(shape, np.array([row]))[0]) < at_once:

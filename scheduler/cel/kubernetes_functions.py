@@ -62,8 +62,7 @@ def _compared(name: str, decide: Callable[[int], Value]) -> Function:
 
     def evaluate(frame: Frame, one: Value, other: Value) -> Value:
         frame.charge(1)
-        # Quantities and versions have these functions in common, but do not compare with each
-        # other.
+        # Quantities and versions share these functions, but do not compare with each other.
         if type(one) is not type(other) or not isinstance(one, (Quantity, Version)):
             raise no_overload(f"{name}({type_name(one)}, {type_name(other)})")
         return decide((one > other) - (one < other))

@@ -89,8 +89,7 @@ class Selector:
         frame = Frame(variable(driver, device), self._slots, limit)
         try:
             value = self._evaluate(frame)
-            # Reads of variables and fields add to the cost without a check, so the last of them are
-            # checked here.
+            # Reads of variables and fields add cost without a check: the last are checked here.
             frame.charge(0)
         except EvaluationError as error:
             raise SelectorError(f"CEL runtime error: {error}") from None

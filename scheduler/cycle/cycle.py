@@ -91,8 +91,7 @@ class Cycle:
                 yield from self._equals.decide_batch(entity, kind)
             else:
                 yield from self._decide_alone(entity)
-                # Equal roots need no decision of their own where this one has a plan that fits
-                # them.
+                # Equal roots need no decision of their own where this one's plan fits them.
                 yield from self._equals.evict_for_equals(kind)
         return key
 

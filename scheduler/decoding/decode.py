@@ -62,8 +62,7 @@ MIRROR: Final = "kubernetes.io/config.mirror"
 """Annotation of mirror pods, which represent a kubelet's static pods."""
 
 _USUAL_PREEMPTION: Final = PreemptionInfo()
-# Most pods have these values: comparing tuples is cheaper than creating a PreemptionInfo for each
-# event.
+# Most pods have these values: comparing tuples is cheaper than a PreemptionInfo per event.
 _USUAL_VALUES: Final = astuple(_USUAL_PREEMPTION)
 _NO_MEMBERSHIP: Final = MembershipInfo()
 
@@ -104,8 +103,7 @@ def pod_info(
     meta, spec, owner = pod.metadata, pod.spec, pod.metadata.controller
     ours = spec.scheduler_name in schedulers
     if before is not None and _just_bound(pod, before):
-        # A binding is the most frequent event of all and changes no requirement: this saves half of
-        # its cost.
+        # A binding is the most frequent event and changes no requirement: this halves its cost.
         requirements, to_group = before.requirements, before.group_affinity
     elif ours:
         requirements, to_group = requirements_of(pod)
@@ -143,8 +141,7 @@ def pod_info(
 
 
 def _conditions(pod: Pod) -> Literal["", "some", "target"]:
-    # An eviction patches its condition in: it needs to know if there is a list, and this entry in
-    # it.
+    # An eviction patches its condition in, depending on the list and on this entry in it.
     found = pod.status.conditions
     if any(condition.type == CONDITION_DISRUPTION_TARGET for condition in found):
         return "target"
@@ -254,8 +251,7 @@ def _reference_and_claims(
     """Return the reference of the pod to its PodGroup, if any, and the owners it may have."""
     meta, spec, said = pod.metadata, pod.spec, pod.spec.workload_ref
     workload = None
-    # kube-scheduler's own gangs use workloadRef, too: only Muster's pods mean Muster's groups by
-    # it.
+    # kube-scheduler's own gangs use workloadRef, too: only Muster's pods mean Muster's groups.
     if said is not None and ours:
         workload = WorkloadForm(said.name, said.pod_group, said.pod_group_replica_key)
     reference = group_of_pod(

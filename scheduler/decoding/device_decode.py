@@ -156,8 +156,7 @@ def resource_claim_info(claim: ResourceClaim) -> tuple[DeviceClaimInfo, str]:
 
 def ask_of(spec: bytes) -> tuple[Ask, str]:
     """Decode a claim's spec; also return why it is not understood, or an empty text."""
-    # All claims of a template have equal specs. Long ones stay out, or a tenant could fill the
-    # memory.
+    # All claims of a template have equal specs. Long ones of a tenant could fill the memory.
     return _remembered_ask(spec) if len(spec) <= _LONG else _ask_or_problem(spec)
 
 
@@ -339,8 +338,7 @@ def _allocation(taken: AllocationTaken) -> tuple[Allocation, str]:
         try:
             consumed = _amounts("status.allocation.consumedCapacity", each.consumed_capacity)
         except NotUnderstoodError as error:
-            # The device is in use, whatever it consumes of its capacity; the problem refuses the
-            # claim.
+            # The device is in use, whatever it consumes; the problem refuses the claim.
             consumed, problem = (), str(error)
         devices.append(_taken(each, consumed))
     return Allocation(tuple(devices), nodes=None if nodes is None else _terms(nodes)), problem

@@ -82,8 +82,7 @@ def disks(volumes: Iterable[Volume]) -> tuple[Disk, ...]:
     A pod does not conflict with itself. It shares a disk if all of its volumes do.
     """
     found = {disk for volume in volumes for disk in _disks(volume)}
-    # An exclusive use sorts before a shared one of the same disk, so groupby's first is the
-    # stronger.
+    # An exclusive use sorts before a shared one of the same disk: groupby's first is stronger.
     by_strength = sorted(found, key=lambda disk: (disk.key, disk.shared))
     return tuple(next(same) for _, same in groupby(by_strength, key=lambda disk: disk.key))
 

@@ -107,8 +107,7 @@ class PodClaims:
         Return the UIDs of pods that have to be evaluated because of it.
         """
         uid, requirements = info.uid, info.requirements
-        # Extended resources of a bound pod are decided: its node offers them, or its status names
-        # the claim.
+        # For a bound pod these are decided: its node offers them, or its status names the claim.
         waits = info.ours and not info.node
         extended = containers_of(pod, requirements.requests) if waits else ()
         made = pod.status.extended_resource_claim_status
@@ -207,8 +206,7 @@ class PodClaims:
             return replace(info, device_claims=keys, unclaimed="") if keys else info
         if not info.ours:
             return info
-        # Once its own claim is written, that counts as allocated, and the pod would get another
-        # shape.
+        # Once its own claim is written it counts as allocated, and the shape would change.
         if known is not None and known.assumed:
             wants, keys = known.info.requirements, known.info.device_claims
             return self._with(info, wants.asks, keys, wants.extended)
@@ -232,8 +230,7 @@ class PodClaims:
                 return self._refused(info, f'ResourceClaim "{entry.claim}", which {problem}')
             # Two entries may name one claim, which counts once.
             if key not in keys:
-                # An own claim that is not allocated counts by its spec, not its name: so equal pods
-                # share a shape.
+                # An own claim without an allocation counts by spec: equal pods share a shape.
                 asks.append(claim.ask if entry.own and claim.allocation is None else key)
                 keys.append(key)
         if not uses.extended:
@@ -241,8 +238,7 @@ class PodClaims:
         key = claim_key(info)
         claim = self._table.claims.get(key)
         if claim is None:
-            # No claim yet: a decision may still choose any node, with devices or with the node's
-            # own resource.
+            # No claim yet: a decision may choose any node, with devices or with its own resource.
             extended = uses.extended if resource else ()
             return self._with(info, tuple(asks), (*keys, key) if resource else (*keys,), extended)
         lack = self._lack(info, _Entry("", key[1], _NO_TEMPLATE), key, claim)

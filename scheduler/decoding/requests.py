@@ -120,8 +120,7 @@ def _add_init_containers(
             _raise(starting, sidecars)
         else:
             requests = amounts(container.resources.requests)
-            # Sidecars that were started earlier run next to this init container, later ones do not
-            # yet.
+            # Sidecars that were started earlier run next to this one, later ones do not yet.
             _add(requests, sidecars)
             _raise(starting, requests)
     _add(running, sidecars)

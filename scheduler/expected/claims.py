@@ -80,8 +80,7 @@ class ExpectedClaims:
 
     def stale(self) -> list[Key]:
         """Return some of the stale groups, each of them once."""
-        # Any number of groups may name one class or template, and the event loop must not wait for
-        # all.
+        # Any number of groups may name one object, and the event loop must not wait for all.
         found = list(islice(self._stale, _AT_ONCE))
         for key in found:
             del self._stale[key]

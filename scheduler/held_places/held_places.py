@@ -128,8 +128,7 @@ class HeldPlaces:
                     if not self._may_take_over(pod, expected):
                         continue
                 except POSTPONED:
-                    # Places that were taken over are returned to be bound; the rest follows with
-                    # the next attempt.
+                    # What was taken over is returned to be bound; the rest follows later.
                     if not pods:
                         raise
                     break

@@ -126,8 +126,7 @@ class Queue:
             if key in changes.reconsider:
                 self._backoff.reconsider(key, self._state.forest.groups.get(key))
                 self.review(key)
-            # A change that cannot help leaves the root in its part, unless it is not to be decided
-            # any more.
+            # A change that cannot help leaves the root in its part, if it may still be decided.
             elif self.entity(key) is None:
                 self._drop(key)
                 self._forget(key)
@@ -189,8 +188,7 @@ class Queue:
             return False
         self._unschedulable.add(key, replace(refused, retry_at=self._now + self._retry))
         self._due.set(key, self._now + _AGAIN)
-        # It was made ready on behalf of its equals, so it joins them with the refusal that they
-        # had.
+        # It was made ready on behalf of its equals: it joins them with their refusal.
         head, entity = self._heads.pop(key, None), self.entity(key)
         if head is not None and entity is not None:
             kind, answer = head
@@ -248,8 +246,7 @@ class Queue:
         short = refusal.shortage
         entity = self.entity(key)
         plain = isinstance(entity, Pod) or (entity is not None and not entity.composite)
-        # Only with a single shape can the free slots of all nodes be compared with what the root
-        # needs.
+        # Only the free slots of a single shape can be compared with what the root needs.
         exact = plain and len(refusal.shapes) == 1 and short.kind == "capacity"
         # Beyond the minimum, each further slot helps one more pod.
         needed = short.needed if short.minimum else 1
@@ -267,8 +264,7 @@ class Queue:
     def equal_kind(self, entity: Group | Pod) -> EqualKind | None:
         """Return what the entity and its equals have in common; None if it is decided alone."""
         state = self._state
-        # Behind a closed starvation gate, or with nominated places, its result is not that of its
-        # equals.
+        # Behind a closed starvation gate, or with nominated places, its result is its own.
         if state.starvation.closed_for is not None or entity.key in state.nominations:
             return None
         kind = signature(entity)

@@ -114,8 +114,7 @@ class NewRoom:
         match_ids, self._match_ids = self._match_ids, set()
         shapes = dict.fromkeys([*self._refused.shapes, *self._equal.shapes()])
         self._scan(shapes, rows)
-        # An affinity or spread filter reads counts of other nodes: these shapes may fit anywhere
-        # now.
+        # Affinity and spread read counts of other nodes: these shapes may fit anywhere now.
         if match_ids:
             readers = [s for s in shapes if not match_ids.isdisjoint(s.filter_match_ids)]
             self._scan(readers, sorted(self._state.nodes.row_of.values()))

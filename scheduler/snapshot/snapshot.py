@@ -226,8 +226,7 @@ def take(
             for group in all_of(groups)
             if group.pending
         },
-        # A foreign one follows from the pod's own nominatedNodeName, which is restored with the
-        # pod.
+        # A foreign one follows from nominatedNodeName, which is restored with the pod.
         nominations=[_places_of(each, shapes) for each in state.nominations if not each.foreign],
         # JSON has no infinity, which is the time of pods that may never end.
         evicting={

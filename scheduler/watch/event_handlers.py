@@ -114,8 +114,7 @@ class PodHandler:
         """Evaluate the waiting pods of a changed or deleted ResourceClaim, and requeue them."""
         for uid in self.claims.naming(key):
             self.reshape(uid)
-            # A consumer that leaves frees an entry of the claim, which changes nothing of the pod
-            # itself.
+            # A consumer that leaves frees an entry of the claim, but changes nothing of the pod.
             self._state.reconsider(uid)
         self._named_changed((CLAIM, *key))
 
@@ -184,8 +183,7 @@ class PodHandler:
         if obj.spec.node_name:
             row = self._state.nodes.row_of.get(obj.spec.node_name)
             node = self._state.nodes.infos[row] if row is not None else None
-            # What was known of it is more than can be read now: its group, and requests of all
-            # containers.
+            # More was known than can be read now: its group, and requests of all containers.
             before = known.info if known is not None else None
             self._set(held_pod_info(obj, before, node))
         self._on_change()
@@ -321,8 +319,7 @@ class GroupHandler:
             if decode.initially_scheduled(obj):
                 self._state.forest.was_scheduled(spec.key)
         except Exception:
-            # A group that is applied in part could be decided; a missing one keeps its pods
-            # waiting.
+            # A group that is applied in part could be decided; without it, its pods wait.
             self.delete(key=(spec.key[1], spec.key[2]))
             raise
         self._observed[spec.key] = obj

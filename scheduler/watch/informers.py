@@ -286,8 +286,7 @@ class Informers:
                 group.create_task(reflector.run())
             for reflector in self.device_reflectors:
                 await reflector.synced.wait()
-            # Rules before claims are served, or the first pods would be decided without their
-            # taints.
+            # Rules before claims, or the first pods would be decided without their taints.
             rules_watched = await self._watch_taint_rules(group)
             templates = await self._watch_templates(group)
             await self.freeze.over()
@@ -453,7 +452,6 @@ async def read(
     for _ in informers.state.catch_up():
         pass
     if informers.expected is not None:
-        # Reservations are not read here. Without the statuses, explain and simulate would give the
-        # places away.
+        # Reservations are not read here: without the statuses, places would be given away.
         assume_told(state, informers.expected, informers.observed)
     return informers

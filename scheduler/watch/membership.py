@@ -101,8 +101,7 @@ class Membership:
         members = group.members if group is not None else {}
         strangers = self._strangers.get(key, {})
         return [
-            # A member that names another group came here through a stand-in, and is not a pod of
-            # this name.
+            # A member of another group came through a stand-in, and is not a pod of this name.
             *(it.info for uid, it in members.items() if uid not in self._named),
             *strangers.values(),
         ]

@@ -190,8 +190,7 @@ class DeviceTable:
         for key in keys:
             if key in self.claims:
                 self.consumers.join(key, uid)
-                # After joining: if this took the last entry, cached results for other pods are
-                # wrong.
+                # After joining: if it took the last entry, cached results for others are wrong.
                 self._count_entries(key)
             if key in self.assumed:
                 self.consumers.assume(key, uid)
@@ -425,8 +424,7 @@ class DeviceTable:
             return
         self._untidy = False
         if len(self.states) > _MOST_STATES + 2 * self.nodes.size:
-            # All numbers change, also those of asks, so `version` invalidates what is cached by
-            # them.
+            # All numbers change, also those of asks: `version` invalidates what is cached by them.
             self.states.clear()
             # Free, like state 0, until the stale groups get their states again.
             self._column[:] = 0
@@ -462,8 +460,7 @@ class DeviceTable:
 
     def _slice_changed(self, info: SliceInfo) -> None:
         self._untidy = True
-        # Also after a removal: a pool that was invalid or ambiguous may be usable without the
-        # slice.
+        # Also after a removal: an invalid or ambiguous pool may be usable without the slice.
         rows = self._views.pool_changed(info)
         self._gaining |= rows
         self.excess.pool_changed(info.pool_key)

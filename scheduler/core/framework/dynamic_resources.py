@@ -132,8 +132,7 @@ class DynamicResources(Plugin):
                     nodes[at[room[at] >= devices.count]] = True
                     if not devices.count:
                         rest[at] = False
-        # As in kube-scheduler, a node whose devices do not suffice for the pod's other claims has
-        # that reason instead.
+        # As in kube-scheduler, too few devices for the pod's other claims are the reason instead.
         if demands.admitted is not None:
             yield NOT_AVAILABLE, ~demands.admitted & rest
         yield from found.items()
@@ -444,8 +443,7 @@ class DynamicResources(Plugin):
         self._table.set_states(rows, after)
         if demand.apart:
             for row, state, now in zip(rows.tolist(), before.tolist(), after.tolist(), strict=True):
-                # Pools of several nodes: the pod's devices must not be free on the other nodes
-                # either.
+                # Pools of several nodes: the devices must not be free on the other nodes.
                 self._tell_others(row, states.all[now].fixed[len(states.all[state].fixed) :])
         return complete
 

@@ -118,8 +118,7 @@ class Framework:
         if rows is None:
             return self.slots(shape)
         if shape.cache.slots.key == self.nodes.version or shape.requirements.volumes:
-            # Volume filters run for all nodes at once, and shapes that differ in volumes share the
-            # result.
+            # Volume filters run for all nodes at once; shapes that differ in volumes share them.
             return self.slots(shape)[rows]
         counts = self._room_at(shape, rows)
         if shape.filter_match_ids:
@@ -435,8 +434,7 @@ class Framework:
         current = shape.cache.node_codes.key == nodes.generation
         by_label = bool(wants.selector or wants.node_name) or wants.affinity is not None
         unfit = wants.unsupported or wants.excess
-        # Labels are compared for all nodes at once, taints by class: only the latter is cheap for
-        # few.
+        # Labels are compared for all nodes at once; only taints, by class, are cheap for few.
         if current or by_label or unfit or isinstance(rows, slice):
             return self.permitted(shape)[rows]
         admitted: Bools = self._class_codes(shape)[nodes.node_class[rows]] == 0

@@ -120,8 +120,7 @@ class InterPodAffinity(Plugin):
         stage = shape.load.stage
         for soft in shape.requirements.preferred_affinity:
             match_id = self._selectors.match_id((soft.term.selector,))
-            # Terms about other pods are part of the score. Only those about the shape itself change
-            # with each placed pod.
+            # Terms about other pods are in the score. Those about the shape change with each pod.
             if match_id in shape.matches.counted:
                 domains = self._topologies.domains(soft.term.key)
                 present = None if soft.weight > 0 else self._present(domains, match_id, stage)

@@ -252,12 +252,10 @@ class NodeTable:
         finally:
             if not trial.kept:
                 self.rollback(mark)
-                # All amounts are as before, so results that were cached by the old version are
-                # valid again.
+                # All amounts are as before: what was cached by the old version is valid again.
                 self.version = version
             self._trials -= 1
-            # Only the outermost trial may drop the log: an outer one may still undo the inner
-            # changes.
+            # Only the outermost trial drops the log: an outer one may undo the inner changes.
             if not self._trials:
                 self._undo_log.clear()
 

@@ -196,8 +196,7 @@ class _Search:
             if not self.allowed[shape][node] or min(left) < 0:
                 continue
             equal = (free[node], self.layouts[node], self.states[node])
-            # A node that some shapes may not use is not interchangeable, however equal its free
-            # resources are.
+            # A node closed to some shapes is not interchangeable, however equal its resources.
             if self.open[node] and equal in tried:
                 continue
             if self.steps <= 0 or self.expired():

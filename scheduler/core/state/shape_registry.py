@@ -43,8 +43,7 @@ class Shapes:
         """Return the shape with these, created if new; `like` has the same requirements."""
         shape = self._known.get((requirements, matches))
         if shape is None:
-            # Retained until `sweep` frees the shape. Otherwise a match count could end while the
-            # shape reads it.
+            # Retained until `sweep` frees the shape: no match count ends while the shape reads it.
             self._selectors.register(requirements)
             self._selectors.retain(requirements)
             # The lowest vacant index first, so that columns by shape stay short.

@@ -111,8 +111,7 @@ class State:
             self.devices.node_changed(row)
         if before is not None and before.labels != node.labels:
             self._domains_changed()
-        # Watches of pods and nodes are independent, so a bound pod may be delivered before its
-        # node.
+        # Watches of pods and nodes are independent: a bound pod may come before its node.
         if known is None:
             for pod in self.node_pods.on(node.name):
                 pod.row = row
@@ -236,8 +235,7 @@ class State:
         Counts that included the pod are computed again from the remaining pods. Costs O(pods).
         """
         pod = self.pods.pop(uid, None)
-        # Nothing about the pod itself can be trusted: the change may have stopped between any two
-        # tables.
+        # Nothing about the pod can be trusted: the change may have stopped between any two tables.
         if pod is None:
             return
         rows = self.node_pods.recount(pod)
@@ -364,8 +362,7 @@ class State:
 
     def take_changes(self) -> Changes:
         """Return the changes since the last call. Free shapes and match counts that no pod uses."""
-        # Sweep first: the shapes and match counts that it ends may set `affects_others`, which is
-        # read below.
+        # Sweep first: the shapes and match counts that it ends may set `affects_others`.
         self.pod_shapes.sweep(self.nominations)
         self.devices.tidy()
         more = self.forest.catch_up(_STEPS)
@@ -437,8 +434,7 @@ class State:
 
     def _new_shape(self, pod: Pod, info: PodInfo) -> Shape:
         old = pod.info
-        # Tuples compare the same objects as equal without comparing their contents, so this is
-        # usually cheap.
+        # Tuples compare the same objects as equal without their contents: usually cheap.
         before = (old.requirements, old.terminating, old.labels, old.group_affinity)
         same = before == (info.requirements, info.terminating, info.labels, info.group_affinity)
         return pod.shape if same else self.pod_shapes.shape_of(info)

@@ -140,8 +140,7 @@ class VolumeIndex:
         needs = ClaimNeeds.of(claim)
         for name in sorted(self._meant.get(claim.key, ())):
             volume = self.known[name]
-            # An administrator's claimRef has no UID: it reserves the volume for any claim of the
-            # name.
+            # An administrator's claimRef has no UID: it is for any claim of the name.
             same = volume.claim_uid in ("", claim.uid) and not volume.terminating
             if same and volume.storage_class == claim.storage_class and needs.fits(volume):
                 return name
