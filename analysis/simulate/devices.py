@@ -85,10 +85,10 @@ class SimulatedDevices:
             if kind == DEVICE_CLASS:
                 table.set_class(device_class_info(decode_device_class(data), implicit=True))
             elif kind == DEVICE_TAINT_RULE:
-                table.set_taint_rule(device_taint_rule(decode_taint_rule(data)))
+                table.slices.set_rule(device_taint_rule(decode_taint_rule(data)))
             elif kind == RESOURCE_SLICE:
                 info, hidden = slice_info(decode_resource_slice(data))
-                table.set_slice(info)
+                table.slices.set(info)
                 problem = next(iter(hidden), "")
             elif kind == RESOURCE_CLAIM:
                 # The status in a file is that of another cluster: the claim is not allocated here.

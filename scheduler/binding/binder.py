@@ -130,7 +130,7 @@ class Binder:
         decision = None
         if reserves:
             decision = self._pending_decision(intent, placement, bindings, minimums)
-        self._intents.add(intent)
+        self._intents.by_root[intent.root] = intent
         self._add_open(intent, len(bindings))
         if decision is not None:
             self._intents.reservations.add(decision)
@@ -142,7 +142,7 @@ class Binder:
 
         The deadline of a root with held places starts again if none of its Bindings is under way.
         """
-        intent = self._intents.get(root)
+        intent = self._intents.by_root.get(root)
         deadline = self._clock.monotonic() + self._timeout_of(root)
         if intent is None:
             return Intent(root, deadline)
@@ -183,7 +183,7 @@ class Binder:
         self._provisioning = FairQueue(_PROVISIONED_AT_ONCE)
         if self._allocating is not None:
             self._allocating.reset()
-        self._intents.clear()
+        self._intents.by_root.clear()
         self._activity.binding.clear()
         self._intents.reservations.reset()
         BINDS_OPEN.set(0)
@@ -236,7 +236,7 @@ class Binder:
 
         def stored(reservations: list[StoredReservation]) -> None:
             # The intent may have ended while its Reservation was written.
-            if self._intents.get(intent.root) is intent:
+            if self._intents.by_root.get(intent.root) is intent:
                 intent.reservations += reservations
                 self._allocate_and_bind(bindings, minimums)
             else:

@@ -115,7 +115,7 @@ class Recovery:
         else:
             group = self._state.forest.groups.get(intent.root)
             if assumed and group is not None and group.standing and group.parent is None:
-                self._intents.add(intent)
+                self._intents.by_root[intent.root] = intent
                 self._start(intent, [each for each in assumed if not each.pod.info.expected])
                 RESUMED.labels("finished").inc()
                 return True
@@ -175,7 +175,7 @@ class Recovery:
             self._intents.reservations.close(intent.reservations)
         else:
             RESUMED.labels("continued").inc()
-            self._intents.add(intent)
+            self._intents.by_root[intent.root] = intent
 
 
 def _belongs_to(pod: Pod, root: GroupKey) -> bool:

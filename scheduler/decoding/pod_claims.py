@@ -26,11 +26,11 @@ from scheduler.core.values.devices import DeviceClaimInfo
 from scheduler.core.values.extended_devices import ContainerDevices, resources_of
 from scheduler.core.values.model import ClaimKey, PodInfo, Requirements
 from scheduler.decoding import claim_messages
-from scheduler.decoding.device_objects import decode_pod_claim
+from scheduler.decoding.device_objects import PodClaimEntry, decode_pod_claim
 from scheduler.decoding.extended_resources import claim_key, containers_of
 from scheduler.decoding.group_claims import GroupClaims
 from scheduler.decoding.limits import excess_of_claims
-from scheduler.decoding.objects import GroupObject, Pod
+from scheduler.decoding.objects import GroupObject, Pod, PodSpec
 
 NOT_SERVED: Final = "resourceClaims (resource.k8s.io/v1 is not served, or may not be read)"
 
@@ -292,6 +292,24 @@ class PodClaims:
         return ""
 
 
+def entries_of(spec: PodSpec) -> tuple[list[PodClaimEntry], str]:
+    """Return the entries that can be read, none of too many, and why others are not understood."""
+    if problem := excess_of_claims(len(spec.resource_claims)):
+        return [], problem
+    entries: list[PodClaimEntry] = []
+    for index, raw in enumerate(spec.resource_claims):
+        try:
+            entry = decode_pod_claim(raw)
+        except msgspec.DecodeError as error:
+            problem = problem or f"resourceClaims[{index}], which Muster does not know: {error}"
+            continue
+        entries.append(entry)
+        if not (entry.resource_claim_name or entry.resource_claim_template_name):
+            neither = f"resourceClaims[{index}], which names neither a claim nor a template"
+            problem = problem or neither
+    return entries, problem
+
+
 def _keys(info: PodInfo, uses: _Uses) -> tuple[ClaimKey, ...]:
     names = dict.fromkeys(entry.claim for entry in uses.entries if entry.claim)
     if uses.made:
@@ -301,27 +319,20 @@ def _keys(info: PodInfo, uses: _Uses) -> tuple[ClaimKey, ...]:
 
 def _uses_of(pod: Pod) -> _Uses:
     """Return the claims in spec and status of the pod. Too many are ignored and cost nothing."""
-    if problem := excess_of_claims(len(pod.spec.resource_claims)):
+    written, problem = entries_of(pod.spec)
+    if problem:
         return _Uses((), problem, claims=True)
     made = {each.name: each.resource_claim_name for each in pod.status.resource_claim_statuses}
     entries: list[_Entry] = []
-    for index, raw in enumerate(pod.spec.resource_claims):
-        try:
-            entry = decode_pod_claim(raw)
-        except msgspec.DecodeError as error:
-            return _Uses(
-                (), f"resourceClaims[{index}], which Muster does not know: {error}", claims=True
-            )
-        if entry.resource_claim_name is not None:
+    for entry in written:
+        template = entry.resource_claim_template_name or ""
+        if entry.resource_claim_name:
             entries.append(_Entry(entry.name, entry.resource_claim_name))
-        elif entry.resource_claim_template_name is None:
-            problem = f"resourceClaims[{index}], which names neither a claim nor a template"
-            return _Uses((), problem, claims=True)
         elif entry.name not in made:
-            entries.append(_Entry(entry.name, "", entry.resource_claim_template_name))
+            entries.append(_Entry(entry.name, "", template))
         # A status entry without a name means that the pod needs no claim for this entry.
         elif (name := made[entry.name]) is not None:
-            entries.append(_Entry(entry.name, name, entry.resource_claim_template_name))
+            entries.append(_Entry(entry.name, name, template))
     namespace = pod.metadata.namespace
     keys = tuple((namespace, entry.claim) for entry in entries if entry.claim)
     return _Uses(tuple(entries), claims=bool(pod.spec.resource_claims), keys=keys)

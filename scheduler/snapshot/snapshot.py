@@ -259,7 +259,7 @@ def take(
             for key, each in state.devices.assumed.items()
         ],
         device_taint_rules=sorted(
-            state.devices.taint_rules.all.values(), key=lambda each: each.name
+            state.devices.slices.rules.all.values(), key=lambda each: each.name
         ),
     )
 
@@ -461,9 +461,9 @@ def _put_storage(state: State, snapshot: Snapshot) -> None:
 def _put_devices(state: State, snapshot: Snapshot) -> None:
     # Before the slices, which get the taints of the rules that exist.
     for rule in snapshot.device_taint_rules:
-        state.devices.set_taint_rule(rule)
+        state.devices.slices.set_rule(rule)
     for info in snapshot.slices:
-        state.devices.set_slice(info)
+        state.devices.slices.set(info)
     for device_class in snapshot.device_classes:
         state.devices.set_class(device_class)
     for claim in snapshot.device_claims:

@@ -87,7 +87,7 @@ class ResourceSliceHandler:
     def upsert(self, obj: ResourceSlice) -> None:
         info, hidden = slice_info(obj)
         self._hide(info.name, hidden)
-        self._devices.set_slice(info)
+        self._devices.slices.set(info)
         self._on_change()
 
     def set_aside(self, key: Key, _raw: bytes) -> None:
@@ -96,7 +96,7 @@ class ResourceSliceHandler:
 
     def delete(self, key: Key) -> None:
         self._hide(key[1], ())
-        self._devices.remove_slice(key[1])
+        self._devices.slices.remove(key[1])
         self._on_change()
 
     def _hide(self, name: str, problems: tuple[str, ...]) -> None:

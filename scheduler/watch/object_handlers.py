@@ -127,8 +127,8 @@ def _after(state: State, event: Event, on_change: _OnChange) -> _OnChange:
 def taint_rule_handler(state: State, on_change: _OnChange) -> ObjectHandler[TaintRule]:
     # A rule that is not understood is dropped, too: the devices that it taints are unknown.
     return ObjectHandler(
-        lambda rule: state.devices.set_taint_rule(device_taint_rule(rule)),
-        lambda key: state.devices.remove_taint_rule(key[1]),
+        lambda rule: state.devices.slices.set_rule(device_taint_rule(rule)),
+        lambda key: state.devices.slices.remove_rule(key[1]),
         on_change,
     )
 

@@ -26,7 +26,6 @@ from scheduler.core.devices.slices import DeviceSlices
 from scheduler.core.devices.sole_use import HeldDevices, Masks
 from scheduler.core.devices.sortings import Sorting, Sortings
 from scheduler.core.devices.states import DeviceStates, UsageChange
-from scheduler.core.devices.taint_rules import DeviceTaintRule, DeviceTaintRules
 from scheduler.core.devices.use import DeviceUse
 from scheduler.core.devices.viewers import ViewGroup
 from scheduler.core.nodes.node_table import Bools, Ints, NodeTable
@@ -109,23 +108,6 @@ class DeviceTable:
         rows: Collection[int] = self.nodes.row_of.values() if self._all_gain else self._gaining
         self._gaining, self._all_gain = set(), False
         return rows
-
-    def set_slice(self, info: SliceInfo) -> None:
-        self.slices.set(info)
-
-    def remove_slice(self, name: str) -> None:
-        self.slices.remove(name)
-
-    def set_taint_rule(self, rule: DeviceTaintRule) -> None:
-        """Add or replace a DeviceTaintRule. A slice that it does not change costs a comparison."""
-        self.slices.set_rule(rule)
-
-    def remove_taint_rule(self, name: str) -> None:
-        self.slices.remove_rule(name)
-
-    @property
-    def taint_rules(self) -> DeviceTaintRules:
-        return self.slices.rules
 
     def set_class(self, info: DeviceClassInfo) -> None:
         before = self.classes.get(info.name)

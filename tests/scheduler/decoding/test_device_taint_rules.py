@@ -69,7 +69,7 @@ def test_a_rule_that_is_not_understood_is_named(
 def test_events_set_and_remove_rules_and_what_is_set_aside_is_none() -> None:
     state, changes = State(), list[int]()
     handler = taint_rule_handler(state, lambda: changes.append(1))
-    rules = state.devices.taint_rules.all
+    rules = state.devices.slices.rules.all
 
     handler.upsert(written({"pool": "p"}))
     assert rules["r"].pool == "p"
