@@ -29,6 +29,7 @@ from api.groups import Form, GroupReference, WorkloadForm, group_of_pod, workloa
 from api.integration.pods.groups_from_pods import ask_of
 from api.membership import NOBODY, Owners, claims_of
 from api.ownership import OwnerId, made_for
+from api.reading import listing, mapping
 from api.scheduler_names import USUAL, SchedulerNames
 from kube.client.meta import OwnerReference
 from scheduler.core.state.disruption_budgets import DisruptionBudget
@@ -350,13 +351,8 @@ _SCHEDULED: Final = (CONDITION_POD_GROUP_SCHEDULED, CONDITION_COMPOSITE_SCHEDULE
 
 def initially_scheduled(group: GroupObject) -> bool:
     """True if the status reports the group as scheduled. Users can write the status, too."""
-    conditions = (group.status or {}).get("conditions")
-    if not isinstance(conditions, list):
-        return False
-    return any(
-        isinstance(it, dict) and it.get("type") in _SCHEDULED and it.get("status") == "True"
-        for it in conditions
-    )
+    conditions = map(mapping, listing((group.status or {}).get("conditions")))
+    return any(it.get("type") in _SCHEDULED and it.get("status") == "True" for it in conditions)
 
 
 def topology_of(constraints: Constraints | None) -> Topology | None:

@@ -37,6 +37,12 @@ class Changes:
     set: list[PodInfo] = field(default_factory=list)
     gone: list[str] = field(default_factory=list)
 
+    def apply(self, state: State) -> None:
+        for uid in self.gone:
+            state.remove_pod(uid)
+        for info in self.set:
+            state.set_pod(info)
+
 
 @dataclass(frozen=True, slots=True)
 class Left:

@@ -315,7 +315,7 @@ class HeldPlaces:
     def _set_expired(self, leaf: Group, *, expired: bool) -> None:
         changes = self._expected.expire(leaf.key, expired=expired)
         if changes != Changes():
-            self._pods.apply(changes)
+            changes.apply(self._state)
             self._on_change()
 
     def _duration(self, leaf: Group) -> timedelta:

@@ -28,7 +28,7 @@ from scheduler.decoding.objects import (
 from scheduler.decoding.pod_claims import PodClaims
 from scheduler.decoding.undecodable_pods import decode_held_pod, held_pod_info
 from scheduler.expected.claims import CLAIM, RESOURCE, Thing
-from scheduler.expected.pods import Changes, ExpectedPods, Left
+from scheduler.expected.pods import ExpectedPods, Left
 from scheduler.watch.departures import Departures
 from scheduler.watch.growth import Growth
 from scheduler.watch.membership import Membership
@@ -96,7 +96,7 @@ class PodHandler:
     def renew_expected(self) -> None:
         """Evaluate the expected pods of some groups again that name a changed object."""
         if self._expected is not None:
-            self.apply(self._expected.renewed())
+            self._expected.renewed().apply(self._state)
 
     def template_is(self, key: Key, spec: bytes | None) -> None:
         """Record the spec of a ResourceClaimTemplate (None: deleted)."""
@@ -146,7 +146,7 @@ class PodHandler:
                 self.reshape(uid)
                 self._state.reconsider(uid)
         if self._expected is not None:
-            self.apply(self._expected.group_is(key, group))
+            self._expected.group_is(key, group).apply(self._state)
 
     def upsert(self, obj: Pod) -> None:
         meta = obj.metadata
@@ -212,14 +212,7 @@ class PodHandler:
             self._state.discard_pod(info.uid)
             raise
         if self._expected is not None:
-            self.apply(self._expected.pod_is(info, left))
-
-    def apply(self, changes: Changes) -> None:
-        """Apply changes of expected pods to the state."""
-        for uid in changes.gone:
-            self._state.remove_pod(uid)
-        for info in changes.set:
-            self._state.set_pod(info)
+            self._expected.pod_is(info, left).apply(self._state)
 
     def _forget(self, uid: str) -> None:
         self.pending.pop(uid, None)
@@ -235,7 +228,7 @@ class PodHandler:
             self._state.discard_pod(uid)
             raise
         if self._expected is not None:
-            self.apply(self._expected.forget(uid, left))
+            self._expected.forget(uid, left).apply(self._state)
         self._reshape_promoted(promoted)
 
     def _reshape_promoted(self, uids: list[str]) -> None:
