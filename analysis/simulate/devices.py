@@ -87,10 +87,10 @@ class SimulatedDevices:
             elif kind == DEVICE_TAINT_RULE:
                 rule = device_taint_rule(decode_taint_rule(data), self._state.release)
                 if rule is not None:
-                    table.set_taint_rule(rule)
+                    table.slices.set_rule(rule)
             elif kind == RESOURCE_SLICE:
                 info, hidden = slice_info(decode_resource_slice(data))
-                table.set_slice(info)
+                table.slices.set(info)
                 problem = next(iter(hidden), "")
             elif kind == RESOURCE_CLAIM:
                 # The status in a file is that of another cluster: the claim is not allocated here.

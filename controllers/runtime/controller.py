@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 
 import structlog
 
-from api.constants import EVENT_GROUP_NOT_MADE
+from api.constants import EVENT_GROUP_NOT_MADE, KindName
 from kube.base.clock import Clock, SystemClock
 from kube.base.errors import ApiError, Invalid, KubeError, NotFound
 from kube.client.client import Client
@@ -300,6 +300,8 @@ class Controller(Generic[K]):
 
 def _words(key: Hashable) -> str:
     """Return a key, which may contain keys, as one text."""
+    if isinstance(key, KindName):
+        return key.full_name
     return "/".join(map(_words, key)) if isinstance(key, tuple) else str(key)
 
 

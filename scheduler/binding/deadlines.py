@@ -94,7 +94,7 @@ class Deadlines:
     def _over(self) -> list[Intent]:
         """End the intents of complete gangs, and return those to give up now."""
         over = []
-        for intent in list(self._intents):
+        for intent in list(self._intents.by_root.values()):
             try:
                 if self._is_over(intent):
                     self._ending.add(intent.root)

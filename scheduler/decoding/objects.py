@@ -270,16 +270,12 @@ class PodStatus(_Struct):
 
 
 class Pod(_Struct):
-    """A pod."""
-
     metadata: Metadata
     spec: PodSpec = msgspec.field(default_factory=PodSpec)
     status: PodStatus = msgspec.field(default_factory=PodStatus)
 
 
 class TaintSpec(_Struct):
-    """A taint as written."""
-
     key: str = ""
     value: str = ""
     effect: str = ""
@@ -300,8 +296,6 @@ class NodeStatus(_Struct):
 
 
 class Node(_Struct):
-    """A node."""
-
     metadata: Metadata
     spec: NodeSpec = msgspec.field(default_factory=NodeSpec)
     status: NodeStatus = msgspec.field(default_factory=NodeStatus)
@@ -444,8 +438,6 @@ class WorkloadSpec(_Struct):
 
 
 class Workload(_Struct):
-    """A Workload."""
-
     metadata: Metadata
     spec: WorkloadSpec = msgspec.field(default_factory=WorkloadSpec)
 
@@ -469,8 +461,6 @@ class PodDisruptionBudgetStatus(_Struct):
 
 
 class PodDisruptionBudget(_Struct):
-    """A PodDisruptionBudget."""
-
     metadata: Metadata
     spec: PodDisruptionBudgetSpec = msgspec.field(default_factory=PodDisruptionBudgetSpec)
     status: PodDisruptionBudgetStatus = msgspec.field(default_factory=PodDisruptionBudgetStatus)

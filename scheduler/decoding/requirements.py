@@ -23,8 +23,7 @@ def requirements_of_others(pod: Pod) -> Requirements:
 def _of_others(pod: Pod, uses: NodeUses, excess: str = "") -> Requirements:
     if not excess and _is_plain(pod.spec, uses):
         return _plain(uses.requests, (), ())
-    # Terms of running pods affect every later decision, so the limit holds for other schedulers,
-    # too.
+    # Terms of running pods affect every later decision: the limit is for others, too.
     considered = not limits.excess_about_pods(pod.spec)
     volumes = uses.volumes
     return Requirements(

@@ -128,8 +128,7 @@ class HeldPlaces:
                     if not self._may_take_over(pod, expected):
                         continue
                 except POSTPONED:
-                    # Places that were taken over are returned to be bound; the rest follows with
-                    # the next attempt.
+                    # What was taken over is returned to be bound; the rest follows later.
                     if not pods:
                         raise
                     break
@@ -316,7 +315,7 @@ class HeldPlaces:
     def _set_expired(self, leaf: Group, *, expired: bool) -> None:
         changes = self._expected.expire(leaf.key, expired=expired)
         if changes != Changes():
-            self._pods.apply(changes)
+            changes.apply(self._state)
             self._on_change()
 
     def _duration(self, leaf: Group) -> timedelta:
@@ -392,10 +391,7 @@ class HeldPlaces:
             return len(pods)
 
     def _slots_without(self, pods: list[Pod], shape: Shape, claims: Iterable[ClaimKey] = ()) -> int:
-        """Return how many pods of the shape fit on the node of these equal pods without them.
-
-        The devices of these `claims` count as free, too.
-        """
+        """Return how many pods of the shape fit there without these pods and these `claims`."""
         own, row = pods[0].shape, np.array([pods[0].row], np.int64)
         with self._state.nodes.trial():
             if own.requirements.needs_devices:
@@ -424,10 +420,7 @@ class HeldPlaces:
         return False
 
     def _returning(self, pods: list[Pod]) -> set[ClaimKey]:
-        """Return the claims that are about to release devices of these places.
-
-        They belong to the pods that had the places before.
-        """
+        """Return the claims of these places' former pods that are to release their devices."""
         use, returning = self._state.devices.use, self._state.devices.consumers.returning
         if not returning:
             return set()

@@ -63,8 +63,7 @@ class Renewals:
             self._not_before = now + max(_PAUSE, _REST * took)
         if now < self._not_before:
             return None
-        # Only the first root of each namespace: it is the oldest, and others cannot be due before
-        # it.
+        # Only the first root of each namespace: it is the oldest, so none is due before it.
         firsts = ((namespace, *_first(roots)) for namespace, roots in self._refused.items())
         due = (it for it, at, of in firsts if of != version and now >= at + _AFTER)
         namespace = next(due, None)

@@ -58,8 +58,7 @@ class RefusedRoots:
 
     def add(self, key: GroupKey, refused: RefusedRoot) -> None:
         """Add a root, to be woken by capacity for any of its shapes."""
-        # Removed and added at the end, as its `retry_at` is the latest of all: `first_due` relies
-        # on it.
+        # At the end, as its `retry_at` is the latest of all: `first_due` relies on it.
         self.discard(key)
         self._roots[key] = refused
         self._priorities[refused.priority] += 1

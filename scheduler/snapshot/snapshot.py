@@ -229,8 +229,7 @@ def take(
             for group in all_of(groups)
             if group.pending
         },
-        # A foreign one follows from the pod's own nominatedNodeName, which is restored with the
-        # pod.
+        # A foreign one follows from nominatedNodeName, which is restored with the pod.
         nominations=[_places_of(each, shapes) for each in state.nominations if not each.foreign],
         # JSON has no infinity, which is the time of pods that may never end.
         evicting={
@@ -263,7 +262,7 @@ def take(
             for key, each in state.devices.assumed.items()
         ],
         device_taint_rules=sorted(
-            state.devices.taint_rules.all.values(), key=lambda each: each.name
+            state.devices.slices.rules.all.values(), key=lambda each: each.name
         ),
         release=state.release,
     )
@@ -350,9 +349,9 @@ def queue_of(state: State, pause: Callable[[], None] = nothing) -> Queue:
     return queue
 
 
-def encode(value: Snapshot | Decision) -> bytes:
-    """Return the value as JSON; equal values give equal bytes."""
-    return _encode(value)
+def encode(value: object) -> bytes:
+    """Return a snapshot, or a part of it, as JSON; equal values give equal bytes."""
+    return msgspec.json.encode(value, order="deterministic")
 
 
 def encode_in_parts(snapshot: Snapshot, pause: Callable[[], None]) -> list[bytes]:
@@ -364,19 +363,14 @@ def encode_in_parts(snapshot: Snapshot, pause: Callable[[], None]) -> list[bytes
         parts += [b"," if parts else b"{", field]
         # Only lists grow with the cluster.
         if not isinstance(value, list):
-            parts.append(_encode(value))
+            parts.append(encode(value))
             continue
         parts.append(b"[")
         for first in range(0, len(value), _PART):
             pause()
-            parts += [b","] * (first > 0) + [_encode(value[first : first + _PART])[1:-1]]
+            parts += [b","] * (first > 0) + [encode(value[first : first + _PART])[1:-1]]
         parts.append(b"]")
     return [*parts, b"}"]
-
-
-def _encode(value: object) -> bytes:
-    # Snapshots of equal states can be compared byte by byte.
-    return msgspec.json.encode(value, order="deterministic")
 
 
 def decode(data: bytes, source: str) -> Snapshot:
@@ -472,9 +466,9 @@ def _put_storage(state: State, snapshot: Snapshot) -> None:
 def _put_devices(state: State, snapshot: Snapshot) -> None:
     # Before the slices, which get the taints of the rules that exist.
     for rule in snapshot.device_taint_rules:
-        state.devices.set_taint_rule(rule)
+        state.devices.slices.set_rule(rule)
     for info in snapshot.slices:
-        state.devices.set_slice(info)
+        state.devices.slices.set(info)
     for device_class in snapshot.device_classes:
         state.devices.set_class(device_class)
     for claim in snapshot.device_claims:

@@ -305,11 +305,6 @@ def _counts(group: Group) -> dict[str, int]:
     return {"members": group.alive, "scheduledPods": group.bound_pods}
 
 
-def confirmed(group: Group) -> bool:
-    """Return True if the watch has delivered all Bindings of the subtree."""
-    return not group.assumed_total
-
-
 def _message(blocker: Blocker, at: GroupKey | None) -> str:
     """Return the message of a group; `at` is the group at fault, None for the group itself."""
     if at is None or at[0] == SINGLE_POD:

@@ -70,29 +70,29 @@ from scheduler.support.kinds import GROUPS, WORKLOADS
 from scheduler.support.metrics import TAKEOVERS_STALE
 from scheduler.watch.claim_notifications import ClaimNews
 from scheduler.watch.device_handlers import (
-    ClaimTemplateHandler,
     DeviceClassHandler,
-    DeviceTaintRuleHandler,
     ResourceClaimHandler,
     ResourceSliceHandler,
 )
 from scheduler.watch.event_handlers import (
     DaemonSetHandler,
-    DisruptionBudgetHandler,
     GroupHandler,
-    NamespaceHandler,
-    NodeHandler,
     PodHandler,
     PriorityClassHandler,
 )
-from scheduler.watch.published_places import assume_told
-from scheduler.watch.volume_handlers import (
-    ClaimHandler,
-    CsiNodeHandler,
-    StorageClassHandler,
-    VolumeHandler,
+from scheduler.watch.object_handlers import (
+    claim_handler,
+    claim_template_handler,
+    csi_node_handler,
+    disruption_budget_handler,
+    namespace_handler,
+    node_handler,
+    storage_class_handler,
+    taint_rule_handler,
+    volume_handler,
+    workload_handler,
 )
-from scheduler.watch.workload_templates import WorkloadHandler
+from scheduler.watch.published_places import assume_told
 
 T = TypeVar("T", bound=HasMeta)
 
@@ -173,19 +173,21 @@ class Informers:
             clock=self.clock,
         )
         self.priority_classes = PriorityClassHandler(state)
-        nodes = NodeHandler(state, on_change)
-        claims, volumes = ClaimHandler(state, on_change), VolumeHandler(state, on_change)
-        classes = StorageClassHandler(state, on_change)
+        nodes = node_handler(state, on_change)
+        claims, volumes = claim_handler(state, on_change), volume_handler(state, on_change)
+        classes = storage_class_handler(state, on_change)
         self.reflectors = (
             self._reflector(NODES, nodes, decode_node, nodes.set_aside),
-            self._reflector(NAMESPACES, NamespaceHandler(state, on_change), decode_namespace),
-            self._reflector(PDBS, DisruptionBudgetHandler(state), decode_budget),
+            self._reflector(NAMESPACES, namespace_handler(state, on_change), decode_namespace),
+            self._reflector(PDBS, disruption_budget_handler(state), decode_budget),
             self._reflector(PRIORITY_CLASSES, self.priority_classes, decode_raw),
             self._reflector(DAEMON_SETS, DaemonSetHandler(state), decode_partial),
             self._reflector(PVCS, claims, decode_claim, claims.set_aside),
             self._reflector(PVS, volumes, decode_volume, volumes.set_aside),
             self._reflector(STORAGE_CLASSES, classes, decode_class, classes.set_aside),
-            self._reflector(CSI_NODES, CsiNodeHandler(state, on_change), decode_csi_node),
+            # Without `set_aside`: an undecodable CSINode keeps its last limits. Missing ones would
+            # mean no limit at all.
+            self._reflector(CSI_NODES, csi_node_handler(state, on_change), decode_csi_node),
             *(
                 self._reflector(
                     GROUPS[kind],
@@ -195,7 +197,7 @@ class Informers:
                 # Pods name PodGroups only.
                 for kind, members in ((COMPOSITE_POD_GROUP, None), (POD_GROUP, pods))
             ),
-            self._reflector(WORKLOADS, WorkloadHandler(state, on_change), decode_workload),
+            self._reflector(WORKLOADS, workload_handler(state, on_change), decode_workload),
             self._reflector(PODS, pods, decode_pod, pods.set_aside),
         )
         self.device_claims = ResourceClaimHandler(state, on_change, pods, self.claim_news)
@@ -216,11 +218,11 @@ class Informers:
             ),
         )
 
-        templates = ClaimTemplateHandler(on_change, pods)
+        templates = claim_template_handler(on_change, pods)
         self.template_reflector = self._reflector(
             RESOURCE_CLAIM_TEMPLATES, templates, decode_claim_template, templates.set_aside
         )
-        rules = DeviceTaintRuleHandler(state, on_change)
+        rules = taint_rule_handler(state, on_change)
         self.taint_rule_reflectors = tuple(
             self._reflector(
                 DEVICE_TAINT_RULES._replace(version=version),
@@ -287,8 +289,7 @@ class Informers:
                 group.create_task(reflector.run())
             for reflector in self.device_reflectors:
                 await reflector.synced.wait()
-            # Rules before claims are served, or the first pods would be decided without their
-            # taints.
+            # Rules before claims, or the first pods would be decided without their taints.
             rules_watched = await self._watch_taint_rules(group)
             templates = await self._watch_templates(group)
             await self.freeze.over()
@@ -435,10 +436,7 @@ async def read(
     gates: FeatureGates = features.USUAL,
     expected_limits: ExpectedLimits = ExpectedLimits(),
 ) -> Informers:
-    """Read the state of a cluster once, with the places that statuses report as held.
-
-    Raises KubeError if that takes longer than `seconds`.
-    """
+    """Read a cluster once, with the places in statuses. Raises KubeError after `seconds`."""
     await require_groups(client)
     state = State(judge=Selectors().judge)
     informers = Informers(
@@ -467,7 +465,6 @@ async def read(
     for _ in informers.state.catch_up():
         pass
     if informers.expected is not None:
-        # Reservations are not read here. Without the statuses, explain and simulate would give the
-        # places away.
+        # Reservations are not read here: without the statuses, places would be given away.
         assume_told(state, informers.expected, informers.observed)
     return informers

@@ -262,7 +262,7 @@ class Ours:
         for obj in await _list(self.rest, f"{_GROUP}/resourceslices"):
             info, hidden = slice_info(decode_resource_slice(as_bytes(obj)))
             assert not hidden
-            state.devices.set_slice(info)
+            state.devices.slices.set(info)
         for obj in await _list(self.rest, _claims(self.namespace)):
             self.set_claim(obj)
 
@@ -271,7 +271,7 @@ class Ours:
         for obj in await _list(self.rest, RULES):
             rule = device_taint_rule(decode_taint_rule(as_bytes(obj)), self.state.release)
             if rule is not None:
-                self.state.devices.set_taint_rule(rule)
+                self.state.devices.slices.set_rule(rule)
 
     def set_claim(self, obj: Json) -> None:
         info, problem = resource_claim_info(decode_resource_claim(as_bytes(obj)))

@@ -182,10 +182,7 @@ class NodeTable:
             self.exclusive_uses.add(load.uses, row, count, load.stage)
 
     def count(self, found: Sequence[tuple[int, int, int]]) -> None:
-        """Count pods by (match id, row, number), in a trial.
-
-        Something must have been taken on these rows.
-        """
+        """Count pods by (match id, row, number), in a trial that took something on these rows."""
         add_one = self.match_counts.add_one
         for match_id, row, number in found:
             add_one(match_id, row, number)
@@ -260,12 +257,10 @@ class NodeTable:
         finally:
             if not trial.kept:
                 self.rollback(mark)
-                # All amounts are as before, so results that were cached by the old version are
-                # valid again.
+                # All amounts are as before: what was cached by the old version is valid again.
                 self.version = version
             self._trials -= 1
-            # Only the outermost trial may drop the log: an outer one may still undo the inner
-            # changes.
+            # Only the outermost trial drops the log: an outer one may undo the inner changes.
             if not self._trials:
                 self._undo_log.clear()
 

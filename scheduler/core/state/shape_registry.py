@@ -40,14 +40,10 @@ class Shapes:
         matches: PodMatches = NO_MATCHES,
         like: Shape | None = None,
     ) -> Shape:
-        """Return the shape with these, created if it is new.
-
-        `like` is a shape with the same requirements, if one is known.
-        """
+        """Return the shape with these, created if new; `like` has the same requirements."""
         shape = self._known.get((requirements, matches))
         if shape is None:
-            # Retained until `sweep` frees the shape. Otherwise a match count could end while the
-            # shape reads it.
+            # Retained until `sweep` frees the shape: no match count ends while the shape reads it.
             self._selectors.register(requirements)
             self._selectors.retain(requirements)
             # The lowest vacant index first, so that columns by shape stay short.

@@ -67,10 +67,7 @@ class State:
         claim_changed: Callable[[ClaimKey], None] = lambda _key: None,
         judge: Judge = no_judge,
     ) -> None:
-        """Call `claim_changed` with each claim that changed, as described at VolumeTable.
-
-        `judge` evaluates the CEL selectors of devices.
-        """
+        """Call `claim_changed` with changed claims (see VolumeTable); `judge` evaluates CEL."""
         self.pods: dict[str, Pod] = {}
         self.nodes = NodeTable()
         self.devices = DeviceTable(self.nodes, judge, self._lives)
@@ -128,8 +125,7 @@ class State:
             self.devices.node_changed(row)
         if before is not None and before.labels != node.labels:
             self._domains_changed()
-        # Watches of pods and nodes are independent, so a bound pod may be delivered before its
-        # node.
+        # Watches of pods and nodes are independent: a bound pod may come before its node.
         if known is None:
             for pod in self.node_pods.on(node.name):
                 pod.row = row
@@ -253,8 +249,7 @@ class State:
         Counts that included the pod are computed again from the remaining pods. Costs O(pods).
         """
         pod = self.pods.pop(uid, None)
-        # Nothing about the pod itself can be trusted: the change may have stopped between any two
-        # tables.
+        # Nothing about the pod can be trusted: the change may have stopped between any two tables.
         if pod is None:
             return
         rows = self.node_pods.recount(pod)
@@ -381,8 +376,7 @@ class State:
 
     def take_changes(self) -> Changes:
         """Return the changes since the last call. Free shapes and match counts that no pod uses."""
-        # Sweep first: the shapes and match counts that it ends may set `affects_others`, which is
-        # read below.
+        # Sweep first: the shapes and match counts that it ends may set `affects_others`.
         self.pod_shapes.sweep(self.nominations)
         self.devices.tidy()
         more = self.forest.catch_up(_STEPS)
@@ -454,8 +448,7 @@ class State:
 
     def _new_shape(self, pod: Pod, info: PodInfo) -> Shape:
         old = pod.info
-        # Tuples compare the same objects as equal without comparing their contents, so this is
-        # usually cheap.
+        # Tuples compare the same objects as equal without their contents: usually cheap.
         before = (old.requirements, old.terminating, old.labels, old.group_affinity)
         same = before == (info.requirements, info.terminating, info.labels, info.group_affinity)
         return pod.shape if same else self.pod_shapes.shape_of(info)

@@ -10,7 +10,7 @@ from scheduler.core.state.state import State
 from scheduler.core.values.devices import DeviceTaint
 from scheduler.decoding.device_decode import NotUnderstoodError, device_taint_rule
 from scheduler.decoding.device_objects import TaintRule, decode_taint_rule
-from scheduler.watch.device_handlers import DeviceTaintRuleHandler
+from scheduler.watch.object_handlers import taint_rule_handler
 
 TAINT = {
     "key": "broken",
@@ -70,8 +70,8 @@ def test_a_rule_that_is_not_understood_is_named(
 
 def test_events_set_and_remove_rules_and_what_is_set_aside_is_none() -> None:
     state, changes = State(), list[int]()
-    handler = DeviceTaintRuleHandler(state, lambda: changes.append(1))
-    rules = state.devices.taint_rules.all
+    handler = taint_rule_handler(state, lambda: changes.append(1))
+    rules = state.devices.slices.rules.all
 
     handler.upsert(written({"pool": "p"}))
     assert rules["r"].pool == "p"
