@@ -6,6 +6,7 @@ The tests' own environment, which matches the lock, provides its dependencies, b
 
 import importlib.metadata
 import json
+import shutil
 import signal
 import socket
 import subprocess
@@ -20,6 +21,8 @@ import pytest
 import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+
+from cli.commands import COMMANDS
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = {
@@ -98,6 +101,13 @@ def build(project: Path, folder: Path) -> Path:
     return wheel
 
 
+def sent_to_the_image() -> list[str]:
+    """Return the files and folders that `.dockerignore` includes."""
+    lines = (ROOT / ".dockerignore").read_text().split()
+    assert lines[0] == "*"
+    return [line.removeprefix("!") for line in lines if line.startswith("!")]
+
+
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build(ROOT, tmp_path_factory.mktemp("wheel"))
@@ -159,6 +169,21 @@ def test_the_wheel_holds_our_packages_and_nothing_else(wheel: Path) -> None:
     files = {str(path.relative_to(ROOT)) for path in page if path.is_file()}
     assert files <= inside
     assert {"console/static/index.html", "console/static/js/main.js"} <= files
+
+
+def test_the_image_gets_the_same_wheel(wheel: Path, tmp_path: Path) -> None:
+    """A folder that `.dockerignore` excludes is silently absent from the image's wheel."""
+    context = tmp_path / "context"
+    context.mkdir()
+    for name in sent_to_the_image():
+        if (ROOT / name).is_dir():
+            ignored = shutil.ignore_patterns("__pycache__")
+            shutil.copytree(ROOT / name, context / name, ignore=ignored)
+        else:
+            (context / name).parent.mkdir(exist_ok=True)
+            shutil.copy(ROOT / name, context / name)
+
+    assert names(build(context, tmp_path / "wheel")) == names(wheel)
 
 
 def test_the_wheel_of_the_embedded_cluster_holds_that_and_not_its_tests(
@@ -238,7 +263,7 @@ def test_the_processes_find_what_comes_with_the_wheel(installed: Environment) ->
     assert said.stdout.split() == ["2", *map(str, counts), "True", "True"]
 
 
-HELP = ("", *PROCESSES, "gc", "demo", "tree", "doctor", "support-bundle", "uninstall")
+HELP = ("", *PROCESSES, *COMMANDS, "lab run", "lab record")
 CLUSTER = ("demo", "localcluster --kubeconfig k")
 
 # Runs commands in one process, because startup and imports dominate the time of each.
