@@ -9,6 +9,7 @@ import typer
 
 from cli.commands.options import ConfigFile, Kubeconfig, user_errors
 from cli.config.config import load
+from cli.uninstall.command import HelmRelease
 from cli.uninstall.command import uninstall as remove
 from cli.uninstall.installation import NAMESPACE as INSTALLED_IN
 from kube.base.errors import KubeError
@@ -33,6 +34,10 @@ def uninstall(
         bool,
         typer.Option("--prepare", help="stop Muster, and leave the rest to its installer"),
     ] = False,
+    helm_release: Annotated[
+        str | None,
+        typer.Option(metavar="NAME:REVISION", help="the release whose hook runs this", hidden=True),
+    ] = None,
 ) -> None:
     """Delete Muster with all its objects; exit code 1 if gangs use it or an object remains.
 
@@ -41,6 +46,7 @@ def uninstall(
     """
     with user_errors():
         names = load(config).scheduler_names
+        helm = HelmRelease.parse(helm_release, namespace) if helm_release else None
 
     async def run() -> int:
         async with await Client.connect(kubeconfig, user_agent="muster-uninstall") as client:
@@ -53,6 +59,7 @@ def uninstall(
                 timeout=timeout,
                 prepare=prepare,
                 names=names,
+                helm=helm,
             )
 
     try:

@@ -3,6 +3,7 @@
 import copy
 import json
 import subprocess
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -401,6 +402,17 @@ def test_the_hook_may_do_little_and_more_only_to_hand_over(
     assert "muster-uninstall: create jobs.batch" in more - few
     found = changed(home, defaults, {"uninstall": {"hook": False}})
     assert found.keys() == {it for it, obj in defaults.items() if is_hook(obj)}
+
+
+def test_the_hook_names_its_release_and_every_option_exists(home: Path) -> None:
+    for values in ({}, {"uninstall": {"release": True}}):
+        hook = render(home, values)["Job", NAMESPACE, "muster-uninstall"]
+        (container,) = template(hook)["spec"]["containers"]
+        command = [sys.executable, "-m", "cli", *container["args"], "--help"]
+
+        assert f"--helm-release={RELEASE}:1" in container["args"]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
 
 
 REFUSED: dict[str, tuple[Any, str]] = {
