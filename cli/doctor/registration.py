@@ -147,14 +147,19 @@ def check_server(
     found: Registration, secret: Json | None, where: About, now: datetime
 ) -> Iterator[Finding]:
     """Check the webhook's own certificate: trusted by API servers, and for the name in use."""
-    if secret is None:
-        yield info(
-            "certificates",
-            where,
-            "it does not exist: the webhook has its certificates elsewhere, or has not created any",
-        )
-        return
     configs = [config for _, config in found.client_configs()]
+    if secret is None:
+        if any("service" in config for config in configs):
+            yield warning(
+                "certificates",
+                where,
+                "it does not exist: new replicas of the webhook do not become ready",
+                f"kubectl -n {where.namespace} create secret generic {where.name}, which the"
+                " webhook then fills; cert-manager creates its own",
+            )
+        else:
+            yield info("certificates", where, "it does not exist: the webhook is called by URL")
+        return
     if not mapping(secret.get("data")) and any("url" in config for config in configs):
         yield info(
             "certificates",
