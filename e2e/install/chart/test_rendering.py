@@ -100,11 +100,7 @@ def test_with_cert_manager_it_is_the_overlay(home: Path) -> None:
 
 def test_protection_is_what_the_manifests_have(home: Path, defaults: dict[Key, Object]) -> None:
     wanted = {key(obj): obj for obj in manifests.load(manifests.MANIFESTS / "protection")}
-    networks = ["10.244.0.0/16", "fd00:10:244::/48"]
-    values = {
-        "networkPolicy": {"enabled": True, "podNetworks": networks},
-        "flowControl": {"enabled": True},
-    }
+    values = {"networkPolicy": {"enabled": True}, "flowControl": {"enabled": True}}
 
     found = render(home, values)
 
@@ -355,15 +351,21 @@ def test_a_service_monitor_finds_the_metrics(home: Path, defaults: dict[Key, Obj
 
 def test_who_may_reach_the_webhook_is_for_the_administrator(home: Path) -> None:
     peer = {"podSelector": {"matchLabels": {"k8s-app": "konnectivity-agent"}}}
-    values = {"enabled": True, "webhookFrom": [peer], "metricsFrom": []}
+    values = {
+        "enabled": True,
+        "podNetworks": ["10.244.0.0/16", "fd00:10:244::/48"],
+        "webhookFrom": [peer],
+        "metricsFrom": [],
+    }
     found = render(home, {"networkPolicy": values})
 
     (rule,) = found["NetworkPolicy", NAMESPACE, "muster-webhook"]["spec"]["ingress"]
     assert rule["from"] == [
-        {"ipBlock": {"cidr": "0.0.0.0/0"}},
-        {"ipBlock": {"cidr": "::/0"}},
+        {"ipBlock": {"cidr": "0.0.0.0/0", "except": ["10.244.0.0/16"]}},
+        {"ipBlock": {"cidr": "::/0", "except": ["fd00:10:244::/48"]}},
         peer,
     ]
+    assert rule["ports"] == [{"port": 9443, "protocol": "TCP"}]
     assert "ingress" not in found["NetworkPolicy", NAMESPACE, "muster"]["spec"]
 
 
