@@ -29,6 +29,7 @@ from cli.doctor import (
     keys,
     leaders,
     neighbours,
+    network_policies,
     owners,
     pods,
     registration,
@@ -86,6 +87,8 @@ class Examination:
         self._options = options
         self._found: list[Finding] = []
         self.installed = Installation(options.namespace)
+        self.answering: Sequence[health.Process] = ()
+        """The processes that responded to the check of their health."""
 
     @property
     def processes(self) -> list[health.Process]:
@@ -233,12 +236,26 @@ class Examination:
         self._found += unread.findings()
 
     async def _health(self) -> None:
-        processes = self.processes
+        pods, namespace = self.installed.pods, self._options.namespace
+        policies: list[Json] = []
+        if pods:
+            where = About("Namespace", namespace)
+            reading = network_policies.read_policies(self._client, namespace)
+            policies = await self._read("health", where, reading) or []
+        # A pod that admits no API server would use up the time of each request.
+        closed = network_policies.unreadable(policies, pods)
+        self._found += network_policies.check_webhook_port(policies, pods)
+        self._found += network_policies.check_unreadable(policies, closed, namespace)
+        processes = network_policies.reached(self.processes, closed)
         said = await health.read_ready(self._client, processes)
-        for process, one in zip(processes, said, strict=True):
-            self._found += health.check_ready(process, one)
-        await self._gates(processes)
-        if any(isinstance(one, health.Ready) for one in said):
+        self._found += health.check_processes(processes, said)
+        self.answering = [
+            process
+            for process, one in zip(processes, said, strict=True)
+            if isinstance(one, health.Ready)
+        ]
+        await self._gates(self.answering)
+        if self.answering:
             return
         # No process responded: events show the last hour.
         set_aside, seen = Limited("set-aside"), set[About]()
