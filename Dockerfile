@@ -3,8 +3,11 @@ FROM python:3.11-slim AS build
 WORKDIR /src
 COPY requirements/runtime.txt requirements/
 RUN python -m venv /opt/muster \
- && /opt/muster/bin/pip install --no-cache-dir --require-hashes --requirement requirements/runtime.txt
+ && /opt/muster/bin/pip install --no-cache-dir --no-compile --require-hashes --requirement requirements/runtime.txt
 COPY . .
+# The context has no .git. That of a release has its commit in this file already.
+ARG COMMIT=
+RUN if [ "$COMMIT" ]; then echo "$COMMIT" > kube/base/commit.txt; fi
 RUN /opt/muster/bin/pip wheel --no-cache-dir --no-deps --wheel-dir /wheels . \
  && /opt/muster/bin/pip install --no-cache-dir --no-deps /wheels/*.whl \
  && /opt/muster/bin/pip uninstall --yes pip

@@ -105,6 +105,11 @@ COMMANDS: Final[Mapping[str, Command]] = {
         "uninstall",
         "Delete Muster with all its objects; exit code 1 if gangs use it or an object remains.",
     ),
+    "version": Command(
+        "cli.commands.version",
+        "version",
+        "Print the version and the commit of this command.",
+    ),
     "localcluster": Command(
         "cli.commands.local",
         "localcluster",

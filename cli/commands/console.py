@@ -14,8 +14,9 @@ from cli.config.config import load
 from cli.demo.open_page import open_page
 from cli.servers.console_service import PORT, Service, serve, settings_of
 from console.serving.serving import LocalConsole, Settings, local
+from kube.base.build import read_build
 from kube.base.errors import ConfigError
-from kube.base.process import configure_logging
+from kube.base.process import announce, configure_logging
 from kube.client.client import Client
 from scheduler.watch.informers import require_groups
 
@@ -65,6 +66,7 @@ def console(
         settings = settings_of(file, tuple(topology_key or ()))
         if in_cluster:
             configure_logging("console")
+            announce(read_build())
             hosts = tuple(host or ())
             service = Service(listen, health, hosts, tls, plain_http, file.namespace)
             serve(kubeconfig, settings, service)

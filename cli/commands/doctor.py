@@ -8,8 +8,9 @@ import typer
 
 from cli.commands.examining import Health, SystemNamespace, TrialNamespace, on_cluster
 from cli.commands.options import Kubeconfig
-from cli.doctor.examination import Examination, Options, own_version
+from cli.doctor.examination import Examination, Options
 from cli.doctor.findings import EXIT_CODES, highest, json_report, text_lines
+from kube.base.build import read_build
 
 
 def doctor(
@@ -30,7 +31,7 @@ def doctor(
     options = Options(system_namespace, trial_namespace, tuple(health or ()))
     found = on_cluster(kubeconfig, lambda client: Examination(client, options).run())
     if json:
-        typer.echo(json_report(found, own_version()).decode())
+        typer.echo(json_report(found, read_build().version).decode())
     else:
         typer.echo("\n".join(text_lines(found, all_of_them=not quiet)))
     raise typer.Exit(EXIT_CODES[highest(found)])

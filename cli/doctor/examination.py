@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import importlib.metadata
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -38,6 +37,7 @@ from cli.doctor.findings import About, Finding, Limited, not_made, warning
 from cli.doctor.installation import Installation
 from cli.doctor.paging import pages
 from cli.trees.listing import COMPOSITE_POD_GROUPS, POD_GROUPS, WORKLOADS
+from kube.base.build import read_build
 from kube.base.errors import KubeError, NotFound
 from kube.client.client import Client
 from kube.client.meta import Json
@@ -102,7 +102,7 @@ class Examination:
         """
         client, options = self._client, self._options
         version = await installation.read_version(client)
-        self._found += installation.check_version(version, own_version())
+        self._found += installation.check_version(version, read_build().version)
         clock = client.server_clock
         namespace = About("Namespace", options.namespace)
         # The leases are read first and again at the end, so that the other checks use the time
@@ -343,14 +343,6 @@ async def _show(listed: AsyncIterator[Sequence[Json]], see: Callable[[Json], Non
             see(obj)
         # One page may take milliseconds to check; other tasks run in between.
         await asyncio.sleep(0)
-
-
-def own_version() -> str:
-    """Return the version of this command."""
-    try:
-        return importlib.metadata.version("muster")
-    except importlib.metadata.PackageNotFoundError:
-        return "unknown"
 
 
 async def examine(client: Client, options: Options) -> Iterable[Finding]:

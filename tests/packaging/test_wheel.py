@@ -11,6 +11,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tomllib
 import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -286,6 +287,7 @@ for command in commands:
 def said(installed: Environment) -> Said:
     """Exit code, output and errors of commands that need no server."""
     commands = [*(f"{name} --help" for name in HELP), *PROCESSES, *CLUSTER]
+    commands += ["version", "--version"]
     done = installed.run("python", "-c", RUN, json.dumps(commands))
     assert done.returncode == 0, done.stderr
     return dict(map(json.loads, done.stdout.splitlines()))
@@ -299,13 +301,25 @@ def test_help_is_given(said: Said, command: str) -> None:
     assert "Usage: muster" in output or "usage: muster" in output
 
 
+@pytest.mark.parametrize("command", ["version", "--version"])
+def test_the_version_and_the_commit_are_printed(said: Said, command: str) -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+
+    # A wheel that was built in a checkout has no commit: an archive or an image records it.
+    assert said[command] == [0, f"muster {project['version']}, commit unknown\n", ""]
+
+
 @pytest.mark.parametrize("process", PROCESSES)
 def test_a_process_without_a_kubeconfig_says_which_file_it_looked_for(
     installed: Environment, said: Said, process: str
 ) -> None:
     wanted = installed.folder / ".kube" / "config"
 
-    assert said[process] == [2, "", f"muster: kubeconfig {wanted}: no such file\n"]
+    code, output, errors = said[process]
+    starting, error = errors.splitlines()
+    assert json.loads(starting)["event"] == "starting"
+    assert (code, output) == (2, "")
+    assert error == f"muster: kubeconfig {wanted}: no such file"
 
 
 @pytest.mark.parametrize(

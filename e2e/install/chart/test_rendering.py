@@ -22,6 +22,7 @@ from e2e.harness.controlplane.places import ROOT
 from e2e.harness.support import manifests
 from e2e.harness.support.binaries import binary
 from e2e.install.chart.helm import CHART, NAMESPACE, RELEASE, Key, Object, is_hook, key, render, run
+from tools.release.numbers import semver
 from webhooks.server.registration import load_manifests
 
 PROCESSES = ("webhook", "controller", "scheduler")
@@ -539,7 +540,8 @@ def test_the_version_is_the_project_s() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     about = yaml.safe_load((CHART / "Chart.yaml").read_text())
 
-    assert {about["version"], about["appVersion"]} == {project["version"]}
+    assert about["appVersion"] == project["version"]
+    assert about["version"] == semver(project["version"])
 
 
 def test_every_manifest_is_in_the_chart_or_has_its_template() -> None:
