@@ -197,6 +197,17 @@ def test_the_wheel_of_the_embedded_cluster_holds_that_and_not_its_tests(
     assert not [name for name in inside if "tests/" in name or name.endswith((".toml", ".md"))]
 
 
+def test_what_the_image_installs_stays_small() -> None:
+    """A client library with a model for each field of each API is half an image by itself."""
+    installed = [importlib.metadata.distribution(name) for name in locked("runtime.txt")]
+    files = [Path(str(it.locate_file(file))) for it in installed for file in it.files or ()]
+    kept = {path for path in files if path.suffix != ".pyc" and "tests" not in path.parts}
+    size = sum(path.stat().st_size for path in kept if path.is_file())
+
+    assert "kubernetes" not in {canonicalize_name(name) for name in locked("runtime.txt")}
+    assert size < 125_000_000, f"{size / 1e6:.0f} MB"
+
+
 def test_no_locked_dependency_owns_a_top_level_name_of_ours() -> None:
     ours = {path.parent.name for path in ROOT.glob("[a-z]*/*.py")}
     assert ours >= PACKAGES | {"localcluster", "e2e", "tests", "tools"}
