@@ -91,6 +91,7 @@ COMMANDS: Final[Mapping[str, Command]] = {
         "uninstall:uninstall",
         "Delete Muster with all its objects; exit code 1 if gangs use it or an object remains.",
     ),
+    "version": Command("version:version", "Print the version and the commit of this command."),
     "localcluster": Command("local:localcluster", "Run the embedded cluster until Ctrl-C."),
 }
 

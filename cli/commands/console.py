@@ -15,8 +15,9 @@ from cli.demo.open_page import open_page
 from cli.servers.console_service import PORT, address_of, place_of, serve, settings_of
 from console.serving.serving import Console, local
 from console.state.state import Settings
+from kube.base.build import read_build
 from kube.base.errors import ConfigError
-from kube.base.process import configure_logging
+from kube.base.process import announce, configure_logging
 from kube.client.client import Client
 from scheduler.watch.informers import require_groups
 
@@ -66,6 +67,7 @@ def console(
         settings = settings_of(file, tuple(topology_key or ()))
         if in_cluster:
             configure_logging("console")
+            announce(read_build())
             place = place_of(listen, host or (), tls, file.namespace, plain_http=plain_http)
             serve(kubeconfig, settings, place, address_of(health))
             return

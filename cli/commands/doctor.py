@@ -14,8 +14,9 @@ from cli.commands.options import (
     on_cluster,
     user_errors,
 )
-from cli.doctor.examination import Examination, Options, own_version
+from cli.doctor.examination import Examination, Options
 from cli.doctor.findings import EXIT_CODES, highest, json_report, text_lines
+from kube.base.build import read_build
 
 
 def doctor(
@@ -37,7 +38,7 @@ def doctor(
     with user_errors():
         found = on_cluster(kubeconfig, lambda it: Examination(it, options).run(), "doctor")
     if json:
-        typer.echo(json_report(found, own_version()).decode())
+        typer.echo(json_report(found, read_build().version).decode())
     else:
         typer.echo("\n".join(text_lines(found, all_of_them=not quiet)))
     raise typer.Exit(EXIT_CODES[highest(found)])

@@ -9,6 +9,7 @@ import typer
 
 from cli.commands.options import ConfigFile, Kubeconfig, on_cluster, user_errors
 from cli.config.config import load
+from cli.uninstall.command import HelmRelease
 from cli.uninstall.command import uninstall as remove
 from cli.uninstall.installation import NAMESPACE as INSTALLED_IN
 
@@ -31,6 +32,10 @@ def uninstall(
         bool,
         typer.Option("--prepare", help="stop Muster, and leave the rest to its installer"),
     ] = False,
+    helm_release: Annotated[
+        str | None,
+        typer.Option(metavar="NAME:REVISION", help="the release whose hook runs this", hidden=True),
+    ] = None,
 ) -> None:
     """Delete Muster with all its objects; exit code 1 if gangs use it or an object remains.
 
@@ -39,6 +44,7 @@ def uninstall(
     """
     with user_errors():
         names = load(config).scheduler_names
+        helm = HelmRelease.parse(helm_release, namespace) if helm_release else None
         run = partial(
             remove,
             namespace=namespace,
@@ -48,6 +54,7 @@ def uninstall(
             timeout=timeout,
             prepare=prepare,
             names=names,
+            helm=helm,
         )
         code = on_cluster(kubeconfig, run, "uninstall")
     raise typer.Exit(code)

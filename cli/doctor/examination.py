@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import importlib.metadata
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -29,6 +28,7 @@ from cli.doctor import (
     keys,
     leaders,
     neighbours,
+    network_policies,
     pods,
     registration,
 )
@@ -36,6 +36,7 @@ from cli.doctor.findings import About, Check, Finding, Limited, not_made
 from cli.doctor.installation import Installation
 from cli.doctor.paging import pages
 from cli.trees.listing import COMPOSITE_POD_GROUPS, POD_GROUPS, WORKLOADS
+from kube.base.build import read_build
 from kube.base.errors import KubeError, NotFound
 from kube.client.client import Client
 from kube.client.meta import Json
@@ -85,6 +86,8 @@ class Examination:
         self._options = options
         self._found: list[Finding] = []
         self.installed = Installation(options.namespace)
+        self.answering: Sequence[health.Process] = ()
+        """The processes that responded to the check of their health."""
 
     @property
     def processes(self) -> list[health.Process]:
@@ -98,7 +101,7 @@ class Examination:
         """
         client, options = self._client, self._options
         version = await installation.read_version(client)
-        self._found += installation.check_version(version, own_version())
+        self._found += installation.check_version(version, read_build().version)
         clock = client.server_clock
         namespace = About("Namespace", options.namespace)
         # The leases are read first and again at the end, so that the other checks use the time
@@ -232,12 +235,26 @@ class Examination:
         self._found += unread.findings()
 
     async def _health(self) -> None:
-        processes = self.processes
+        pods, namespace = self.installed.pods, self._options.namespace
+        policies: list[Json] = []
+        if pods:
+            where = About("Namespace", namespace)
+            reading = network_policies.read_policies(self._client, namespace)
+            policies = await self._read("health", where, reading) or []
+        # A pod that admits no API server would use up the time of each request.
+        closed = network_policies.unreadable(policies, pods)
+        self._found += network_policies.check_webhook_port(policies, pods)
+        self._found += network_policies.check_unreadable(policies, closed, namespace)
+        processes = network_policies.reached(self.processes, closed)
         said = await health.read_ready(self._client, processes)
-        for process, one in zip(processes, said, strict=True):
-            self._found += health.check_ready(process, one)
-        await self._gates(processes)
-        if any(isinstance(one, health.Ready) for one in said):
+        self._found += health.check_processes(processes, said)
+        self.answering = [
+            process
+            for process, one in zip(processes, said, strict=True)
+            if isinstance(one, health.Ready)
+        ]
+        await self._gates(self.answering)
+        if self.answering:
             return
         # No process responded: events show the last hour.
         set_aside, seen = Limited("set-aside"), set[About]()
@@ -319,11 +336,3 @@ async def _show(listed: AsyncIterator[Sequence[Json]], see: Callable[[Json], Non
             see(obj)
         # One page may take milliseconds to check; other tasks run in between.
         await asyncio.sleep(0)
-
-
-def own_version() -> str:
-    """Return the version of this command."""
-    try:
-        return importlib.metadata.version("muster")
-    except importlib.metadata.PackageNotFoundError:
-        return "unknown"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -21,6 +21,9 @@ from kube.client.meta import Json
 from kube.client.resources import PODS
 
 PORT_NAME: Final = "health"
+READY_SECONDS: Final = 5.0
+"""Seconds that a process has for `/readyz`, which costs it nothing."""
+
 _LARGEST: Final = 64 * 1024 * 1024
 """Bytes of a page of a process. A larger one is an error."""
 
@@ -43,11 +46,13 @@ class Process:
     path: str = ""
     url: str = ""
 
-    async def get(self, client: Client, page: str, largest: int = _LARGEST) -> Response:
+    async def get(
+        self, client: Client, page: str, largest: int = _LARGEST, seconds: float = _SECONDS
+    ) -> Response:
         """Return one of its pages. Raises kube errors."""
         if self.path:
-            return await client.behind(f"{self.path}{page}", timeout=_SECONDS, largest=largest)
-        return await _get(f"{self.url}{page}", largest)
+            return await client.behind(f"{self.path}{page}", timeout=seconds, largest=largest)
+        return await _get(f"{self.url}{page}", largest, seconds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +63,8 @@ class Ready:
     ahead: timedelta | None = None
 
 
-async def _get(url: str, largest: int) -> Response:
-    timeout = aiohttp.ClientTimeout(total=_SECONDS)
+async def _get(url: str, largest: int, seconds: float) -> Response:
+    timeout = aiohttp.ClientTimeout(total=seconds)
     try:
         async with (
             aiohttp.ClientSession(timeout=timeout) as session,
@@ -111,7 +116,7 @@ async def read_ready(client: Client, found: Sequence[Process]) -> list[Ready | K
     async def read(process: Process) -> Ready | KubeError:
         async with limit:
             try:
-                said = await process.get(client, "/readyz", 65_536)
+                said = await process.get(client, "/readyz", 65_536, READY_SECONDS)
             except ServerError as problem:
                 # 503 is a result, too: its body lists the checks, one a line.
                 return Ready(problem.message) if problem.message.startswith("[") else problem
@@ -123,6 +128,21 @@ async def read_ready(client: Client, found: Sequence[Process]) -> list[Ready | K
             return Ready(said.body.decode(errors="replace"), ahead)
 
     return list(await asyncio.gather(*map(read, found)))
+
+
+def check_processes(
+    processes: Sequence[Process], said: Sequence[Ready | KubeError]
+) -> Iterator[Finding]:
+    """Check each response; errors of one kind are one finding, as they have one cause."""
+    unread: dict[type[KubeError], list[Finding]] = {}
+    for process, one in zip(processes, said, strict=True):
+        if isinstance(one, KubeError):
+            unread.setdefault(type(one), []).extend(check_ready(process, one))
+        else:
+            yield from check_ready(process, one)
+    for first, *others in unread.values():
+        more = f"; the same for {len(others)} more" if others else ""
+        yield replace(first, problem=f"{first.problem}{more}")
 
 
 def check_ready(process: Process, said: Ready | KubeError) -> Iterator[Finding]:

@@ -135,12 +135,17 @@ def check_server(
 ) -> Iterator[Finding]:
     """Check the webhook's own certificate: trusted by API servers, and for the name in use."""
     check = Check("certificates", where)
-    if secret is None:
-        yield check.info(
-            "it does not exist: the webhook has its certificates elsewhere, or has not created any"
-        )
-        return
     configs = [config for _, config in found.client_configs()]
+    if secret is None:
+        if any("service" in config for config in configs):
+            yield check.warning(
+                "it does not exist: new replicas of the webhook do not become ready",
+                f"kubectl -n {where.namespace} create secret generic {where.name}, which the"
+                " webhook then fills; cert-manager creates its own",
+            )
+        else:
+            yield check.info("it does not exist: the webhook is called by URL")
+        return
     if not mapping(secret.get("data")) and any("url" in config for config in configs):
         yield check.info(
             "it is empty: a webhook that is called by URL has its certificates in a folder"

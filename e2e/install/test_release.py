@@ -5,6 +5,7 @@ import json
 import subprocess
 import sys
 import tarfile
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +61,11 @@ def test_the_same_commit_makes_the_same_bytes(released: Path, tmp_path: Path) ->
 
 def test_every_file_is_there_and_has_its_checksum(released: Path) -> None:
     names = set(sums(released)) - {"SHA256SUMS"}
-    chart = {f"muster-{VERSION}.tgz"} if in_commit("charts/muster/Chart.yaml") else set()
+    chart = (
+        {f"muster-{numbers.semver(VERSION)}.tgz"}
+        if in_commit("charts/muster/Chart.yaml")
+        else set()
+    )
 
     console = {f"muster-{VERSION}-console.yaml"} if in_commit("manifests/console") else set()
 
@@ -91,6 +96,13 @@ def test_the_manifests_run_the_image_of_the_release(released: Path) -> None:
     }
 
     assert images == {f"muster:{VERSION}"}
+
+
+def test_the_wheel_has_its_commit(released: Path) -> None:
+    head = ["git", "-C", str(ROOT), "rev-parse", "HEAD"]
+    commit = subprocess.run(head, check=True, capture_output=True, text=True).stdout
+    with zipfile.ZipFile(released / f"muster-{VERSION}-py3-none-any.whl") as wheel:
+        assert wheel.read("kube/base/commit.txt").decode() == commit
 
 
 def test_the_image_can_be_built_from_its_context_alone(released: Path) -> None:

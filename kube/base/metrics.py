@@ -6,6 +6,11 @@ tenant chooses is the value of a label: the number of series depends on the conf
 
 from prometheus_client import Counter, Gauge, Histogram
 
+BUILD_INFO = Gauge(
+    "muster_build_info",
+    "1; the labels are the version and the commit that this process runs.",
+    ["version", "commit"],
+)
 API_REQUESTS = Counter(
     "muster_rest_client_requests_total",
     "Number of requests to the API server, by method and status code; the code is "

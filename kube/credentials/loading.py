@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from kube.base.errors import ConfigError
-from kube.credentials import kubeconfig as plain
+from kube.credentials import kubeconfig
 from kube.credentials.rest_config import DEFAULT_NAMESPACE, RestConfig, Tls, TlsMaterial
 
 TOKEN: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
@@ -18,15 +18,15 @@ _HOST: Final = "KUBERNETES_SERVICE_HOST"
 _PORT: Final = "KUBERNETES_SERVICE_PORT"
 
 
-async def load(kubeconfig: str | Path | None = None) -> RestConfig:
+async def load(file: str | Path | None = None) -> RestConfig:
     """Read the configuration.
 
     Order: the file given; else the service account of the pod we run in; else `KUBECONFIG` or
     `~/.kube/config`. Raises ConfigError.
     """
-    if kubeconfig is None and os.environ.get(_HOST):
+    if file is None and os.environ.get(_HOST):
         return _in_cluster()
-    return await _from_kubeconfig(str(kubeconfig or _default_kubeconfig()))
+    return await _from_kubeconfig(str(file or _default_kubeconfig()))
 
 
 def _default_kubeconfig() -> str:
@@ -72,15 +72,13 @@ async def _from_kubeconfig(files: str) -> RestConfig:
     found = [path for part in files.split(os.pathsep) if part and (path := _path(part)).is_file()]
     if not found:
         raise ConfigError(f"kubeconfig {files}: no such file")
-    if len(found) == 1:
-        read = plain.read(found[0])
-        if read is not None:
-            return read
-    # Several files, a plugin or a provider. Imported here, as it takes as long as all other
-    # imports.
-    from kube.credentials import official_config
+    plain = kubeconfig.read(*found)
+    if plain is not None:
+        return plain
+    # Imported here, as few files have a plugin or a provider.
+    from kube.credentials import plugins
 
-    return await official_config.read(files)
+    return await plugins.read(found)
 
 
 def _path(text: str) -> Path:

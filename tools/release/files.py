@@ -12,6 +12,7 @@ from pathlib import Path
 from e2e.harness.controlplane.places import BIN
 from tools.release import archives, changelog
 from tools.release.errors import ReleaseError
+from tools.release.numbers import is_development, semver
 from tools.release.source import Source
 
 RENDERED = (
@@ -53,8 +54,8 @@ def chart(source: Source, version: str, out: Path) -> None:
     if not (source.folder / CHART).is_dir():
         return
     with tempfile.TemporaryDirectory() as packed:
-        numbers = [f"--version={version}", f"--app-version={version}"]
-        command = [_program("helm"), "package", *numbers, f"--destination={packed}"]
+        options = [f"--version={semver(version)}", f"--app-version={version}"]
+        command = [_program("helm"), "package", *options, f"--destination={packed}"]
         _run([*command, str(source.folder / CHART)], source)
         (package,) = Path(packed).iterdir()
         archives.repack(package, out / package.name, source.epoch)
@@ -71,7 +72,8 @@ def bill_of_materials(source: Source, version: str, out: Path) -> None:
 def changes(source: Source, version: str, out: Path) -> None:
     """Write the version's section of the changelog. Raises ReleaseError."""
     text = (source.folder / "CHANGELOG.md").read_text()
-    (out / f"muster-{version}-changes.md").write_text(changelog.section(text, version))
+    name = "Unreleased" if is_development(version) else version
+    (out / f"muster-{version}-changes.md").write_text(changelog.section(text, name))
 
 
 def checksums(out: Path) -> None:

@@ -171,6 +171,12 @@ class Listener:
         await self._serving
 
 
+def address_of(sock: socket.socket) -> str:
+    """Return the address that a socket is bound to, with the port: `0.0.0.0:9443`, `[::]:9443`."""
+    host, port = sock.getsockname()[:2]
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
 def bound(host: str, port: int) -> socket.socket:
     """Return a listening socket; port 0 takes a free one.
 

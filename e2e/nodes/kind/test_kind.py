@@ -7,18 +7,21 @@ record how they are called. The gangs run on the cluster of the tests.
 import os
 import shutil
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
 import yaml
 
+from e2e.harness.controlplane.places import ROOT
 from e2e.harness.environment import Environment
 from e2e.harness.objects import NODE_LABEL, of_job
 from kube.client.resources import JOBS, PODS
 
 FOLDER = Path(__file__).parent
+COMMIT = "c" * 40
 RACK = "topology.example/rack"
-IMAGE = "muster:0.2.0"
+IMAGE = f"muster:{tomllib.loads((ROOT / 'pyproject.toml').read_text())['project']['version']}"
 ON_CLUSTER = "kubectl --context kind-muster"
 
 
@@ -35,6 +38,9 @@ def recorded(folder: Path, *, clusters: str = "", missing: str = "", **variables
         text += f'[ "$1 $2" = "get clusters" ] && echo "{clusters}"\nexit 0\n'
         (commands / name).write_text(text)
         (commands / name).chmod(0o755)
+    git = commands / "git"
+    git.write_text(f"#!/bin/sh\necho {COMMIT}\n")
+    git.chmod(0o755)
     for tool in ("sh", "dirname", "sed", "grep"):
         (commands / tool).symlink_to(str(shutil.which(tool)))
     subprocess.run(
@@ -51,7 +57,7 @@ def test_the_steps_in_their_order(tmp_path: Path) -> None:
     calls = [call for call in recorded(tmp_path) if not call.startswith(f"{ON_CLUSTER} get ")]
 
     assert calls[:6] == [
-        f"docker build --tag {IMAGE} .",
+        f"docker build --build-arg COMMIT={COMMIT} --tag {IMAGE} .",
         "docker pull busybox:1.37",
         "kind get clusters",
         "kind create cluster --name muster --config e2e/nodes/kind/cluster.yaml",

@@ -12,7 +12,8 @@ for command in docker kind kubectl; do
 done
 on_cluster() { kubectl --context "kind-$cluster" "$@"; }
 
-docker build --tag "$image" .
+commit=$(git rev-parse HEAD 2>/dev/null || true)
+docker build --build-arg COMMIT="$commit" --tag "$image" .
 docker pull "$workload"
 kind get clusters 2>/dev/null | grep -qx "$cluster" ||
   kind create cluster --name "$cluster" --config e2e/nodes/kind/cluster.yaml ${NODE_IMAGE:+--image "$NODE_IMAGE"}

@@ -186,8 +186,8 @@ PROCESS_CASES["all"] = Case(
 )
 
 # `replay` reads the output of `snapshot`, and `console` runs until it is stopped: they have tests
-# below. The others run the embedded cluster.
-ELSEWHERE: Final = {"replay", "console", "demo", "localcluster"}
+# below. Two others run the embedded cluster, and `version` reads none.
+ELSEWHERE: Final = {"replay", "console", "demo", "localcluster", "version"}
 
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
