@@ -135,7 +135,9 @@ def test_expressions_select_pods(expression: Json, selected: bool) -> None:
         pytest.param([], None, "", id="no policy"),
         pytest.param([policy({"ports": [{"port": 9443}]})], None, "", id="everybody"),
         pytest.param([policy(FROM_A_BLOCK)], INFO, "overlay network", id="a block"),
-        pytest.param([policy({"ports": [{"port": 8080}]})], ERROR, "admits no client", id="no client"),
+        pytest.param(
+            [policy({"ports": [{"port": 8080}]})], ERROR, "admits no client", id="no client"
+        ),
     ],
 )
 def test_what_reaches_the_webhook(policies: list[Json], want: Severity | None, text: str) -> None:
