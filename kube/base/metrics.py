@@ -8,7 +8,7 @@ from prometheus_client import Counter, Gauge, Histogram
 
 BUILD_INFO = Gauge(
     "muster_build_info",
-    "1; the labels are the version and the commit that this process runs.",
+    "1 for the version and the commit that this process runs.",
     ["version", "commit"],
 )
 API_REQUESTS = Counter(

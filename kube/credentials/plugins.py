@@ -61,8 +61,8 @@ class _Exec(msgspec.Struct, rename="camel"):
     api_version: str
     args: list[str] | None = None
     env: list[_Variable] | None = None
-    interactive_mode: str = "IfAvailable"
-    install_hint: str = ""
+    interactive_mode: str | None = None
+    install_hint: str | None = None
 
 
 class _Response(msgspec.Struct, rename="camel"):

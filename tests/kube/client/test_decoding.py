@@ -263,6 +263,7 @@ OWN_FORMATS = {
     "kube/client/decoding.py": "is the decoder",
     "kube/base/errors.py": "every field of a Status may be null",
     "kube/credentials/kubeconfig.py": "is YAML, in which every field may be null",
+    "kube/credentials/plugins.py": "is an ExecCredential, in which every field may be null",
     "kube/base/settings.py": "is the configuration file",
     "scheduler/support/config.py": "is the configuration file",
     "scheduler/binding/reservations.py": "are intents that the scheduler writes",
