@@ -6,6 +6,7 @@ from typing import Final
 
 from kube.client.quantity import parse_value
 from scheduler.core.values.model import ClaimInfo, Expression, StorageClassInfo, Term, VolumeInfo
+from scheduler.core.volumes.volume_table import UNLIMITED
 from scheduler.decoding.inline_volumes import attachments
 from scheduler.decoding.label_selectors import label_expressions, node_selector_term
 from scheduler.decoding.volume_objects import Claim, CsiNode, StorageClass, Volume, VolumeSpec
@@ -98,9 +99,10 @@ def class_info(storage_class: StorageClass) -> StorageClassInfo:
 
 
 def attach_limits(node: CsiNode) -> dict[str, int]:
-    """Return the number of volumes that the node can attach, by driver with a limit."""
+    """Return the number of volumes that the node can attach, by each of its drivers."""
     return {
-        driver.name: driver.allocatable.count
+        driver.name: UNLIMITED
+        if driver.allocatable is None or driver.allocatable.count is None
+        else driver.allocatable.count
         for driver in node.spec.drivers
-        if driver.allocatable is not None and driver.allocatable.count is not None
     }

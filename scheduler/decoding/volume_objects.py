@@ -139,6 +139,19 @@ class Driver(_Struct):
     allocatable: DriverLimit | None = None
 
 
+class CsiDriverSpec(_Struct):
+    """Whether pods with its volumes may only go to nodes that have the driver (KEP-5030)."""
+
+    prevent_pod_scheduling_if_missing: bool = False
+
+
+class CsiDriver(_Struct):
+    """A CSIDriver."""
+
+    metadata: Metadata
+    spec: CsiDriverSpec = msgspec.field(default_factory=CsiDriverSpec)
+
+
 class CsiNodeSpec(_Struct):
     """The CSI drivers of a node."""
 
@@ -155,5 +168,6 @@ class CsiNode(_Struct):
 # Each raises msgspec.DecodeError.
 decode_claim: Final = Decoder(Claim)
 decode_class: Final = Decoder(StorageClass)
+decode_csi_driver: Final = Decoder(CsiDriver)
 decode_csi_node: Final = Decoder(CsiNode)
 decode_volume: Final = Decoder(Volume)

@@ -137,7 +137,8 @@ class Snapshot(msgspec.Struct, frozen=True):
     `initially_scheduled` are the groups that were scheduled once. `slices`, `device_classes` and
     `device_claims` are all that is known of devices, `device_taint_rules` what else taints them,
     `assumed_devices` the allocations of claims that were decided and are not written yet. `release`
-    is that of Kubernetes.
+    is that of Kubernetes. `required_drivers` are the CSI drivers that a node must have for pods
+    with their volumes.
     """
 
     format: int
@@ -174,6 +175,7 @@ class Snapshot(msgspec.Struct, frozen=True):
     assumed_devices: list[tuple[ClaimKey, Allocation]] = []
     device_taint_rules: list[DeviceTaintRule] = []
     release: Release = NEWEST_RELEASE
+    required_drivers: list[str] = []
 
 
 def take(
@@ -265,6 +267,7 @@ def take(
             state.devices.slices.rules.all.values(), key=lambda each: each.name
         ),
         release=state.release,
+        required_drivers=sorted(storage.required_drivers),
     )
 
 
@@ -456,6 +459,8 @@ def _put_storage(state: State, snapshot: Snapshot) -> None:
         state.volumes.set_volume(volume)
     for storage_class in snapshot.classes:
         state.volumes.set_class(storage_class)
+    for driver in snapshot.required_drivers:
+        state.volumes.set_driver(driver, required=True)
     for node, limits in snapshot.attachable.items():
         state.volumes.set_limits(node, limits)
     for key, name, node in snapshot.assumed_volumes:

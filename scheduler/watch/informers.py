@@ -17,6 +17,7 @@ from kube.base.errors import STARTING, ConfigError, Forbidden, KubeError, NotFou
 from kube.client.client import Client
 from kube.client.meta import HasMeta, decode_partial, decode_raw
 from kube.client.resources import (
+    CSI_DRIVERS,
     CSI_NODES,
     DAEMON_SETS,
     DEVICE_CLASSES,
@@ -60,6 +61,7 @@ from scheduler.decoding.objects import (
 from scheduler.decoding.volume_objects import (
     decode_claim,
     decode_class,
+    decode_csi_driver,
     decode_csi_node,
     decode_volume,
 )
@@ -83,6 +85,7 @@ from scheduler.watch.event_handlers import (
 from scheduler.watch.object_handlers import (
     claim_handler,
     claim_template_handler,
+    csi_driver_handler,
     csi_node_handler,
     disruption_budget_handler,
     namespace_handler,
@@ -185,6 +188,7 @@ class Informers:
             self._reflector(PVCS, claims, decode_claim, claims.set_aside),
             self._reflector(PVS, volumes, decode_volume, volumes.set_aside),
             self._reflector(STORAGE_CLASSES, classes, decode_class, classes.set_aside),
+            self._reflector(CSI_DRIVERS, csi_driver_handler(state, on_change), decode_csi_driver),
             # Without `set_aside`: an undecodable CSINode keeps its last limits. Missing ones would
             # mean no limit at all.
             self._reflector(CSI_NODES, csi_node_handler(state, on_change), decode_csi_node),

@@ -12,7 +12,7 @@ from scheduler.decoding import decode, volume_decode
 from scheduler.decoding.device_decode import device_taint_rule
 from scheduler.decoding.device_objects import ClaimTemplate, TaintRule
 from scheduler.decoding.objects import Namespace, Node, PodDisruptionBudget, Workload
-from scheduler.decoding.volume_objects import Claim, CsiNode, StorageClass, Volume
+from scheduler.decoding.volume_objects import Claim, CsiDriver, CsiNode, StorageClass, Volume
 from scheduler.watch.event_handlers import PodHandler
 from scheduler.watch.workload_templates import templates_of
 
@@ -101,6 +101,18 @@ def storage_class_handler(state: State, on_change: _OnChange) -> ObjectHandler[S
         lambda each: state.volumes.set_class(volume_decode.class_info(each)),
         lambda key: state.volumes.remove_class(key[1]),
         _after(state, Event.STORAGE_CLASS, on_change),
+    )
+
+
+def csi_driver_handler(state: State, on_change: _OnChange) -> ObjectHandler[CsiDriver]:
+    def put(driver: CsiDriver) -> None:
+        required = driver.spec.prevent_pod_scheduling_if_missing
+        state.volumes.set_driver(driver.metadata.name, required=required)
+
+    return ObjectHandler(
+        put,
+        lambda key: state.volumes.set_driver(key[1], required=False),
+        _after(state, Event.CSI_DRIVER, on_change),
     )
 
 

@@ -35,6 +35,7 @@ class Event(StrEnum):
     CLAIM = "PersistentVolumeClaim/*"
     VOLUME = "PersistentVolume/*"
     STORAGE_CLASS = "StorageClass/*"
+    CSI_DRIVER = "CSIDriver/*"
     CSI_NODE = "CSINode/*"
     DEVICES = "ResourceSlice,DeviceClass,DeviceTaintRule,ResourceClaim/*"
     """Nodes have free devices that they did not have before."""

@@ -11,11 +11,12 @@ from scheduler.core.nodes.node_table import Ints, NodeTable
 from scheduler.core.pods.pod_selectors import PodSelectors
 from scheduler.core.pods.shapes import Codes, Shape
 from scheduler.core.values.model import Attachment, VolumeUse
-from scheduler.core.volumes.volume_table import VolumeTable
+from scheduler.core.volumes.volume_table import UNLIMITED, VolumeTable
 
 REASON: Final = "node(s) exceed max volume count"
+MISSING_DRIVER: Final = " CSI driver is not installed on the node"
+"""Suffix of the reason, behind the name of the driver."""
 
-_UNLIMITED: Final = 1 << 40
 _NONE: Final[Ints] = np.zeros(0, np.int64)
 
 
@@ -37,6 +38,9 @@ class NodeVolumeLimits:
             limits = self._limits(driver)
             if limits is None:
                 continue
+            if driver in self._volumes.required_drivers:
+                # As kube-scheduler since 1.37, also for a volume that is attached to the node.
+                shape.rule_out(codes, limits < 0, f"{driver}{MISSING_DRIVER}")
             more = np.zeros(len(codes), np.int64)
             for volume, of_volume in drivers.items():
                 if of_volume == driver:
@@ -51,7 +55,7 @@ class NodeVolumeLimits:
         """Return the most volumes of the driver that any of the rows (n,) can still attach."""
         limits = self._limits(driver)
         if limits is None:
-            return _UNLIMITED
+            return UNLIMITED
         return int((limits[rows] - self._attached.of(driver)[rows]).max(initial=0))
 
     def new_by_driver(self, shape: Shape) -> Counter[str]:
@@ -67,7 +71,10 @@ class NodeVolumeLimits:
         return any(self._limits(driver) is not None for driver in drivers)
 
     def _limits(self, driver: str) -> Ints | None:
-        """Return the driver's limit of volumes on each node (N,), or None if no node has one."""
+        """Return the driver's limit of volumes on each node (N,), or None if no node has one.
+
+        It is -1 on a node without a driver that it must have.
+        """
         key = (self._volumes.limits_version, self._nodes.generation, self._nodes.size)
         if key != self._limits_key:
             self._limits_key = key
@@ -75,13 +82,16 @@ class NodeVolumeLimits:
         return self._by_driver.get(driver)
 
     def _all_limits(self) -> dict[str, Ints]:
-        found: dict[str, Ints] = {}
+        size, required = self._nodes.size, self._volumes.required_drivers
+        found: dict[str, Ints] = {driver: np.full(size, -1, np.int64) for driver in required}
         # A CSINode may come before its Node.
         for node, of_node in self._volumes.limits.items():
             row = self._nodes.row_of.get(node)
             for driver, most in of_node.items() if row is not None else ():
                 if driver not in found:
-                    found[driver] = np.full(self._nodes.size, _UNLIMITED, np.int64)
+                    if most == UNLIMITED:
+                        continue
+                    found[driver] = np.full(size, UNLIMITED, np.int64)
                 found[driver][row] = most
         return found
 

@@ -77,6 +77,7 @@ class VolumeBinding(Plugin):
         Event.CLAIM: Reach.CLUSTER,
         Event.VOLUME: Reach.CLUSTER,
         Event.STORAGE_CLASS: Reach.CLUSTER,
+        Event.CSI_DRIVER: Reach.CLUSTER,
         Event.CSI_NODE: Reach.CLUSTER,
     }
 
@@ -229,6 +230,8 @@ class VolumeBinding(Plugin):
     def advice(self, shape: Shape, reason: str) -> str:
         if reason in _ADVICE:
             return _ADVICE[reason]
+        if reason.endswith(node_volume_limits.MISSING_DRIVER):
+            return "install the driver on nodes with capacity, or add nodes that have it"
         for flaw in self._flaws(shape):
             if flaw.reason == reason:
                 return flaw.advice

@@ -42,6 +42,10 @@ class DriverNews:
     volumes: Changes[str] = field(default_factory=Changes)
 
 
+UNLIMITED: Final = 1 << 40
+"""Volumes that a driver without a limit can attach to a node."""
+
+
 class VolumeTable:
     """Volume objects, updated by events. Each change starts a new version of the node table.
 
@@ -59,6 +63,8 @@ class VolumeTable:
         self.claims: dict[ClaimKey, ClaimInfo] = {}
         self.classes: dict[str, StorageClassInfo] = {}
         self.limits: dict[str, Mapping[str, int]] = {}
+        self.required_drivers: set[str] = set()
+        """CSI drivers without which a node takes no pod that uses their volumes."""
         self.limits_version = 0
         self.news = DriverNews()
 
@@ -113,8 +119,19 @@ class VolumeTable:
         self.news.claims.add_all()
         self._nodes.touch()
 
+    def set_driver(self, name: str, *, required: bool) -> None:
+        """Set whether pods with the driver's volumes need a node that has the driver."""
+        if required == (name in self.required_drivers):
+            return
+        if required:
+            self.required_drivers.add(name)
+        else:
+            self.required_drivers.discard(name)
+        self.limits_version += 1
+        self._nodes.touch()
+
     def set_limits(self, node: str, limits: Mapping[str, int]) -> None:
-        """Set the node's limit of volumes for each driver; other drivers have no limit."""
+        """Set the drivers that the node has, with the limit of volumes of each or `UNLIMITED`."""
         self.limits[node] = limits
         self.limits_version += 1
         self._nodes.touch()

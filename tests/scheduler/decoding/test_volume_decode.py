@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from scheduler.core.values.model import ClaimInfo, Expression, StorageClassInfo, Term, VolumeInfo
+from scheduler.core.volumes.volume_table import UNLIMITED
 from scheduler.decoding.volume_decode import attach_limits, claim_info, class_info, volume_info
 from scheduler.decoding.volume_objects import (
     Claim,
@@ -140,7 +141,7 @@ def test_reading_volumes_classes_and_limits() -> None:
         ("ns", "data"), "u", available=True, terminating=True,
     )  # fmt: skip
     assert class_info(storage_class) == StorageClassInfo("x", "d", True, SSD)
-    assert attach_limits(read(CsiNode, spec={"drivers": drivers})) == {"d": 3}
+    assert attach_limits(read(CsiNode, spec={"drivers": drivers})) == {"d": 3, "free": UNLIMITED}
 
 
 def test_a_node_without_csi_drivers_as_its_kubelet_writes_it() -> None:

@@ -36,6 +36,7 @@ def test_what_the_plugins_state_reaches_as_far_as_the_events_do() -> None:
         Event.CLAIM: {CLUSTER},
         Event.VOLUME: {CLUSTER},
         Event.STORAGE_CLASS: {CLUSTER},
+        Event.CSI_DRIVER: {CLUSTER},
         Event.CSI_NODE: {CLUSTER},
         Event.DEVICES: {NODES},
     }

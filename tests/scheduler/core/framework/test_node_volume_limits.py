@@ -20,6 +20,7 @@ from scheduler.core.values.model import (
     StorageClassInfo,
     VolumeInfo,
 )
+from scheduler.core.volumes.volume_table import UNLIMITED
 from tests.scheduler.core.framework.cluster import (
     SSD,
     attaching,
@@ -47,6 +48,50 @@ def test_a_node_attaches_no_more_volumes_than_it_can() -> None:
     assert open_nodes(builder, shared) == "a b c"
     assert open_nodes(builder, more) == "b c"
     assert why(builder, more) == {"node(s) exceed max volume count"}
+
+
+def test_a_driver_that_must_be_there_keeps_pods_off_nodes_without_it() -> None:
+    """KEP-5030: `CSIDriver.spec.preventPodSchedulingIfMissing`, as kube-scheduler since 1.37."""
+    builder = cluster_in_zones()
+    volumes = builder.state.volumes
+    bound(builder, "data", driver="csi.example")
+    bound(builder, "other", driver="csi.other")
+    volumes.set_limits("a", {"csi.example": UNLIMITED})
+    volumes.set_limits("b", {"csi.other": 5})
+    builder.pod(node="c", requirements=using("data"), ours=False)
+    pod = builder.pod(requirements=using("data"))
+    other = builder.pod(requirements=using("other"))
+    assert open_nodes(builder, pod) == "a b c"
+
+    volumes.set_driver("csi.example", required=True)
+
+    # Not on the node that has the volume attached either.
+    assert open_nodes(builder, pod) == "a"
+    (reason,) = why(builder, pod)
+    assert reason == "csi.example CSI driver is not installed on the node"
+    advice = builder.state.framework.advice(builder.single(pod).shape, reason)
+    assert advice.startswith("install the driver on nodes")
+    assert open_nodes(builder, other) == "a b c"
+    volumes.set_limits("b", {"csi.example": 0, "csi.other": 5})
+    assert open_nodes(builder, pod) == "a"
+    volumes.set_limits("c", {"csi.example": 1})
+    assert open_nodes(builder, pod) == "a c"
+    volumes.set_driver("csi.example", required=False)
+    assert open_nodes(builder, pod) == "a c"
+
+
+def test_a_gang_waits_where_no_node_has_the_driver_and_starts_with_it() -> None:
+    builder = cluster_in_zones()
+    builder.gang("g", 2)
+    builder.state.volumes.set_driver("csi.example", required=True)
+    for name in ("one", "two"):
+        bound(builder, name, driver="csi.example")
+        builder.pod("g", requirements=using(name))
+    assert not isinstance(builder.place("g"), Placement)
+
+    builder.state.volumes.set_limits("a", {"csi.example": UNLIMITED})
+
+    assert isinstance(builder.place("g"), Placement)
 
 
 def test_a_node_beyond_its_limit_takes_pods_that_add_no_volume() -> None:
