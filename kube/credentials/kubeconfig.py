@@ -45,7 +45,7 @@ class _NamedUser(msgspec.Struct):
 
 
 class _File(msgspec.Struct, rename="kebab"):
-    current_context: str
+    current_context: str = ""
     contexts: list[_NamedContext] | None = None
     clusters: list[_NamedCluster] | None = None
     users: list[_NamedUser] | None = None
@@ -71,21 +71,21 @@ class _User(msgspec.Struct, rename="kebab"):
     password: str | None = None
 
 
-def read(path: Path) -> RestConfig | None:
-    """Return the current context of the file; None if its user needs the official client.
+def read(path: Path, context: str | None = None) -> RestConfig | None:
+    """Return a context of the file, or its current one; None if it needs the official client.
 
     Raises ConfigError, which names the file and the field.
     """
     try:
-        return _read(path)
+        return _read(path, context)
     except (OSError, ValueError) as error:
         raise ConfigError(f"kubeconfig {path}: {error}") from error
 
 
-def _read(path: Path) -> RestConfig | None:
+def _read(path: Path, wanted: str | None) -> RestConfig | None:
     """Read like `read`, but raise ValueError and OSError, too."""
     file = msgspec.yaml.decode(path.read_bytes(), type=_File)
-    context = _named("contexts", file.contexts or (), file.current_context).context
+    context = _named("contexts", file.contexts or (), wanted or file.current_context).context
     cluster = msgspec.convert(
         _named("clusters", file.clusters or (), context.cluster).cluster, _Cluster
     )
