@@ -1,4 +1,4 @@
-"""The `muster` command: server processes, and the commands for users.
+"""The `muster` command: server processes, and the commands for users, which kubectl also runs.
 
 Server processes (`cli.servers`) need the base installation only. The commands for users need the
 extra `cli` (typer, rich). Each of the two is imported only for its own commands.
@@ -24,13 +24,14 @@ def main(argv: Sequence[str] | None = None) -> int:
                 from cli.servers import servers
 
             return servers.main(arguments)
-        return _user_command(arguments)
+        return user_command(arguments)
     except ConfigError as error:
         print(f"muster: {error}", file=sys.stderr)
         return 2
 
 
-def _user_command(arguments: Sequence[str]) -> int:
+def user_command(arguments: Sequence[str], program: str = "muster") -> int:
+    """Run one command for users; return its exit code."""
     try:
         from cli import commands
     except ModuleNotFoundError as error:
@@ -42,4 +43,4 @@ def _user_command(arguments: Sequence[str]) -> int:
             file=sys.stderr,
         )
         return 2
-    return commands.main(arguments)
+    return commands.main(arguments, program)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -71,14 +70,6 @@ async def check(
             cache.upsert(decode(msgspec.json.encode(item)))
         caches.serve(resource)
     return find_orphans(caches, datetime.now(UTC))
-
-
-async def check_with(
-    kubeconfig: Path | None, namespace: str | None, schedulers: SchedulerNames = USUAL
-) -> list[Finding]:
-    """Run `check` on the cluster of a kubeconfig. Raises kube errors."""
-    async with await Client.connect(kubeconfig, user_agent="muster-gc") as client:
-        return await check(client, namespace, schedulers)
 
 
 def _orphaned(index: OrphanIndex, obj: Generated) -> str:

@@ -16,6 +16,7 @@ from api.scheduler_names import USUAL, SchedulerNames
 from cli.config.config import File
 from kube.base.errors import ConfigError
 from kube.client.client import Client
+from kube.credentials.loading import ClientConfig
 from kube.credentials.rest_config import DEFAULT_NAMESPACE
 from scheduler.core.preemption.dry_run import Effort
 from scheduler.core.search.place import SearchBudget
@@ -56,7 +57,7 @@ class ClusterCopy:
 
 
 def cluster_copy(
-    kubeconfig: Path | None, snapshot: Path | None, file: File, *, for_new_pods: bool = False
+    access: ClientConfig, snapshot: Path | None, file: File, *, for_new_pods: bool = False
 ) -> ClusterCopy:
     """Return the snapshot if there is one, else the cluster. Raises ConfigError, KubeError.
 
@@ -69,7 +70,7 @@ def cluster_copy(
         return ClusterCopy(state, recorded.limits, pods, gates=file.gates)
 
     async def read_cluster() -> ClusterCopy:
-        async with await Client.connect(kubeconfig, user_agent="muster-cli") as client:
+        async with await Client.connect(access, user_agent="muster-cli") as client:
             sources = await read(
                 client,
                 scheduler_names=file.scheduler_names,

@@ -6,18 +6,25 @@ from typing import Annotated
 
 import typer
 
+from cli.commands import output
 from cli.commands.examining import Health, SystemNamespace, TrialNamespace, on_cluster
-from cli.commands.options import Kubeconfig
+from cli.commands.options import Context, Kubeconfig
+from cli.commands.output import Output, OutputOption
+from cli.doctor import findings
 from cli.doctor.examination import Examination, Options, own_version
-from cli.doctor.findings import EXIT_CODES, highest, json_report, text_lines
+from cli.doctor.findings import EXIT_CODES, Severity
+from kube.credentials.loading import ClientConfig
 
 
 def doctor(
+    ctx: typer.Context,
+    *,
     kubeconfig: Kubeconfig = None,
+    context: Context = None,
     system_namespace: SystemNamespace = "muster-system",
     trial_namespace: TrialNamespace = "default",
     health: Health = None,
-    *,
+    format_: OutputOption = None,
     json: Annotated[bool, typer.Option("--json", help="print the findings as JSON")] = False,
     quiet: Annotated[
         bool, typer.Option("--quiet", "-q", help="print only errors and warnings")
@@ -28,9 +35,16 @@ def doctor(
     Exit code: 0 no problem, 1 warnings, 3 errors, 2 the cluster could not be reached.
     """
     options = Options(system_namespace, trial_namespace, tuple(health or ()))
-    found = on_cluster(kubeconfig, lambda client: Examination(client, options).run())
-    if json:
-        typer.echo(json_report(found, own_version()).decode())
-    else:
-        typer.echo("\n".join(text_lines(found, all_of_them=not quiet)))
-    raise typer.Exit(EXIT_CODES[highest(found)])
+    found = on_cluster(
+        ClientConfig(kubeconfig, context), lambda client: Examination(client, options).run()
+    )
+    names = (output.full_name(one.about.kind, one.about.name) for one in found)
+    report = findings.report(found, own_version())
+    if not output.print_structured(Output.JSON if json else format_, report, names):
+        wide = format_ is Output.WIDE
+        if wide or output.is_plugin(ctx):
+            shown = [one for one in found if not quiet or one.severity > Severity.INFO]
+            output.print_table([*findings.rows(shown, wide=wide)], "no problems")
+        else:
+            typer.echo("\n".join(findings.text_lines(found, all_of_them=not quiet)))
+    raise typer.Exit(EXIT_CODES[findings.highest(found)])

@@ -1,20 +1,26 @@
-"""Options and connection of `muster doctor` and `muster support-bundle`."""
+"""Options of `muster doctor` and `muster support-bundle`, and the connection of commands."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import typer
 
 from kube.base.errors import KubeError
 from kube.client.client import Client
+from kube.credentials.loading import ClientConfig
 
 SystemNamespace = Annotated[str, typer.Option("--system-namespace", help="namespace of Muster")]
 TrialNamespace = Annotated[
-    str, typer.Option("--trial-namespace", help="namespace in which groups are created with dryRun")
+    str,
+    typer.Option(
+        "--trial-namespace",
+        "--namespace",
+        "-n",
+        help="namespace in which groups are created with dryRun",
+    ),
 ]
 Health = Annotated[
     list[str] | None,
@@ -24,11 +30,15 @@ Health = Annotated[
 T = TypeVar("T")
 
 
-def on_cluster(kubeconfig: Path | None, work: Callable[[Client], Coroutine[Any, Any, T]]) -> T:
+def on_cluster(
+    access: ClientConfig,
+    work: Callable[[Client], Coroutine[Any, Any, T]],
+    user_agent: str = "muster-doctor",
+) -> T:
     """Run `work` with a client; end with exit code 2 if the cluster cannot be reached."""
 
     async def connected() -> T:
-        async with await Client.connect(kubeconfig, user_agent="muster-doctor") as client:
+        async with await Client.connect(access, user_agent=user_agent) as client:
             return await work(client)
 
     try:

@@ -2,34 +2,48 @@
 
 from __future__ import annotations
 
-import asyncio
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
-from cli.cleanup.gc import check_with
-from cli.commands.options import ConfigFile, Kubeconfig
+from cli.cleanup.gc import Finding, check
+from cli.commands import output
+from cli.commands.examining import on_cluster
+from cli.commands.options import ConfigFile, Context, Kubeconfig, NamespaceOrAll
+from cli.commands.output import AllNamespaces, Output, OutputOption
 from cli.config.config import load
-from kube.base.errors import KubeError
+from kube.client.client import Client
+from kube.credentials.loading import ClientConfig
+
+_NOTHING: Final = "no orphans and no stuck finalizers"
 
 
 def gc(
-    kubeconfig: Kubeconfig = None,
-    namespace: Annotated[
-        str | None, typer.Option("--namespace", "-n", help="namespace to check; default: all")
-    ] = None,
-    config: ConfigFile = None,
+    ctx: typer.Context,
     *,
-    check: Annotated[
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+    namespace: NamespaceOrAll = None,
+    config: ConfigFile = None,
+    format_: OutputOption = None,
+    all_namespaces: AllNamespaces = False,
+    exit_code: Annotated[
         bool, typer.Option("--check", help="exit with code 1 if anything is found")
     ] = False,
 ) -> None:
     """List groups and Workloads that should be deleted, and finalizers that nothing needs."""
-    try:
-        found = asyncio.run(check_with(kubeconfig, namespace, load(config).scheduler_names))
-    except KubeError as error:
-        typer.echo(f"muster: {error}", err=True)
-        raise typer.Exit(2) from error
-    typer.echo("\n".join(str(it) for it in found) or "no orphans and no stuck finalizers")
-    if check and found:
+
+    async def run(client: Client) -> list[Finding]:
+        where = output.scope(ctx, client, namespace, everywhere=all_namespaces)
+        return await check(client, where, load(config).scheduler_names)
+
+    found = on_cluster(ClientConfig(kubeconfig, context), run, "muster-gc")
+    names = (output.full_name(it.kind, it.name) for it in found)
+    if not output.print_structured(format_, {"items": found}, names):
+        if format_ is Output.WIDE or output.is_plugin(ctx):
+            rows = [(it.namespace, output.full_name(it.kind, it.name), it.why) for it in found]
+            output.print_table([("NAMESPACE", "NAME", "REASON"), *rows], _NOTHING)
+        else:
+            typer.echo("\n".join(str(it) for it in found) or _NOTHING)
+    if exit_code and found:
         raise typer.Exit(1)

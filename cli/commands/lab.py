@@ -28,9 +28,10 @@ from analysis.lab.trace import Job, read_trace, write_trace
 from analysis.lab.variants import variant_of
 from api.wording import count
 from cli.commands.cluster_copy import echo, read_snapshot
-from cli.commands.options import Kubeconfig, user_errors
+from cli.commands.options import Context, Kubeconfig, user_errors
 from kube.client.client import Client
 from kube.client.resources import PODS
+from kube.credentials.loading import ClientConfig
 from scheduler.support.kinds import GROUPS
 
 lab = typer.Typer(
@@ -138,10 +139,10 @@ def _quiet() -> Iterator[None]:
 
 
 @lab.command("record")
-def record_(kubeconfig: Kubeconfig = None) -> None:
+def record_(kubeconfig: Kubeconfig = None, context: Context = None) -> None:
     """Print the past of a cluster's groups and pods as a trace, in JSON lines."""
     with user_errors():
-        recorded = asyncio.run(_recorded(kubeconfig))
+        recorded = asyncio.run(_recorded(ClientConfig(kubeconfig, context)))
         typer.echo(write_trace(recorded.jobs), nl=False)
     typer.echo(
         f"{count(len(recorded.jobs), 'job')}; {recorded.running} still running, with their time so"
@@ -151,8 +152,8 @@ def record_(kubeconfig: Kubeconfig = None) -> None:
     )
 
 
-async def _recorded(kubeconfig: Path | None) -> Recording:
-    async with await Client.connect(kubeconfig, user_agent="muster-cli") as client:
+async def _recorded(access: ClientConfig) -> Recording:
+    async with await Client.connect(access, user_agent="muster-cli") as client:
         groups = [
             (resource.kind, group)
             for resource in GROUPS.values()

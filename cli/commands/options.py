@@ -10,9 +10,16 @@ from typing import Annotated
 
 import typer
 
+from cli.commands.completion import contexts, namespaces
 from kube.base.errors import KubeError
 
 Kubeconfig = Annotated[Path | None, typer.Option(help="default: $KUBECONFIG, then ~/.kube/config")]
+Context = Annotated[
+    str | None,
+    typer.Option(
+        help="context of the kubeconfig; default: the current one", autocompletion=contexts
+    ),
+]
 ConfigFile = Annotated[
     Path | None,
     typer.Option(
@@ -24,7 +31,21 @@ SnapshotFile = Annotated[
 ]
 Namespace = Annotated[
     str | None,
-    typer.Option("--namespace", "-n", help="default: the namespace of the context"),
+    typer.Option(
+        "--namespace",
+        "-n",
+        help="default: the namespace of the context",
+        autocompletion=namespaces,
+    ),
+]
+NamespaceOrAll = Annotated[
+    str | None,
+    typer.Option(
+        "--namespace",
+        "-n",
+        help="default: all; for kubectl muster the namespace of the context",
+        autocompletion=namespaces,
+    ),
 ]
 
 

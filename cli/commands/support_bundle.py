@@ -9,14 +9,17 @@ import typer
 
 from api.wording import count
 from cli.commands.examining import Health, SystemNamespace, TrialNamespace, on_cluster
-from cli.commands.options import Kubeconfig
+from cli.commands.options import Context, Kubeconfig
 from cli.doctor.examination import Options
 from cli.support.support_bundle import collect, write
+from kube.credentials.loading import ClientConfig
 
 
 def support_bundle(
     file: Annotated[Path, typer.Argument(help="file for the bundle, a .tar.gz")],
+    *,
     kubeconfig: Kubeconfig = None,
+    context: Context = None,
     system_namespace: SystemNamespace = "muster-system",
     trial_namespace: TrialNamespace = "default",
     health: Health = None,
@@ -26,7 +29,7 @@ def support_bundle(
     It contains no Secrets, environment variables, commands and arguments.
     """
     options = Options(system_namespace, trial_namespace, tuple(health or ()))
-    members = on_cluster(kubeconfig, lambda client: collect(client, options))
+    members = on_cluster(ClientConfig(kubeconfig, context), lambda client: collect(client, options))
     try:
         write(file, members)
     except OSError as problem:

@@ -7,22 +7,24 @@ from typing import Annotated
 
 import typer
 
-from cli.commands.options import ConfigFile, Kubeconfig, user_errors
+from cli.commands.options import ConfigFile, Context, Kubeconfig, user_errors
 from cli.config.config import load
 from cli.uninstall.command import uninstall as remove
 from cli.uninstall.installation import NAMESPACE as INSTALLED_IN
 from kube.base.errors import KubeError
 from kube.client.client import Client
+from kube.credentials.loading import ClientConfig
 
 
 def uninstall(
+    *,
     kubeconfig: Kubeconfig = None,
+    context: Context = None,
     namespace: Annotated[
         str, typer.Option("--namespace", "-n", help="namespace of Muster")
     ] = INSTALLED_IN,
     timeout: Annotated[float, typer.Option(help="maximum seconds of each wait")] = 120.0,
     config: ConfigFile = None,
-    *,
     release: Annotated[
         bool, typer.Option("--release", help="hand off waiting pods to the default scheduler")
     ] = False,
@@ -43,7 +45,9 @@ def uninstall(
         names = load(config).scheduler_names
 
     async def run() -> int:
-        async with await Client.connect(kubeconfig, user_agent="muster-uninstall") as client:
+        async with await Client.connect(
+            ClientConfig(kubeconfig, context), user_agent="muster-uninstall"
+        ) as client:
             return await remove(
                 client,
                 namespace,

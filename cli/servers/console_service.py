@@ -16,6 +16,7 @@ from kube.base.errors import ConfigError
 from kube.base.process import run
 from kube.base.status_server import StatusServer
 from kube.client.client import Client
+from kube.credentials.loading import ClientConfig
 from scheduler.core.values.search_budget import SearchBudget
 from scheduler.watch.informers import require_groups
 
@@ -69,12 +70,12 @@ def address_of(text: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
-def serve(kubeconfig: Path | None, settings: Settings, service: Service) -> None:
+def serve(access: ClientConfig, settings: Settings, service: Service) -> None:
     """Serve until SIGINT or SIGTERM. Raises ConfigError, KubeError or OSError."""
     place, health = service.place(), address_of(service.health)
 
     async def until(stop: asyncio.Event) -> None:
-        async with await Client.connect(kubeconfig, user_agent="muster-console") as client:
+        async with await Client.connect(access, user_agent="muster-console") as client:
             await require_groups(client)
             async with in_cluster(client, settings, place) as served:
                 ready = {"read": lambda: served.cluster.synced}
