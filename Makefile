@@ -119,9 +119,9 @@ version: .venv ## write VERSION everywhere, and make its section of the changelo
 	@test -n "$(VERSION)" || { echo "name a version: make version VERSION=1.2.3" >&2; exit 2; }
 	$(BIN)/python -m tools.release.numbers $(VERSION)
 
-release: e2e-modules ## the files of a release of the last commit, under dist/
+release: e2e-modules ## the files of a release of the last commit, under dist/; URL=... is where they will be
 	@test -n "$(VERSION)" || { echo "name a version: make release VERSION=1.2.3" >&2; exit 2; }
-	$(BIN)/python -m tools.release $(VERSION)
+	$(BIN)/python -m tools.release $(VERSION) $(if $(URL),--url=$(URL))
 
 clean:
 	rm -rf .venv .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -73,6 +73,8 @@ def test_every_file_is_there_and_has_its_checksum(released: Path) -> None:
         f"muster-{VERSION}-single.yaml",
         f"muster-{VERSION}-monitoring.yaml",
         f"muster-{VERSION}-protection.yaml",
+        f"kubectl-muster-{VERSION}.tar.gz",
+        f"muster-{VERSION}-krew.yaml",
         f"muster-{VERSION}-sbom.cdx.json",
         f"muster-{VERSION}-changes.md",
     }
@@ -91,6 +93,16 @@ def test_the_manifests_run_the_image_of_the_release(released: Path) -> None:
     }
 
     assert images == {f"muster:{VERSION}"}
+
+
+def test_krew_gets_the_archive_of_the_release(released: Path) -> None:
+    manifest = yaml.safe_load((released / f"muster-{VERSION}-krew.yaml").read_text())
+    (platform,) = manifest["spec"]["platforms"]
+    name = platform["uri"].rpartition("/")[2]
+
+    assert platform["sha256"] == sums(released)[name]
+    with tarfile.open(released / name) as tar:
+        assert tar.getmember(platform["bin"]).mode & 0o111
 
 
 def test_the_image_can_be_built_from_its_context_alone(released: Path) -> None:
