@@ -105,6 +105,16 @@ def test_krew_gets_the_archive_of_the_release(released: Path) -> None:
         assert tar.getmember(platform["bin"]).mode & 0o111
 
 
+def test_the_chart_says_what_artifact_hub_shows(released: Path) -> None:
+    with tarfile.open(released / f"muster-{VERSION}.tgz") as tar:
+        file = tar.extractfile("muster/Chart.yaml")
+        assert file is not None
+        about = yaml.safe_load(file.read())
+
+    assert about["version"] == VERSION
+    assert {"artifacthub.io/crds", "artifacthub.io/images"} <= set(about["annotations"])
+
+
 def test_the_image_can_be_built_from_its_context_alone(released: Path) -> None:
     with tarfile.open(released / f"muster-{VERSION}-image-context.tar.gz") as tar:
         names = {member.name for member in tar}

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from e2e.harness.controlplane.places import BIN
-from tools.release import archives, changelog
+from tools.release import archives, artifact_hub, changelog
 from tools.release.errors import ReleaseError
 from tools.release.source import Source
 
@@ -52,6 +52,7 @@ def chart(source: Source, version: str, out: Path) -> None:
     """Package the Helm chart, if the commit has one; repack it, as Helm writes the current time."""
     if not (source.folder / CHART).is_dir():
         return
+    artifact_hub.annotate(source.folder / CHART, source.folder, version)
     with tempfile.TemporaryDirectory() as packed:
         numbers = [f"--version={version}", f"--app-version={version}"]
         command = [_program("helm"), "package", *numbers, f"--destination={packed}"]
