@@ -47,6 +47,7 @@ generate: .venv ## write the files that are made from code
 	$(BIN)/python -m tools.api_reference docs/api-reference.md
 	$(BIN)/python -m tools.limits_page docs/limits.md
 	$(BIN)/python -m cli.manifests.chart charts/muster
+	$(BIN)/python -m tools.chart_values charts/muster
 
 verify: .venv ## generated files are as the code says
 	@tmp=$$(mktemp -d) && trap 'rm -rf "$$tmp" "$$tmp.md" "$$tmp.limits.md"' EXIT && \
@@ -55,6 +56,7 @@ verify: .venv ## generated files are as the code says
 	$(BIN)/python -m tools.limits_page "$$tmp.limits.md" && diff -u docs/limits.md "$$tmp.limits.md" && \
 	diff -ru --exclude=Kustomization manifests/crd "$$tmp" && diff -u docs/api-reference.md "$$tmp.md" && \
 	cp -R charts/muster "$$tmp" && $(BIN)/python -m cli.manifests.chart "$$tmp/muster" && \
+	$(BIN)/python -m tools.chart_values "$$tmp/muster" && \
 	diff -ru charts/muster "$$tmp/muster" || \
 	{ echo "generated files are stale: run make generate" >&2; exit 1; }
 
