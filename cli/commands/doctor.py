@@ -26,6 +26,12 @@ def doctor(
     health: Health = None,
     format_: OutputOption = None,
     json: Annotated[bool, typer.Option("--json", help="print the findings as JSON")] = False,
+    admission_only: Annotated[
+        bool,
+        typer.Option(
+            "--admission-only", help="only create groups with dryRun; this needs no other right"
+        ),
+    ] = False,
     quiet: Annotated[
         bool, typer.Option("--quiet", "-q", help="print only errors and warnings")
     ] = False,
@@ -34,7 +40,9 @@ def doctor(
 
     Exit code: 0 no problem, 1 warnings, 3 errors, 2 the cluster could not be reached.
     """
-    options = Options(system_namespace, trial_namespace, tuple(health or ()))
+    options = Options(
+        system_namespace, trial_namespace, tuple(health or ()), admission_only=admission_only
+    )
     found = on_cluster(
         ClientConfig(kubeconfig, context), lambda client: Examination(client, options).run()
     )
