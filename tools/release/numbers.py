@@ -41,6 +41,9 @@ PLACES = (
     Place("manifests/console/deployment.yaml", r"image: muster:"),
     Place("Dockerfile", r"-t muster:"),
     Place("docs/install.md", r"REGISTRY/muster:"),
+    Place("examples/gitops/argocd/applications.yaml", r"targetRevision: v"),
+    Place("examples/gitops/flux/muster.yaml", r"tag: v"),
+    Place("examples/gitops/flux/muster.yaml", r"newTag: "),
     # Only if there is a chart.
     Place("charts/muster/Chart.yaml", r"^version: [\"']?", wanted=False),
     Place("charts/muster/Chart.yaml", r"^appVersion: [\"']?", wanted=False),
