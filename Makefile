@@ -9,7 +9,7 @@ COMMITS_SINCE := b027ef7c
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test test-long test-monitoring test-workloads check docs docs-serve format generate verify e2e \
-  e2e-console pictures e2e-modules e2e-operate e2e-upgrade test-versions up down bench bench-e2e lock version release clean
+  e2e-console pictures e2e-modules e2e-operate e2e-upgrade test-versions kind up down bench bench-e2e lock version release clean
 
 demo: .venv ## start the embedded cluster with Muster and place the examples
 	$(BIN)/muster demo $(if $(KEEP),--keep)
@@ -35,7 +35,7 @@ check: .venv ## format, lint, types, layers, commits, generated files, the site
 docs: .venv ## the documentation as a site, into .cache/site; a broken link ends it (--quiet would hide it)
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
-docs-serve: .venv ## the same at http://127.0.0.1:8000, anew after each change
+docs-serve: .venv ## the same at http://127.0.0.1:8000, rebuilt after each change
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve
 
 format: .venv
@@ -46,14 +46,16 @@ generate: .venv ## write the files that are made from code
 	$(BIN)/python -m api.crd manifests/crd
 	$(BIN)/python -m tools.api_reference docs/api-reference.md
 	$(BIN)/python -m tools.limits_page docs/limits.md
+	$(BIN)/python -m tools.metrics_page docs/metrics.md
 	$(BIN)/python -m cli.manifests.chart charts/muster
 	$(BIN)/python -m tools.chart_values charts/muster
 
 verify: .venv ## generated files are as the code says
-	@tmp=$$(mktemp -d) && trap 'rm -rf "$$tmp" "$$tmp.md" "$$tmp.limits.md"' EXIT && \
+	@tmp=$$(mktemp -d) && trap 'rm -rf "$$tmp" "$$tmp.md" "$$tmp.limits.md" "$$tmp.metrics.md"' EXIT && \
 	$(BIN)/python -m api.crd "$$tmp" && \
 	$(BIN)/python -m tools.api_reference "$$tmp.md" && \
 	$(BIN)/python -m tools.limits_page "$$tmp.limits.md" && diff -u docs/limits.md "$$tmp.limits.md" && \
+	$(BIN)/python -m tools.metrics_page "$$tmp.metrics.md" && diff -u docs/metrics.md "$$tmp.metrics.md" && \
 	diff -ru --exclude=Kustomization manifests/crd "$$tmp" && diff -u docs/api-reference.md "$$tmp.md" && \
 	cp -R charts/muster "$$tmp" && $(BIN)/python -m cli.manifests.chart "$$tmp/muster" && \
 	$(BIN)/python -m tools.chart_values "$$tmp/muster" && \
@@ -85,7 +87,7 @@ e2e-console: .venv ## the console's page in a real Chromium, installed if need b
 	$(BIN)/python -m e2e.console.chromium
 	$(BIN)/python -m pytest e2e/console
 
-pictures: .venv ## take the pictures in docs/pictures/console anew, in a real Chromium
+pictures: .venv ## take the pictures in docs/pictures/console again, in a real Chromium
 	$(BIN)/python -m e2e.console.chromium
 	$(BIN)/python -m pytest e2e/console/test_pictures.py --long --record
 
@@ -98,6 +100,9 @@ e2e-modules: .venv ## build the real control plane into .cache/controlplane/bin
 
 e2e-upgrade: e2e-modules ## from each released version to this one and back, ROUNDS times, with gangs running
 	$(BIN)/python -m pytest e2e/install/upgrade --cluster=real --rounds=$(or $(ROUNDS),1) -s
+
+kind: ## Muster from this checkout on a kind cluster, with two gangs; needs docker, kind and kubectl
+	@e2e/nodes/kind/up.sh
 
 up: e2e-modules ## keep a real control plane with Muster running; kubeconfig: .cache/controlplane/kubeconfig
 	$(BIN)/python -m e2e.harness.controlplane.up --muster

@@ -61,9 +61,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             if item.get_closest_marker("timeout") is None:
                 item.add_marker(pytest.mark.timeout(LONG_SECONDS))
         return
-    long = [item for item in items if "long" in item.keywords]
+    # Not its keywords: these have the names of folders too, and a checkout may be called `long`.
+    long = [item for item in items if item.get_closest_marker("long") is not None]
     config.hook.pytest_deselected(items=long)
-    items[:] = [item for item in items if "long" not in item.keywords]
+    items[:] = [item for item in items if item.get_closest_marker("long") is None]
 
 
 def pytest_collection_finish() -> None:

@@ -3,11 +3,15 @@
 Every string that several packages must spell alike is defined here and nowhere else.
 """
 
+import re
 from typing import Final, NamedTuple
+from urllib.parse import quote
+
+_PLAIN = re.compile(r"[a-z0-9.:-]+").fullmatch  # most names, which quoting would leave alone
 
 
 class KindName(NamedTuple):
-    """The coordinates of a kind on the API server."""
+    """The coordinates of a kind on the API server; `group` is empty for the core group."""
 
     group: str
     version: str
@@ -19,6 +23,41 @@ class KindName(NamedTuple):
     def api_version(self) -> str:
         """The `apiVersion` of the kind's objects, `group/version`."""
         return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def full_name(self) -> str:
+        """`plural.group`, the name that `kubectl` and RBAC know it by."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+    def path(
+        self,
+        namespace: str | None = None,
+        name: str | None = None,
+        subresource: str | None = None,
+    ) -> str:
+        """Return the URL path of the collection, of one object, or of its subresource.
+
+        Without a namespace it is the collection over all namespaces. Raises ValueError for a named
+        object of a namespaced kind without its namespace.
+        """
+        root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
+        parts = [root]
+        if self.namespaced and namespace:
+            parts += ["namespaces", _segment(namespace)]
+        elif self.namespaced and name is not None:
+            raise ValueError(f"{self.full_name} {name!r}: namespace is required")
+        parts.append(self.plural)
+        if name is not None:
+            parts.append(_segment(name))
+        if subresource is not None:
+            parts.append(subresource)
+        return "/".join(parts)
+
+
+def _segment(text: str) -> str:
+    if not text:
+        raise ValueError("a name in a path must not be empty")
+    return text if _PLAIN(text) else quote(text, safe=":")
 
 
 GROUP: Final = "scheduling.muster.dev"

@@ -142,7 +142,6 @@ class FeatureGates:
         return cls(frozenset(it for it in Feature if said.get(it, GATES[it].default)))
 
     def __contains__(self, feature: Feature) -> bool:
-        """Return True if the feature is on."""
         return feature in self.on
 
     @property

@@ -5,66 +5,28 @@ one gets a single claim, and its pods name that claim (`names.group_claim`).
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from api import causes, names
 from api.causes import Cause
-from api.constants import (
-    ANNOTATION_MADE_FOR,
-    ANNOTATION_SHARED_CLAIMS,
-    LABEL_MANAGED_BY,
-    MANAGED_BY,
-    POD_GROUP,
-    RESOURCE_CLAIM,
-)
-from api.ownership import OwnerId
+from api.constants import ANNOTATION_SHARED_CLAIMS, RESOURCE_CLAIM
+from api.ownership import Owner
 from api.reading import dig, listing, mapping, text
 
 Json = dict[str, Any]
 
 
-class GroupName(NamedTuple):
-    """The PodGroup that owns claims. Their names begin with the name that its pods give."""
-
-    namespace: str
-    name: str
-    uid: str
-    pods_name: str
-
-    @property
-    def owner_id(self) -> OwnerId:
-        """Identity of the group, as the annotation on its claims states it."""
-        return OwnerId(POD_GROUP.group, POD_GROUP.kind, self.name, self.uid)
-
-
-def claim_object(group: GroupName, entry: str, template: Mapping[str, Any]) -> Json:
-    """Return the claim for an entry, from its ResourceClaimTemplate (raw JSON).
+def claim_object(group: Owner, name: str, template: Mapping[str, Any]) -> Json:
+    """Return the claim of this name for a PodGroup, from a ResourceClaimTemplate (raw JSON).
 
     Spec, labels and annotations come from the template, as for the claims of pods. Muster's own
     labels and annotations take precedence.
     """
     given = mapping(dig(template, "spec", "metadata"))
-    notes = {LABEL_MANAGED_BY: MANAGED_BY}, {ANNOTATION_MADE_FOR: group.owner_id.annotation()}
-    # Without blockOwnerDeletion: the deletion of the group need not wait for its claims.
-    owner = {
-        "apiVersion": POD_GROUP.api_version,
-        "kind": POD_GROUP.kind,
-        "name": group.name,
-        "uid": group.uid,
-        "controller": True,
-    }
-    return {
-        "apiVersion": RESOURCE_CLAIM.api_version,
-        "kind": RESOURCE_CLAIM.kind,
-        "metadata": {
-            "name": names.group_claim(group.pods_name, entry),
-            "namespace": group.namespace,
-            "labels": {**mapping(given.get("labels")), **notes[0]},
-            "annotations": {**mapping(given.get("annotations")), **notes[1]},
-            "ownerReferences": [owner],
-        },
-        "spec": dict(mapping(dig(template, "spec", "spec"))),
-    }
+    made = group.generated(RESOURCE_CLAIM, name)
+    for key in ("labels", "annotations"):
+        made["metadata"][key] = {**mapping(given.get(key)), **made["metadata"][key]}
+    return made | {"spec": dict(mapping(dig(template, "spec", "spec")))}
 
 
 def own_claims(pod: Mapping[str, Any], group: str, shared: Mapping[str, str]) -> Iterator[Cause]:

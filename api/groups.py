@@ -28,6 +28,7 @@ from api.constants import (
     LABEL_TEMPLATE,
     LABEL_WORKLOAD,
 )
+from api.reading import annotations_of, dig, labels_of, mapping, text, texts
 from api.scheduler_names import USUAL, SchedulerNames
 
 
@@ -85,25 +86,6 @@ class GroupReference(NamedTuple):
     form: Form
 
 
-def group_of_pod(
-    labels: Mapping[str, str],
-    *,
-    ours: bool,
-    scheduling_group: str = "",
-    workload: WorkloadForm | None = None,
-    managed: str = "",
-    group_by: str = "",
-) -> GroupReference | None:
-    """Return the group of a pod, or None if it names none.
-
-    Foreign forms count if the pod is `ours`. `scheduling_group` is
-    `spec.schedulingGroup.podGroupName`, and `workload` is `spec.workloadRef`. `managed` is the
-    group that Muster named, and `group_by` the key of the label that separates groups, both from
-    the pod's annotations.
-    """
-    return next(_references(labels, scheduling_group, workload, managed, group_by, ours=ours), None)
-
-
 def groups_of_pod(
     labels: Mapping[str, str],
     *,
@@ -112,35 +94,51 @@ def groups_of_pod(
     workload: WorkloadForm | None = None,
     managed: str = "",
     group_by: str = "",
-) -> list[GroupReference]:
-    """Return all references of a pod, the one that takes precedence first."""
-    return list(_references(labels, scheduling_group, workload, managed, group_by, ours=ours))
+) -> Iterator[GroupReference]:
+    """Yield all references of a pod, the one that takes precedence first.
+
+    Foreign forms count if the pod is `ours`. `scheduling_group` is
+    `spec.schedulingGroup.podGroupName`, and `workload` is `spec.workloadRef`. `managed` is the
+    group that Muster named, and `group_by` the key of the label that separates groups, both from
+    the pod's annotations.
+    """
+    # A generator: most pods name one group, and most callers need only the first.
+    label = labels.get(LABEL_POD_GROUP, "")
+    if ours and scheduling_group and (not managed or managed != label):
+        yield GroupReference(scheduling_group, Form.FIELD)
+    if label:
+        yield GroupReference(_by_label(label, labels, managed, group_by), Form.LABEL)
+    template = workload_form(labels, workload if ours else None)
+    if template is not None:
+        yield GroupReference(names.implicit_pod_group(*template), Form.WORKLOAD)
+    coscheduling = _by_coscheduling(labels) if ours else ""
+    if coscheduling:
+        yield GroupReference(coscheduling, Form.COSCHEDULING)
 
 
 def is_ours(pod: Mapping[str, Any], schedulers: SchedulerNames = USUAL) -> bool:
     """Return True if Muster schedules the pod (raw JSON of any structure)."""
-    return _mapping(pod.get("spec")).get("schedulerName") in schedulers
+    return dig(pod, "spec", "schedulerName") in schedulers
 
 
 def groups_of_object(pod: Mapping[str, Any], *, ours: bool) -> list[GroupReference]:
     """Return all references of a pod or a pod template, as raw JSON of any structure."""
-    spec = _mapping(pod.get("spec"))
-    labels, workload = _labels(pod), _workload_field(spec)
-    group = _text(_mapping(spec.get("schedulingGroup")).get("podGroupName"))
-    annotations = _strings(pod, "annotations")
-    return groups_of_pod(
-        labels,
-        ours=ours,
-        scheduling_group=group,
-        workload=workload,
-        managed=annotations.get(ANNOTATION_MANAGED_GROUP, ""),
-        group_by=annotations.get(ANNOTATION_GROUP_BY, ""),
+    annotations = texts(annotations_of(pod))
+    return list(
+        groups_of_pod(
+            texts(labels_of(pod)),
+            ours=ours,
+            scheduling_group=text(dig(pod, "spec", "schedulingGroup", "podGroupName")),
+            workload=_workload_field(pod),
+            managed=annotations.get(ANNOTATION_MANAGED_GROUP, ""),
+            group_by=annotations.get(ANNOTATION_GROUP_BY, ""),
+        )
     )
 
 
 def workload_form_of(pod: Mapping[str, Any]) -> WorkloadForm | None:
     """Return the Workload and template that a pod (raw JSON of any structure) names."""
-    return workload_form(_labels(pod), _workload_field(_mapping(pod.get("spec"))))
+    return workload_form(texts(labels_of(pod)), _workload_field(pod))
 
 
 def workload_form(labels: Mapping[str, str], said: WorkloadForm | None) -> WorkloadForm | None:
@@ -161,46 +159,10 @@ _group_of_value: Final = lru_cache(maxsize=4096)(names.pod_group_of_value)
 _group_by: Final = lru_cache(maxsize=1024)(GroupBy.read)
 
 
-def _labels(pod: Mapping[str, Any]) -> dict[str, str]:
-    return _strings(pod, "labels")
-
-
-def _strings(pod: Mapping[str, Any], field: str) -> dict[str, str]:
-    found = _mapping(_mapping(pod.get("metadata")).get(field))
-    return {key: value for key, value in found.items() if isinstance(value, str)}
-
-
-def _workload_field(spec: Mapping[str, Any]) -> WorkloadForm:
-    reference = _mapping(spec.get("workloadRef"))
-    return WorkloadForm(
-        _text(reference.get("name")),
-        _text(reference.get("podGroup")),
-        _text(reference.get("podGroupReplicaKey")),
-    )
-
-
-def _references(
-    labels: Mapping[str, str],
-    scheduling_group: str,
-    workload: WorkloadForm | None,
-    managed: str,
-    group_by: str,
-    *,
-    ours: bool,
-) -> Iterator[GroupReference]:
-    """Yield the references of `groups_of_pod`."""
-    # A generator: most pods name one group, and most callers need only the first.
-    label = labels.get(LABEL_POD_GROUP, "")
-    if ours and scheduling_group and (not managed or managed != label):
-        yield GroupReference(scheduling_group, Form.FIELD)
-    if label:
-        yield GroupReference(_by_label(label, labels, managed, group_by), Form.LABEL)
-    template = workload_form(labels, workload if ours else None)
-    if template is not None:
-        yield GroupReference(names.implicit_pod_group(*template), Form.WORKLOAD)
-    coscheduling = _by_coscheduling(labels) if ours else ""
-    if coscheduling:
-        yield GroupReference(coscheduling, Form.COSCHEDULING)
+def _workload_field(pod: Mapping[str, Any]) -> WorkloadForm:
+    reference = mapping(dig(pod, "spec", "workloadRef"))
+    fields = (reference.get(key) for key in ("name", "podGroup", "podGroupReplicaKey"))
+    return WorkloadForm(*map(text, fields))
 
 
 def _by_label(label: str, labels: Mapping[str, str], managed: str, group_by: str) -> str:
@@ -213,11 +175,3 @@ def _by_label(label: str, labels: Mapping[str, str], managed: str, group_by: str
 def _by_coscheduling(labels: Mapping[str, str]) -> str:
     parts = (labels.get(LABEL_COSCHEDULING, ""), labels.get(LABEL_SUBSET, ""))
     return "-".join(part for part in parts if part) if parts[0] else ""
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else ""

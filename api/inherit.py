@@ -1,9 +1,7 @@
 """The fields that a PodGroup without a policy takes from its template (KEP-5832)."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
-
-from api.reading import dig, listing, mapping
 
 INHERITED: Final = (
     "schedulingPolicy",
@@ -19,14 +17,6 @@ DEFAULT_MODE: Final[Mapping[str, Any]] = {"single": {}}
 def is_incomplete(spec: Mapping[str, Any]) -> bool:
     """Return True if a PodGroup waits for its template: it names one and has no policy."""
     return spec.get("schedulingPolicy") is None and spec.get("workloadRef") is not None
-
-
-def template_of(workload: Mapping[str, Any] | None, name: str) -> Mapping[str, Any] | None:
-    """Return the leaf template of that name anywhere in a Workload's tree, or None."""
-    for template in _leaves(mapping(dig(workload, "spec"))):
-        if template.get("name") == name:
-            return template
-    return None
 
 
 def inherited_values(spec: Mapping[str, Any], template: Mapping[str, Any]) -> dict[str, Any]:
@@ -55,10 +45,3 @@ def filled_fields(
     if "disruptionMode" in absent and new.get("disruptionMode") != DEFAULT_MODE:
         absent.discard("disruptionMode")
     return taken | (absent - {"schedulingConstraints"})
-
-
-def _leaves(owner: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    for template in listing(owner.get("podGroupTemplates")):
-        yield mapping(template)
-    for composite in listing(owner.get("compositePodGroupTemplates")):
-        yield from _leaves(mapping(composite))

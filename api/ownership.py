@@ -3,22 +3,19 @@
 A generated object exists as long as its owner: a Job, a JobSet, a KEP-3370 group, or the Workload
 that pods name. The UID identifies the owner: a later owner of the same name never uses the objects
 of an earlier one, and neither do its pods (`api.membership`). After its owner, an object remains
-only as long as pods use it, whatever its owner references state, and whoever owns its Workload.
+only as long as pods use it, whatever its owner references state and whatever owns its Workload.
 
 The owner is in an annotation, because references do not last. The garbage collector removes the one
 to a deleted owner if another owner exists, and a deletion with `orphan` removes all of them.
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum, auto
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
-from api.constants import (
-    ANNOTATION_MADE_FOR,
-    LABEL_MANAGED_BY,
-    MANAGED_BY,
-)
+from api.constants import ANNOTATION_MADE_FOR, LABEL_MANAGED_BY, MANAGED_BY, KindName
 
 
 class Noted(Protocol):
@@ -54,6 +51,45 @@ class OwnerId(NamedTuple):
         return self[:3] == other[:3]
 
 
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """An owner of generated objects."""
+
+    kind: KindName
+    namespace: str
+    name: str
+    uid: str
+
+    @property
+    def owner_id(self) -> OwnerId:
+        """Identity of the owner, as the annotation on its objects states it."""
+        return OwnerId(self.kind.group, self.kind.kind, self.name, self.uid)
+
+    def generated(self, kind: KindName, name: str, *, blocks: bool = False) -> dict[str, Any]:
+        """Return an object of this owner: its kind, and metadata with label, annotation, reference.
+
+        With `blocks`, a foreground deletion of the owner waits for the object.
+        """
+        reference = {
+            "apiVersion": self.kind.api_version,
+            "kind": self.kind.kind,
+            "name": self.name,
+            "uid": self.uid,
+            "controller": True,
+        }
+        return {
+            "apiVersion": kind.api_version,
+            "kind": kind.kind,
+            "metadata": {
+                "name": name,
+                "namespace": self.namespace,
+                "labels": {LABEL_MANAGED_BY: MANAGED_BY},
+                "annotations": {ANNOTATION_MADE_FOR: self.owner_id.annotation()},
+                "ownerReferences": [reference | ({"blockOwnerDeletion": True} if blocks else {})],
+            },
+        }
+
+
 class Ownership(Enum):
     """The owner of an object with a wanted name."""
 
@@ -76,7 +112,7 @@ def ownership(meta: NotedMeta, owner: OwnerId) -> Ownership:
     A FOREIGN object is never changed.
     """
     owner_id = made_for(meta)
-    # Even the owner's object: it is about to disappear, and must not be used any more.
+    # Even the owner's object: it is about to disappear, and must no longer be used.
     if meta.deletion_timestamp is not None:
         return Ownership.LEAVING
     if owner_id == owner:

@@ -16,15 +16,11 @@ from api import names
 from api.constants import (
     ANNOTATION_ATTEMPT,
     ANNOTATION_CONSUMES_REQUEST,
-    ANNOTATION_MADE_FOR,
     ANNOTATION_PROVISIONING_CLASS,
-    LABEL_MANAGED_BY,
-    MANAGED_BY,
     POD_TEMPLATE,
     PROVISIONING_REQUEST,
-    KindName,
 )
-from api.ownership import OwnerId
+from api.ownership import Owner
 from api.reading import dig, labels_of, listing, mapping, text
 
 Json = dict[str, Any]
@@ -67,19 +63,10 @@ _LABEL_KEYS: Final = ("matchLabelKeys", "mismatchLabelKeys")
 
 
 @dataclass(frozen=True, slots=True)
-class Root:
+class Root(Owner):
     """The root group of a request; `request` is the request's name, by which pods know it."""
 
-    kind: KindName
-    namespace: str
-    name: str
-    uid: str
     request: str
-
-    @property
-    def owner_id(self) -> OwnerId:
-        """Identity of the root, as the annotation on its objects states it."""
-        return OwnerId(self.kind.group, self.kind.kind, self.name, self.uid)
 
 
 def class_name(asked: str) -> str:
@@ -134,39 +121,17 @@ def template_name(root: Root, shape: bytes) -> str:
 
 def template_object(root: Root, name: str, template: Mapping[str, Any]) -> Json:
     """Return the PodTemplate with the content from `pod_template`."""
-    return _object(POD_TEMPLATE, root, name) | {"template": dict(template)}
+    return root.generated(POD_TEMPLATE, name) | {"template": dict(template)}
 
 
 def request_object(root: Root, asked: str, wanted: Mapping[str, int], attempt: int) -> Json:
     """Return the request for these PodTemplates; `attempt` counts requests for the same from 1."""
-    made = _object(PROVISIONING_REQUEST, root, root.request)
+    made = root.generated(PROVISIONING_REQUEST, root.request)
     made["metadata"]["annotations"][ANNOTATION_ATTEMPT] = str(attempt)
     sets = [
         {"podTemplateRef": {"name": name}, "count": count} for name, count in sorted(wanted.items())
     ]
     return made | {"spec": {"provisioningClassName": class_name(asked), "podSets": sets}}
-
-
-def _object(kind: KindName, root: Root, name: str) -> Json:
-    # Without blockOwnerDeletion: the deletion of the root need not wait for these objects.
-    owner = {
-        "apiVersion": root.kind.api_version,
-        "kind": root.kind.kind,
-        "name": root.name,
-        "uid": root.uid,
-        "controller": True,
-    }
-    return {
-        "apiVersion": kind.api_version,
-        "kind": kind.kind,
-        "metadata": {
-            "name": name,
-            "namespace": root.namespace,
-            "labels": {LABEL_MANAGED_BY: MANAGED_BY},
-            "annotations": {ANNOTATION_MADE_FOR: root.owner_id.annotation()},
-            "ownerReferences": [owner],
-        },
-    }
 
 
 def _container(container: Mapping[str, Any], own_network: bool) -> Json:

@@ -38,6 +38,12 @@ def integer(value: Any) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
+def count(value: Any, unset: int) -> int:
+    """Return the value if it is a whole number, at least 0; `unset` if it is none."""
+    found = integer(value)
+    return unset if found is None else max(0, found)
+
+
 def dig(value: Any, *keys: str) -> Any:
     """Return the value under nested keys, None if one is missing."""
     for key in keys:
@@ -57,6 +63,11 @@ def labels_of(obj: Any) -> Mapping[str, Any]:
     return mapping(dig(obj, "metadata", "labels"))
 
 
+def texts(values: Mapping[str, Any]) -> dict[str, str]:
+    """Return the values that are strings."""
+    return {key: value for key, value in values.items() if isinstance(value, str)}
+
+
 class Reader:
     """A reader of fields for the rules that reports every value of a wrong type.
 
@@ -65,7 +76,6 @@ class Reader:
     """
 
     def __init__(self, report: list[Cause]) -> None:
-        """Append faults to `report`."""
         self.report = report
 
     def mapping(self, parent: Mapping[str, Any], key: str, path: str) -> Mapping[str, Any]:

@@ -23,18 +23,14 @@ CLOCK_SKEW = timedelta(minutes=5)
 
 @dataclass(frozen=True, slots=True)
 class Lifetimes:
-    """The validity of certificates, and how long `ahead` of their end they are renewed."""
+    """The validity of certificates, and how long `ahead` of their end they are renewed.
+
+    Renewal has an effect only if ca >= server > ahead > 0, as the configuration file requires.
+    """
 
     ca: timedelta = timedelta(days=3650)
     server: timedelta = timedelta(days=365)
     ahead: timedelta = timedelta(days=90)
-
-    def __post_init__(self) -> None:
-        """Raise ValueError unless ca >= server > ahead > 0: otherwise renewing is pointless."""
-        if not self.ca >= self.server > self.ahead > timedelta():
-            raise ValueError(
-                "ca must be at least server, and server more than ahead, which must be positive"
-            )
 
 
 DEFAULT_LIFETIMES = Lifetimes()
@@ -75,18 +71,6 @@ def renewed_server(
     ca = x509.load_pem_x509_certificate(material.ca_cert)
     ca_key = serialization.load_pem_private_key(material.ca_key, password=None)
     assert isinstance(ca_key, ec.EllipticCurvePrivateKey), "renewal.py refuses any other key"
-    end = min(now + lifetimes.server, ca.not_valid_after_utc)
-    server_cert, server_key = _issue(ca, ca_key, names, now, end)
-    return replace(material, server_cert=server_cert, server_key=server_key)
-
-
-def _issue(
-    ca: x509.Certificate,
-    ca_key: ec.EllipticCurvePrivateKey,
-    names: ServerNames,
-    now: datetime,
-    end: datetime,
-) -> tuple[bytes, bytes]:
     key = ec.generate_private_key(ec.SECP256R1())
     alternatives = [x509.DNSName(name) for name in names.dns]
     addresses = [x509.IPAddress(ipaddress.ip_address(ip)) for ip in names.ips]
@@ -98,7 +82,7 @@ def _issue(
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - CLOCK_SKEW)
-        .not_valid_after(end)
+        .not_valid_after(min(now + lifetimes.server, ca.not_valid_after_utc))
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_usage(ca=False), critical=True)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
@@ -109,7 +93,8 @@ def _issue(
         )
         .sign(ca_key, hashes.SHA256())
     )
-    return certificate.public_bytes(serialization.Encoding.PEM), _pem(key)
+    server_cert = certificate.public_bytes(serialization.Encoding.PEM)
+    return replace(material, server_cert=server_cert, server_key=_pem(key))
 
 
 def _usage(*, ca: bool) -> x509.KeyUsage:

@@ -5,21 +5,11 @@ from __future__ import annotations
 import os
 import ssl
 import tempfile
-from typing import Protocol
 
-from certs.material import CA_CERT, MaterialError
-
-
-class KeyPair(Protocol):
-    """The certificate of a server, and its key (PEM)."""
-
-    @property
-    def server_cert(self) -> bytes: ...
-    @property
-    def server_key(self) -> bytes: ...
+from certs.material import CA_CERT, Material, MaterialError, Serving
 
 
-def server_context(material: KeyPair) -> ssl.SSLContext:
+def server_context(material: Material | Serving) -> ssl.SSLContext:
     """Return a server's context: TLS 1.2 or later, HTTP/1.1 by ALPN, these certificates."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -29,7 +19,7 @@ def server_context(material: KeyPair) -> ssl.SSLContext:
     return context
 
 
-def reload(context: ssl.SSLContext, material: KeyPair) -> None:
+def reload(context: ssl.SSLContext, material: Material | Serving) -> None:
     """Use these certificates from the next handshake on; open connections stay.
 
     Raises ssl.SSLError if key and certificate do not belong together.

@@ -21,7 +21,7 @@ import structlog
 from certs.authority import DEFAULT_LIFETIMES, Lifetimes
 from certs.material import OPTIONAL, REQUIRED, Material, MaterialError, ServerNames
 from certs.renewal import Need, Renew, needed, renewed
-from kube.base.errors import AlreadyExists, Conflict, NotFound
+from kube.base.errors import AlreadyExists, Conflict, Forbidden, KubeError, NotFound
 from kube.client.meta import Json
 from kube.client.object_client import ObjectClient
 from kube.client.patch import PatchBuilder
@@ -39,6 +39,21 @@ class StoredMaterial:
 
     material: Material | None
     version: object = None
+
+
+class SecretMissingError(KubeError):
+    """The Secret does not exist, and only an administrator may create it.
+
+    RBAC cannot limit the right to create Secrets to one name, so Muster's roles do not grant it.
+    """
+
+    def __init__(self, name: str, namespace: str) -> None:
+        """Name the Secret, and the command that creates it."""
+        super().__init__(
+            f"Secret {namespace}/{name} does not exist, and this account may not create it:"
+            f" run `kubectl create secret generic {name} --namespace {namespace}`;"
+            " the webhook writes its certificates into it"
+        )
 
 
 class Store(Protocol):
@@ -129,17 +144,26 @@ class SecretStore:
         )
 
     async def write(self, material: Material, *, over: StoredMaterial) -> bool:
-        """Create the Secret, or patch it if its resourceVersion is still the one read."""
+        """Create the Secret, or patch it if its resourceVersion is still the one read.
+
+        Raises SecretMissingError if it does not exist and may not be created.
+        """
         try:
             if isinstance(over.version, dict):
                 patch = _secret_patch(over.version, material)
                 await self._client.patch(SECRETS, self._name, patch, self._namespace)
             else:
-                await self._client.create(SECRETS, self._secret(material), self._namespace)
+                await self._create(material)
         # Another replica was faster, or the Secret was deleted: `ensure` reads again.
         except (AlreadyExists, Conflict, NotFound):
             return False
         return True
+
+    async def _create(self, material: Material) -> None:
+        try:
+            await self._client.create(SECRETS, self._secret(material), self._namespace)
+        except Forbidden as error:
+            raise SecretMissingError(self._name, self._namespace) from error
 
     def _secret(self, material: Material) -> Json:
         return {

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from cli.config.lean_imports import COLOURS, trusting_nobody, uncollected, without
 from cli.config.process_names import PROCESSES
+from kube.base.build import read_build
 from kube.base.errors import ConfigError
 
 
@@ -24,6 +25,10 @@ def main(argv: Sequence[str] | None = None) -> int:
                 from cli.servers import servers
 
             return servers.main(arguments)
+        if arguments in (["version"], ["--version"]):
+            # Without the extra `cli`, too: a report of a problem has it.
+            print(read_build())
+            return 0
         return user_command(arguments)
     except ConfigError as error:
         print(f"muster: {error}", file=sys.stderr)

@@ -14,14 +14,11 @@ from typing import Final
 import msgspec
 
 from analysis.what_if.messages import MEMORY, SECONDS, WRONG, Question, WhatIfAnswer, WhatIfRequest
-from api.features import FeatureGates
-from api.scheduler_names import SchedulerNames
 from console.base.protocols import WHAT_IF_BUSY, RefusedError, Viewer
 from console.state.state import LiveCluster
 from kube.base.clock import SystemClock
 from kube.concurrency.stepwise import Stepwise
 from scheduler.core.preemption.dry_run import Effort
-from scheduler.core.values.search_budget import SearchBudget
 from scheduler.snapshot import snapshot as snapshots
 from scheduler.snapshot.snapshot import Limits, Snapshot, queue_of
 from scheduler.support.config import Preemption
@@ -44,23 +41,15 @@ class WhatIfProcess:
         self,
         cluster: LiveCluster,
         *,
-        budget: SearchBudget,
-        schedulers: SchedulerNames,
-        gates: FeatureGates,
-        preempts: bool,
         seconds: float = SECONDS,
         memory: int = MEMORY,
         stepwise: Stepwise | None = None,
     ) -> None:
-        """Store the settings of the cluster's scheduler, and the limits of a question.
+        """Store the limits of a question.
 
         `stepwise` encodes the snapshot in steps: that takes long for a large cluster.
         """
         self._cluster = cluster
-        self._budget = budget
-        self._schedulers = schedulers
-        self._gates = gates
-        self._preempts = preempts
         self._seconds = seconds
         self._memory = memory
         self._turn = asyncio.Lock()
@@ -91,7 +80,7 @@ class WhatIfProcess:
 
     async def _question(self, request: WhatIfRequest) -> bytes:
         """Return the current cluster with the question. Other tasks run while it is encoded."""
-        taken = await self._snapshot()
+        taken, settings = await self._snapshot(), self._cluster.settings
         parts = await self._stepwise.awaited(
             lambda: snapshots.encode_in_parts(taken, self._stepwise.pause)
         )
@@ -99,8 +88,8 @@ class WhatIfProcess:
             Question(
                 request,
                 msgspec.Raw(b"".join(parts)),
-                [str(feature) for feature in self._gates.on],
-                list(self._schedulers.all),
+                [str(feature) for feature in settings.gates.on],
+                list(settings.scheduler_names.all),
                 self._memory,
             )
         )
@@ -109,7 +98,7 @@ class WhatIfProcess:
         """Take a snapshot in steps; the freeze keeps the state unchanged meanwhile."""
         cluster, state, pause = self._cluster, self._cluster.state, self._stepwise.pause
         effort = Effort.at(SystemClock().monotonic(), Preemption().patience_seconds)
-        limits = Limits.of(self._budget, effort, preempts=self._preempts)
+        limits = Limits.of(cluster.settings.budget, effort, preempts=cluster.settings.preempts)
 
         def taken() -> Snapshot:
             queue = queue_of(state, pause)

@@ -9,8 +9,8 @@ from api.constants import CONTROLLER_COMPONENT
 from api.features import Feature, FeatureGates
 from api.integration.kinds import SINGLE_GROUP_KINDS
 from api.scheduler_names import USUAL, SchedulerNames
-from controllers.cache.informers import Caches, Informers
-from controllers.cache.objects import COSCHEDULINGS, LEADER_WORKER_SETS, PLUGINS_POD_GROUPS
+from controllers.cache.informers import COSCHEDULING_KINDS, Caches, Informers
+from controllers.cache.objects import JOBS, JOBSETS, LEADER_WORKER_SETS
 from controllers.cleanup.orphans import OrphanCollector
 from controllers.cleanup.protection import ProtectionController
 from controllers.groups.group_claims import GroupClaims
@@ -18,9 +18,10 @@ from controllers.groups.group_writer import GroupWriter
 from controllers.groups.groups_from_pods import GroupsFromPods
 from controllers.groups.implicit_groups import ImplicitGroups
 from controllers.groups.template_values import TemplateValues
+from controllers.owners.base import Tools
 from controllers.owners.coscheduling import CoschedulingController
 from controllers.owners.creators import CreatorStatus
-from controllers.owners.jobs import job_controller, jobset_controller
+from controllers.owners.jobs import JobController, JobSetController
 from controllers.owners.leader_worker_sets import LeaderWorkerSetController
 from controllers.owners.owner_status import OwnerStatusWriter
 from controllers.owners.single_group import SingleGroupController
@@ -30,10 +31,9 @@ from kube.base.clock import Clock, SystemClock
 from kube.base.process import run_until
 from kube.base.settings import LeaderElection
 from kube.client.client import Client
-from kube.client.resources import JOBSETS, Resource
 from kube.events.events import Recorder
 from kube.informers.quarantine import Quarantine
-from kube.leader.election import Fence, lead
+from kube.leader.election import Fence, elector
 
 LEASE: Final = CONTROLLER_COMPONENT
 
@@ -98,26 +98,21 @@ class Term:
         caches, writer = self._caches, self._writer
         groups = GroupWriter(caches, writer, clock, gates)
         status = OwnerStatusWriter(caches, writer, self._recorder, clock)
+        tools = Tools(caches, writer, clock, groups, status)
         if Feature.JOBSET in gates:
-            yield jobset_controller(caches, groups, status, clock)
+            yield JobSetController(JOBSETS, tools)
             yield CreatorStatus(JOBSETS, caches, writer, self._recorder, clock)
         if Feature.JOB in gates:
-            yield job_controller(caches, groups, status, clock)
-        yield from self._single_groups(gates, groups, status, clock)
+            yield JobController(JOBS, tools)
+        for kind in (it for it in SINGLE_GROUP_KINDS.values() if it.feature in gates):
+            yield SingleGroupController(kind, tools)
+            if kind.created_by:
+                yield CreatorStatus(kind.kind, caches, writer, self._recorder, clock)
         if Feature.LEADER_WORKER_SET in gates:
-            yield LeaderWorkerSetController(
-                LEADER_WORKER_SETS, caches, clock, group_writer=groups, owner_status=status
-            )
+            yield LeaderWorkerSetController(LEADER_WORKER_SETS, tools)
         if Feature.COSCHEDULING in gates:
-            for resource in (COSCHEDULINGS, PLUGINS_POD_GROUPS):
-                yield CoschedulingController(
-                    resource,
-                    caches,
-                    clock,
-                    group_writer=groups,
-                    owner_status=status,
-                    writer=writer,
-                )
+            for resource in COSCHEDULING_KINDS:
+                yield CoschedulingController(resource, tools)
         if Feature.IMPLICIT_POD_GROUPS in gates:
             yield ImplicitGroups(caches, writer, groups, self._recorder, clock)
         # Without the gate this controller still runs: existing groups must be deleted with their
@@ -126,21 +121,6 @@ class Term:
         yield GroupsFromPods(caches, writer, self._recorder, clock, makes=makes)
         if Feature.DEVICE_CLAIMS in gates:
             yield GroupClaims(caches, writer, self._recorder, clock)
-
-    def _single_groups(
-        self,
-        gates: FeatureGates,
-        groups: GroupWriter,
-        status: OwnerStatusWriter,
-        clock: Clock,
-    ) -> Iterator[Reconciler]:
-        for kind in (it for it in SINGLE_GROUP_KINDS.values() if it.feature in gates):
-            yield SingleGroupController(
-                kind, self._caches, clock, group_writer=groups, owner_status=status
-            )
-            if kind.created_by:
-                resource = Resource(*kind.kind)
-                yield CreatorStatus(resource, self._caches, self._writer, self._recorder, clock)
 
 
 class ControllerProcess:
@@ -156,7 +136,6 @@ class ControllerProcess:
         *,
         gates: FeatureGates = features.USUAL,
     ) -> None:
-        """Create the process without any request; the lease is in `namespace`."""
         clock = clock or SystemClock()
         self._client = client
         self._election = election
@@ -190,14 +169,8 @@ class ControllerProcess:
     async def _lead(self) -> None:
         # A leader with incomplete caches would take existing objects for missing ones.
         await self._caches.synced.wait()
-        await lead(
-            self._client,
-            LEASE,
-            self._namespace,
-            self._election,
-            self._work,
-            clock=self._clock,
-        )
+        candidate = elector(self._client, LEASE, self._namespace, self._election, clock=self._clock)
+        await candidate.run(self._work)
 
     async def _work(self, fence: Fence) -> None:
         # Listeners of this term are dropped at its end. Otherwise a standby would queue keys that

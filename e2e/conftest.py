@@ -40,7 +40,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--rounds", type=int, default=1, help="how often an upgrade goes back and again"
     )
-    group.addoption("--record", action="store_true", help="write what docs/ shows of a run anew")
+    group.addoption("--record", action="store_true", help="write what docs/ shows of a run again")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

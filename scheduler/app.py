@@ -235,7 +235,7 @@ class Scheduler:
         """Create the writers of ResourceClaims: allocations, finalizers and releases."""
         state, clock, news, pods = self.state, self._clock, self._device_news, self._informers.pods
         claims = ClaimAccess(self._client, self._informers.device_claims, self._freeze)
-        extended = ExtendedClaims(self._client, claims, state, pods, clock)
+        extended = ExtendedClaims(self._client, claims, state, pods.claims, clock)
         # As many as Bindings: with 48, gangs of three with a claim each got 227 pods a second, not
         # 321.
         writers = self._config.bind_workers
@@ -441,12 +441,10 @@ class Scheduler:
             part.reset()
         self._set_leading(leads=True)
         try:
-            # Part of the term: if the lease ends meanwhile, this replica must not believe that it
-            # leads.
+            # Part of the term: if the lease ends meanwhile, this replica must not believe it leads.
             await self._binder.recover(fence)
             await self._freeze.over()
-            # Before the first decision: victims and nominated places of an earlier leader must
-            # count in it.
+            # Before the first decision, in which an earlier leader's victims and nominations count.
             self._evictor.resume()
             self._preemptor.restore()
             self.state.reconsider_all()

@@ -53,8 +53,9 @@ class StateMetrics:
         forest = self._state.forest
         groups = _gauge(
             "groups",
-            "Groups by kind and state: scheduled, binding, invalid, disrupted (was scheduled and"
-            " lost pods), pending (waits for room), incomplete (lacks members).",
+            "Number of groups, by kind and state: scheduled, binding, invalid, disrupted (lost "
+            "pods after it was scheduled), pending (waits for capacity), incomplete (lacks "
+            "members).",
             ["kind", "state"],
         )
         for kind in KINDS:
@@ -62,11 +63,19 @@ class StateMetrics:
                 groups.add_metric([kind, state], forest.states.get((kind, state), 0))
         yield groups
         pods, holders = forest.held
-        yield _gauge("held_pods", "Pods held, as the group that they name is not theirs.", pods)
-        yield _gauge("held_groups", "PodGroups that have such pods.", holders)
+        yield _gauge(
+            "held_pods",
+            "Number of pods that are kept back because the group that they name is not theirs.",
+            pods,
+        )
+        yield _gauge(
+            "held_groups",
+            "Number of PodGroups that are named by pods that are not theirs.",
+            holders,
+        )
         longest = _gauge(
             "longest_pending_seconds",
-            "How long the root that waits longest has had its quorum without being whole.",
+            "Longest time in seconds that a root has had its quorum without its minimum.",
             ["kind"],
         )
         for kind in KINDS:
@@ -74,11 +83,20 @@ class StateMetrics:
         yield longest
 
     def _room(self) -> Iterator[Metric]:
-        free = _gauge("nodes_free", "What all nodes have free that are not cordoned.", ["resource"])
-        offered = _gauge("nodes_allocatable", "What these nodes offer.", ["resource"])
+        free = _gauge(
+            "nodes_free",
+            "Free amount of a resource on all nodes that are not cordoned.",
+            ["resource"],
+        )
+        offered = _gauge(
+            "nodes_allocatable",
+            "Allocatable amount of a resource on all nodes that are not cordoned.",
+            ["resource"],
+        )
         held = _gauge(
             "nodes_held",
-            "What these nodes hold for pods that do not exist yet: neither free nor in use.",
+            "Amount of a resource that is held for expected pods on all nodes that are not "
+            "cordoned.",
             ["resource"],
         )
         for each in room(self._state.nodes, held_room(self._state)):
@@ -88,15 +106,15 @@ class StateMetrics:
         yield from (free, offered, held)
 
     def _domains(self) -> Iterator[Metric]:
-        count = _gauge("domains", "Topology domains.", ["topology_key"])
+        count = _gauge("domains", "Number of topology domains of a key.", ["topology_key"])
         largest = _gauge(
             "domain_free_max",
-            "The most that any domain has free.",
+            "Largest free amount of a resource in one domain of a key.",
             ["topology_key", "resource"],
         )
         free = _gauge(
             "domain_free",
-            "What each domain has free, of keys with few domains.",
+            "Free amount of a resource in each domain, for keys with few domains.",
             ["topology_key", "domain", "resource"],
         )
         state = self._state
@@ -114,24 +132,28 @@ class StateMetrics:
         devices, selectors = self._state.devices, self._selectors
         pools = _gauge(
             "resource_pools",
-            "Pools of devices by state: complete, incomplete (slices are missing), invalid. What"
-            " is not complete gives no devices.",
+            "Number of device pools, by state: complete, incomplete (slices are missing), "
+            "invalid. Only complete pools provide devices.",
             ["state"],
         )
         for state, count in devices.pool_states().items():
             pools.add_metric([state], count)
         yield pools
         kinds, states = len(devices.sortings.contents), len(devices.states)
-        yield _gauge("device_contents", "Devices that differ in more than their name.", kinds)
-        yield _gauge("device_states", "Ways in which the devices of a node are in use.", states)
+        yield _gauge(
+            "device_contents", "Number of distinct devices, apart from their names.", kinds
+        )
+        yield _gauge(
+            "device_states", "Number of distinct states of use of the devices of a node.", states
+        )
         yield CounterMetricFamily(
             f"{_PREFIX}_device_steps",
-            "Devices tried and selectors asked for, to find devices.",
+            "Number of devices tried and selectors evaluated in the search for devices.",
             value=devices.allowance.spent,
         )
         judged = CounterMetricFamily(
             f"{_PREFIX}_selector_evaluations",
-            "Devices judged by selectors, by result: judged, error.",
+            "Number of devices evaluated by selectors, by result: judged, error.",
             labels=["result"],
         )
         judged.add_metric(["judged"], selectors.evaluations - selectors.errors)

@@ -1,8 +1,7 @@
 """Generator of the page of limits: `python -m tools.limits_page FILE`.
 
 It lists every tuned number of the product: numeric constants of a module, with the string below
-the assignment (or a comment at it) as the explanation. Constants on adjacent lines share the
-string below the last of them.
+the assignment (or a comment at it) as the explanation.
 """
 
 import ast
@@ -179,17 +178,14 @@ def _number(node: ast.expr) -> float | None:
 
 
 def _explanation(body: list[ast.stmt], index: int, lines: list[str]) -> str:
-    """Return the string below the constant or its block, or else the comment at it."""
+    """Return the string below the constant, or else the comment at it."""
     statement = body[index]
-    _, _, behind = lines[(statement.end_lineno or 0) - 1].partition("  # ")
-    at = index
-    while at + 1 < len(body) and body[at + 1].lineno == (body[at].end_lineno or 0) + 1:
-        at += 1
-        text = _string(body[at])
+    end = statement.end_lineno or 0
+    if index + 1 < len(body) and body[index + 1].lineno == end + 1:
+        text = _string(body[index + 1])
         if text:
             return " ".join(text.split())
-        if _constant(body[at]) is None:
-            break
+    _, _, behind = lines[end - 1].partition("  # ")
     return behind.strip() or _comment_above(lines, statement.lineno - 1)
 
 

@@ -27,7 +27,7 @@ from webhooks.server.maintenance import ANNOUNCED_SECONDS, Maintenance
 from webhooks.server.readiness import SERVING, Readiness
 from webhooks.server.registration import ServiceTarget, Target
 from webhooks.server.routes import build
-from webhooks.server.server import Listener, bound
+from webhooks.server.server import Listener, address_of, bound
 
 log = structlog.get_logger(__name__)
 
@@ -122,7 +122,7 @@ async def _work(
         context = server_context(serving)
         listener = Listener(build(reviewer, readiness), context, sock)
         async with listener:
-            log.info("webhook is listening", address=listener.address)
+            log.info("webhook is listening", address=address_of(sock))
             readiness.met(SERVING)
             await maintenance.run(context, serving, listener.address)
 

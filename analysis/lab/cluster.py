@@ -18,8 +18,7 @@ import msgspec
 import yaml
 from msgspec import Meta
 
-from analysis.lab.errors import LabError
-from kube.client.quantity import QuantityError
+from analysis.lab.errors import LabError, input_of
 from scheduler.core.values.model import NodeInfo
 from scheduler.decoding.requests import amount
 from scheduler.snapshot.snapshot import Snapshot
@@ -83,10 +82,8 @@ class Cluster:
 
 def read_cluster(file: Path) -> Cluster:
     """Read the cluster of the file. Raises LabError, which names the field."""
-    try:
+    with input_of(str(file)):
         written = msgspec.convert(yaml.safe_load(file.read_text("utf-8")), ClusterFile)
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, msgspec.ValidationError) as error:
-        raise LabError(f"{file}: {error}") from error
     names = [pool.name for pool in written.pools]
     if len(set(names)) != len(names):
         raise LabError(f"{file}: two pools have the same name: use unique names")
@@ -110,10 +107,8 @@ def nodes_of(pool: Pool) -> list[NodeInfo]:
     """Return the nodes of one pool. Raises LabError for an invalid quantity."""
     allocatable = {"pods": _PODS}
     for resource, quantity in pool.resources.items():
-        try:
+        with input_of(f"pool {pool.name}: {resource}"):
             allocatable[resource] = amount(resource, quantity)
-        except QuantityError as error:
-            raise LabError(f"pool {pool.name}: {resource}: {error}") from error
     return [_node(pool, index, allocatable) for index in range(pool.count)]
 
 

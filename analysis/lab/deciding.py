@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Final
 
 from analysis.lab.clock import VirtualClock
 from analysis.lab.variants import Variant
@@ -79,18 +79,6 @@ class Outbox:
         """Do nothing: the state has dropped the nomination."""
 
 
-class Decider(Protocol):
-    """A decider of the roots that are ready."""
-
-    def decide(self, carry_out: Callable[[], None]) -> None:
-        """Decide until no root is ready; `carry_out` empties the outbox after each decision."""
-        ...
-
-    def next_time(self) -> float | None:
-        """Return when to decide again without an event, in seconds; None for never."""
-        ...
-
-
 class MusterDecider:
     """The scheduler's cycle on the state."""
 
@@ -121,7 +109,10 @@ class MusterDecider:
         )
 
     def decide(self, carry_out: Callable[[], None]) -> None:
-        """Run cycles as the process does, until no root is ready."""
+        """Run cycles as the process does, until no root is ready.
+
+        `carry_out` empties the outbox after each decision.
+        """
         while True:
             # The generators let other tasks of the process run in between. Here there are none.
             for _ in self._cycle.refresh():
@@ -187,7 +178,9 @@ def _order(group: Group | None, state: State) -> tuple[int, str] | None:
     return -group.priority, group.spec.created
 
 
-def decider_of(state: State, outbox: Outbox, clock: VirtualClock, variant: Variant) -> Decider:
+def decider_of(
+    state: State, outbox: Outbox, clock: VirtualClock, variant: Variant
+) -> MusterDecider | InOrder:
     """Return the decider of this variant."""
     if variant.order == "in-order":
         return InOrder(state, outbox, variant)

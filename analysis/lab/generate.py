@@ -15,9 +15,8 @@ import yaml
 from msgspec import Meta
 
 from analysis.lab.amounts import seconds_of
-from analysis.lab.errors import LabError
+from analysis.lab.errors import LabError, input_of
 from analysis.lab.trace import MOST_PODS, Job, Topology, checked
-from kube.client.quantity import QuantityError
 from scheduler.decoding.requests import amount
 
 _Weight = Annotated[float, Meta(gt=0)]
@@ -62,10 +61,8 @@ class Recipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def read_recipe(file: Path) -> Recipe:
     """Read the recipe of a YAML file. Raises LabError, which names the field."""
-    try:
+    with input_of(str(file)):
         return msgspec.convert(yaml.safe_load(file.read_text("utf-8")), Recipe)
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, msgspec.ValidationError) as error:
-        raise LabError(f"{file}: {error}") from error
 
 
 def generate(recipe: Recipe, seed: int) -> list[Job]:
@@ -135,15 +132,11 @@ def _drawn(weights: Mapping[str, float], field: str, chance: random.Random) -> i
 
 
 def _requests(kind: Kind) -> tuple[tuple[str, int], ...]:
-    try:
+    with input_of("the recipe: requests"):
         found = ((name, amount(name, quantity)) for name, quantity in kind.requests.items())
         return tuple(sorted(each for each in found if each[1]))
-    except QuantityError as error:
-        raise LabError(f"the recipe: requests: {error}") from error
 
 
 def _seconds(written: str | float, field: str) -> float:
-    try:
+    with input_of(f"the recipe: {field}"):
         return seconds_of(written)
-    except ValueError as error:
-        raise LabError(f"the recipe: {field}: {error}") from error

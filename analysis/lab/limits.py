@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from analysis.lab.amounts import seconds_of
-from analysis.lab.errors import LabError
+from analysis.lab.errors import LabError, input_of
 from analysis.lab.results import Result
 
 _OPERATORS: Final[dict[str, Callable[[float, float], bool]]] = {
@@ -90,9 +90,5 @@ def _follow(value: Any, rest: str, path: str, text: str) -> float:
 
 
 def _number(value: str, written: str) -> float:
-    try:
-        if value.endswith("%"):
-            return float(value[:-1]) / 100
-        return seconds_of(value)
-    except ValueError as error:
-        raise LabError(f"--fail-if {written!r}: {error}") from error
+    with input_of(f"--fail-if {written!r}"):
+        return float(value[:-1]) / 100 if value.endswith("%") else seconds_of(value)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 import msgspec
@@ -122,11 +122,9 @@ def result_of(run: Run) -> Result:
         wait=_waits(lives, end),
         wait_by_size=_by(lives, end, _size),
         wait_by_priority=_by(lives, end, lambda life: str(life.job.priority)),
-        to_whole=_ranks(
-            [_until_whole(life, end) for life in lives if life.first_placed is not None]
-        ),
+        to_whole=_ranks(list(_until_whole(lives, end))),
         resources=_resources(run),
-        domains=_domains(run),
+        domains=[_used_domains(run, key, each) for key, each in run.usage.domains.items()],
         fragmentation=_fragmentation(run),
     )
 
@@ -157,10 +155,11 @@ def _ranks(seconds: Sequence[float], unstarted: int = 0) -> Waits:
     return Waits(len(ordered), unstarted, mean, rank(0.5), rank(0.9), rank(0.99), rank(1.0))
 
 
-def _until_whole(life: Life, end: float) -> float:
-    """Return the seconds from the first bound pod until the job runs; 0 if it starts complete."""
-    whole = end if life.started is None else life.started
-    return 0.0 if life.first_placed is None else whole - life.first_placed
+def _until_whole(lives: Iterable[Life], end: float) -> Iterator[float]:
+    """Yield the seconds from the first bound pod until the job runs; 0 if it starts complete."""
+    for life in lives:
+        if life.first_placed is not None:
+            yield (end if life.started is None else life.started) - life.first_placed
 
 
 def _by(lives: Iterable[Life], end: float, of: Callable[[Life], str]) -> dict[str, Waits]:
@@ -198,10 +197,6 @@ def _resources(run: Run) -> list[Resource]:
             )
         )
     return found
-
-
-def _domains(run: Run) -> list[Domains]:
-    return [_used_domains(run, key, domains) for key, domains in run.usage.domains.items()]
 
 
 def _used_domains(run: Run, key: str, domains: UsedDomains) -> Domains:

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Literal
 
 import msgspec
 
 from analysis.lab.amounts import seconds_of, text_of_amount
-from analysis.lab.errors import LabError
+from analysis.lab.errors import LabError, input_of
 from kube.client.quantity import QuantityError
 from scheduler.decoding.requests import amount
 
@@ -79,10 +79,8 @@ _NEEDED: Final = ("name", "arrival", "duration")
 
 def read_trace(file: Path) -> list[Job]:
     """Read the jobs, ordered by arrival. Raises LabError, which names the line and the field."""
-    try:
+    with input_of(str(file)):
         text = file.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise LabError(f"{file}: {error}") from error
     rows = _json_rows if file.suffix in (".jsonl", ".json") else _csv_rows
     jobs = (job_of(fields, f"{file}: line {line}") for line, fields in rows(text, str(file)))
     return checked(jobs, str(file))
@@ -99,6 +97,12 @@ def checked(jobs: Iterable[Job], source: str) -> list[Job]:
     if not found:
         raise LabError(f"{source}: no jobs found")
     return sorted(found.values(), key=lambda job: (job.arrival, job.namespace, job.name))
+
+
+def from_zero(jobs: Sequence[Job]) -> list[Job]:
+    """Return the jobs, ordered by arrival, shifted so that the first one arrives at second 0."""
+    first = jobs[0].arrival
+    return [msgspec.structs.replace(job, arrival=job.arrival - first) for job in jobs]
 
 
 def job_of(fields: Mapping[str, Any], place: str) -> Job:

@@ -11,7 +11,7 @@ from typing import Any, Final, Literal
 
 from analysis.lab.amounts import seconds_of
 from analysis.lab.cluster import MOST_NODES
-from analysis.lab.errors import LabError
+from analysis.lab.errors import LabError, input_of
 from scheduler.core.values.profiles import Profile
 
 Order = Literal["muster", "one-by-one", "in-order"]
@@ -60,7 +60,8 @@ def variant_of(written: str) -> Variant:
         if name == "nodes" and equals:
             found = replace(found, nodes=_nodes(value))
         elif name == "give-up" and equals:
-            found = replace(found, give_up=_give_up(value))
+            with input_of("variant: give-up"):
+                found = replace(found, give_up=seconds_of(value))
         elif part in PARTS:
             found = replace(found, **PARTS[part])
         else:
@@ -75,10 +76,3 @@ def _nodes(value: str) -> int:
     if not value.isdecimal() or not 1 <= int(value) <= MOST_NODES:
         raise LabError(f"variant: nodes={value}: must be between 1 and {MOST_NODES}, inclusive")
     return int(value)
-
-
-def _give_up(value: str) -> float:
-    try:
-        return seconds_of(value)
-    except ValueError as error:
-        raise LabError(f"variant: give-up: {error}") from error

@@ -85,10 +85,12 @@ class SimulatedDevices:
             if kind == DEVICE_CLASS:
                 table.set_class(device_class_info(decode_device_class(data), implicit=True))
             elif kind == DEVICE_TAINT_RULE:
-                table.set_taint_rule(device_taint_rule(decode_taint_rule(data)))
+                rule = device_taint_rule(decode_taint_rule(data), self._state.release)
+                if rule is not None:
+                    table.slices.set_rule(rule)
             elif kind == RESOURCE_SLICE:
                 info, hidden = slice_info(decode_resource_slice(data))
-                table.set_slice(info)
+                table.slices.set(info)
                 problem = next(iter(hidden), "")
             elif kind == RESOURCE_CLAIM:
                 # The status in a file is that of another cluster: the claim is not allocated here.
@@ -140,7 +142,11 @@ class SimulatedDevices:
         for number, entry in enumerate(entries):
             key = (info.namespace, entry.get("resourceClaimName") or f"{info.name}-{entry['name']}")
             if "resourceClaimName" in entry:
-                self._check_named(info, number, key)
+                if key not in self._state.devices.claims:
+                    raise ConfigError(
+                        f'Pod {info.name}: resourceClaims[{number}]: ResourceClaim "{key[1]}" not'
+                        " found in the cluster or in the files: add it to the files"
+                    )
                 asks.append(key)
             else:
                 named = entry.get("resourceClaimTemplateName", "")
@@ -156,13 +162,6 @@ class SimulatedDevices:
             keys.append(claim_key(info))
         wants = replace(wants, asks=tuple(asks), extended=extended, unsupported=unsupported)
         return replace(info, requirements=wants, device_claims=tuple(keys))
-
-    def _check_named(self, info: PodInfo, number: int, key: ClaimKey) -> None:
-        if key not in self._state.devices.claims:
-            raise ConfigError(
-                f'Pod {info.name}: resourceClaims[{number}]: ResourceClaim "{key[1]}" not found in'
-                " the cluster or in the files: add it to the files"
-            )
 
     def _template(self, namespace: str, name: str, about: str) -> Ask:
         ask = self._templates.get((namespace, name))

@@ -11,6 +11,7 @@ from api import inherit, priority
 from api.causes import Cause
 from api.constants import POD_GROUP
 from api.defaults import defaults
+from api.integration.common.templates import find_template
 from api.reading import dig, text
 from api.rules.validation import validate
 from kube.base.errors import ConfigError
@@ -51,8 +52,9 @@ class Admission:
         workload, template = (
             text(dig(spec, "workloadRef", key)) for key in ("workloadName", "templateName")
         )
-        found = self._workloads.get((obj["metadata"]["namespace"], workload))
-        return inherit.template_of(found, template)
+        found = self._workloads.get((obj["metadata"]["namespace"], workload), {})
+        named = find_template(found, template)
+        return None if named is None else named.fields
 
     def _set_priority(self, obj: Json, spec: Json) -> None:
         resolved = priority.resolve(spec, self._pods.priority_classes)

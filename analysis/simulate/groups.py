@@ -25,6 +25,7 @@ from api.integration.common import objects
 from api.integration.common.templates import find_root_template
 from api.integration.pods.coscheduling import coscheduling_objects, subsets_of
 from api.integration.pods.groups_from_pods import Ask, ask_of, check_pod, chosen, group_object
+from api.ownership import Owner
 from api.reading import annotations_of, dig, labels_of, text
 from kube.base.errors import ConfigError
 from scheduler.core.state.state import State
@@ -100,7 +101,7 @@ def _of_workloads(found: Iterable[Json], pods: Iterable[Json]) -> Iterator[Json]
         workload = workloads.get((namespace, form.name), {})
         template = find_root_template(workload, form.pod_group)
         if template is not None:
-            owner = objects.Owner(WORKLOAD, namespace, form.name, "")
+            owner = Owner(WORKLOAD, namespace, form.name, "")
             name = names.implicit_pod_group(*form)
             yield objects.group_object(POD_GROUP, owner, name, form.name, dict(template.fields))
 

@@ -10,7 +10,7 @@ from typing import Annotated
 from pydantic import BaseModel, Field
 
 from api.models.parts import ListMap
-from api.models.v1alpha3 import ControllerReference, SchedulingPolicy
+from api.models.v1alpha3 import Controlled, SchedulingPolicy
 
 
 class PodGroup(BaseModel):
@@ -27,14 +27,9 @@ class PodGroup(BaseModel):
     )
 
 
-class WorkloadSpec(BaseModel):
+class WorkloadSpec(Controlled):
     """WorkloadSpec is the flat list of the groups of a workload."""
 
-    controllerRef: ControllerReference | None = Field(
-        None,
-        description="controllerRef refers to the object that controls the workload, such "
-        "as a Job or a JobSet. Immutable.",
-    )
     podGroups: Annotated[list[PodGroup], ListMap("name")] = Field(
         [],
         description="podGroups is the list of groups, at most 8. Required. Immutable except "

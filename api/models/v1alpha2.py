@@ -10,17 +10,12 @@ from typing import Annotated
 from pydantic import BaseModel, Field
 
 from api.models.parts import Condition, ListMap
-from api.models.v1alpha3 import ControllerReference, PodGroupTemplate
+from api.models.v1alpha3 import Controlled, PodGroupTemplate
 
 
-class WorkloadSpec(BaseModel):
+class WorkloadSpec(Controlled):
     """WorkloadSpec is the flat list of the templates of a workload's groups."""
 
-    controllerRef: ControllerReference | None = Field(
-        None,
-        description="controllerRef refers to the object that controls the workload, such "
-        "as a Job or a JobSet. Immutable.",
-    )
     podGroupTemplates: Annotated[list[PodGroupTemplate], ListMap("name")] = Field(
         [],
         description="podGroupTemplates is the list of PodGroup templates, at most 8. "

@@ -227,14 +227,19 @@ class ControllerReference(BaseModel):
     )
 
 
-class WorkloadSpec(BaseModel):
-    """WorkloadSpec has the templates of a workload's groups: a flat list, or one or more trees."""
+class Controlled(BaseModel):
+    """The field that the specs of all versions of Workload share."""
 
     controllerRef: ControllerReference | None = Field(
         None,
         description="controllerRef refers to the object that controls the workload, such "
         "as a Job or a JobSet. Immutable.",
     )
+
+
+class WorkloadSpec(Controlled):
+    """WorkloadSpec has the templates of a workload's groups: a flat list, or one or more trees."""
+
     podGroupTemplates: Annotated[list[PodGroupTemplate], ListMap("name")] = Field(
         [],
         description="podGroupTemplates is the list of templates of PodGroups without a parent, "

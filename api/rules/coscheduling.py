@@ -7,7 +7,7 @@ from api import names
 from api.causes import Cause
 from api.constants import MAX_TEMPLATES
 from api.reading import Reader, listing, mapping
-from api.rules import table
+from api.rules import parts, table
 
 _PATH = "spec.subsets"
 
@@ -22,8 +22,8 @@ def check_coscheduling(reader: Reader, spec: Mapping[str, Any]) -> None:
     seen: set[str] = set()
     for at, subset in enumerate(subsets):
         _check_name(reader, subset, f"{_PATH}[{at}].name", seen, alone=len(subsets) == 1)
-        _check_bound(reader, subset, "minMember", f"{_PATH}[{at}].minMember", required=True)
-    _check_bound(
+        parts.check_bound(reader, subset, "minMember", f"{_PATH}[{at}].minMember")
+    parts.check_bound(
         reader, spec, "scheduleTimeoutSeconds", "spec.scheduleTimeoutSeconds", required=False
     )
 
@@ -57,13 +57,3 @@ def _check_name(
     elif name in seen:
         reader.report.append(table.SUBSET_NAME_DUPLICATE.at(path, name))
     seen.add(name)
-
-
-def _check_bound(
-    reader: Reader, owner: Mapping[str, Any], field: str, path: str, *, required: bool
-) -> None:
-    number = reader.integer(owner, field, path)
-    if required and owner.get(field) is None:
-        reader.report.append(table.MINIMUM_REQUIRED.at(path))
-    elif number is not None and number < 1:
-        reader.report.append(table.MINIMUM_TOO_LOW.at(path, number))

@@ -37,17 +37,19 @@ def check_policy(
         reader.report.append(table.POLICY_ONE.at(path, policy))
     reader.mapping(policy, "basic", f"{path}.basic")
     if policy.get("gang") is not None:
-        _check_minimum(reader, reader.mapping(policy, "gang", f"{path}.gang"), path, composite)
+        gang, field = reader.mapping(policy, "gang", f"{path}.gang"), MINIMUMS[composite]
+        check_bound(reader, gang, field, f"{path}.gang.{field}")
 
 
-def _check_minimum(reader: Reader, gang: Mapping[str, Any], path: str, composite: bool) -> None:
-    field = MINIMUMS[composite]
-    path = f"{path}.gang.{field}"
-    minimum = reader.integer(gang, field, path)
-    if gang.get(field) is None:
+def check_bound(
+    reader: Reader, owner: Mapping[str, Any], field: str, path: str, *, required: bool = True
+) -> None:
+    """Check a number that must be 1 or more."""
+    number = reader.integer(owner, field, path)
+    if required and owner.get(field) is None:
         reader.report.append(table.MINIMUM_REQUIRED.at(path))
-    elif minimum is not None and minimum < 1:
-        reader.report.append(table.MINIMUM_TOO_LOW.at(path, minimum))
+    elif number is not None and number < 1:
+        reader.report.append(table.MINIMUM_TOO_LOW.at(path, number))
 
 
 def check_topology(reader: Reader, owner: Mapping[str, Any], path: str) -> None:

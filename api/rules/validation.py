@@ -68,7 +68,7 @@ def validate(
     `operation` and `subresource` are those of the admission request; `old` is None on CREATE. Only
     changes of an update are validated. One that leaves the spec as it was is always allowed (a new
     fault in an annotation is a warning), and faults of the old object are not reported. `template`
-    is the live template that a PodGroup's workloadRef names, if known (`inherit.template_of`).
+    is the live template that a PodGroup's workloadRef names, if known.
     Raises ValueError for a kind that is not Muster's.
     """
     known = _KINDS.get((group, kind))

@@ -1,1 +1,1 @@
-"""`muster gc`: search for objects that no controller deletes any more."""
+"""`muster gc`: search for objects that no controller will delete."""

@@ -25,7 +25,7 @@ GRACE_SECONDS: Final = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """An object that should not exist any more, and the reason."""
+    """An object that should no longer exist, and the reason."""
 
     kind: str
     namespace: str

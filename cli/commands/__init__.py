@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import logging
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import typer
@@ -15,10 +15,9 @@ from cli.config.process_names import PROCESSES
 
 
 class Command(NamedTuple):
-    """The import path of a command's function, and the first line of its help."""
+    """A command's function as MODULE:FUNCTION in this package, and the first line of its help."""
 
-    module: str
-    function: str
+    path: str
     summary: str
 
     def load(self) -> Callable[..., Any] | typer.Typer:
@@ -26,8 +25,9 @@ class Command(NamedTuple):
 
         typer is loaded before and has already detected rich; structlog does not need it.
         """
+        name, _, function = self.path.partition(":")
         with uncollected(), without(*COLOURS):
-            module = importlib.import_module(self.module)
+            module = importlib.import_module(f"{__name__}.{name}")
         if (structlog := sys.modules.get("structlog")) is not None:
             # Standard output is for what the command prints; programs read it. Users want to know
             # what goes wrong, and not how the process is doing.
@@ -35,81 +35,64 @@ class Command(NamedTuple):
                 wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING),
                 logger_factory=lambda *_: structlog.WriteLogger(sys.stderr),
             )
-        found: Callable[..., Any] | typer.Typer = getattr(module, self.function)
+        found: Callable[..., Any] | typer.Typer = getattr(module, function)
         return found
 
 
 COMMANDS: Final[Mapping[str, Command]] = {
     "demo": Command(
-        "cli.commands.local",
-        "demo",
+        "local:demo",
         "Start an embedded cluster with Muster, schedule the examples and check the result.",
     ),
     "tree": Command(
-        "cli.commands.tree",
-        "tree",
+        "tree:tree",
         "Print the trees of groups, with the nodes of their pods or the reason why they wait.",
     ),
     "explain": Command(
-        "cli.commands.explain",
-        "explain",
+        "explain:explain",
         "Show why a pod, a group or its owner waits, or where it would be scheduled now.",
     ),
     "console": Command(
-        "cli.commands.console",
-        "console",
+        "console:console",
         "Show what runs where, and why something waits, on a page. It changes nothing.",
     ),
     "simulate": Command(
-        "cli.commands.simulate",
-        "simulate_",
+        "simulate:simulate_",
         "Show whether manifests would fit, where, and if not why; exit code 1 if one does not fit.",
     ),
     "snapshot": Command(
-        "cli.commands.snapshots",
-        "snapshot_",
+        "snapshots:snapshot_",
         "Write the complete input of the scheduler to a file, for explain, tree and replay.",
     ),
     "replay": Command(
-        "cli.commands.snapshots",
-        "replay",
+        "snapshots:replay",
         "Repeat the decisions of a snapshot; exit code 1 if one differs from the recorded one.",
     ),
     "lab": Command(
-        "cli.commands.lab",
-        "lab",
-        "Run a trace of jobs on a simulated cluster, in virtual time; compare variants.",
+        "lab:lab", "Run a trace of jobs on a simulated cluster, in virtual time; compare variants."
     ),
     "doctor": Command(
-        "cli.commands.doctor",
-        "doctor",
+        "doctor:doctor",
         "Check an installation, and print what is wrong and what to do. It changes nothing.",
     ),
     "support-bundle": Command(
-        "cli.commands.support_bundle",
-        "support_bundle",
+        "support_bundle:support_bundle",
         "Write findings, logs, metrics, a snapshot, Muster's objects and events to a file.",
     ),
     "manifests": Command(
-        "cli.commands.manifests",
-        "manifests",
+        "manifests:manifests",
         "Print the webhook registration for the schedulerNames of a configuration file, as YAML.",
     ),
     "gc": Command(
-        "cli.commands.gc",
-        "gc",
+        "gc:gc",
         "List groups and Workloads that should be deleted, and finalizers that nothing needs.",
     ),
     "uninstall": Command(
-        "cli.commands.uninstall",
-        "uninstall",
+        "uninstall:uninstall",
         "Delete Muster with all its objects; exit code 1 if gangs use it or an object remains.",
     ),
-    "localcluster": Command(
-        "cli.commands.local",
-        "localcluster",
-        "Run the embedded cluster until Ctrl-C.",
-    ),
+    "version": Command("version:version", "Print the version and the commit of this command."),
+    "localcluster": Command("local:localcluster", "Run the embedded cluster until Ctrl-C."),
 }
 
 
@@ -122,28 +105,16 @@ def application(arguments: Sequence[str]) -> typer.Typer:
         help="Gangs and trees of gangs for Jobs and JobSets on Kubernetes.",
         epilog="Server processes: " + ", ".join(PROCESSES) + " (muster COMMAND --help).",
     )
-    named = next(_words(arguments), None)
+    # `muster` itself has no option with a value, so the first word is the command.
+    named = next((each for each in arguments if not each.startswith("-")), None)
     for name, command in COMMANDS.items():
-        if name == named:
-            _add(app, name, command.load())
-        else:
+        if name != named:
             app.command(name, help=command.summary)(_only_listed)
+        elif isinstance(found := command.load(), typer.Typer):
+            app.add_typer(found, name=name)
+        else:
+            app.command(name)(found)
     return app
-
-
-def _add(app: typer.Typer, name: str, found: Callable[..., Any] | typer.Typer) -> None:
-    if isinstance(found, typer.Typer):
-        app.add_typer(found, name=name)
-    else:
-        app.command(name)(found)
-
-
-def _words(arguments: Sequence[str]) -> Iterator[str]:
-    """Yield the arguments that are not options.
-
-    `muster` itself has no option with a value, so the first one is the command.
-    """
-    return (argument for argument in arguments if not argument.startswith("-"))
 
 
 def _only_listed() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +12,7 @@ from analysis.simulate.stored_pods import PodAdmission
 from api import features
 from api.features import Feature, FeatureGates
 from api.scheduler_names import USUAL, SchedulerNames
+from cli.commands.options import on_cluster
 from cli.config.config import File
 from kube.base.errors import ConfigError
 from kube.client.client import Client
@@ -69,30 +69,24 @@ def cluster_copy(
         pods = PodAdmission(tuple(recorded.priorities))
         return ClusterCopy(state, recorded.limits, pods, gates=file.gates)
 
-    async def read_cluster() -> ClusterCopy:
-        async with await Client.connect(access, user_agent="muster-cli") as client:
-            sources = await read(
-                client,
-                scheduler_names=file.scheduler_names,
-                gates=file.gates,
-                expected_limits=file.scheduler.holding.limits(),
-            )
-            pods = PodAdmission(tuple(sources.priority_classes.all()))
-            if for_new_pods:
-                pods = await pods.with_cluster(client)
-            effort = Effort.at(client.server_clock.monotonic(), Preemption().patience_seconds)
-            preempts = file.scheduler.preemption.enabled and Feature.PREEMPTION in file.gates
-            budget = SearchBudget(profiles=file.scoring)
-            return ClusterCopy(
-                sources.state,
-                Limits.of(budget, effort, preempts=preempts),
-                pods,
-                sources.observed,
-                client.namespace,
-                file.gates,
-            )
+    async def read_cluster(client: Client) -> ClusterCopy:
+        sources = await read(
+            client,
+            scheduler_names=file.scheduler_names,
+            gates=file.gates,
+            expected_limits=file.scheduler.holding.limits(),
+        )
+        pods = PodAdmission(tuple(sources.priority_classes.all()))
+        if for_new_pods:
+            pods = await pods.with_cluster(client)
+        effort = Effort.at(client.server_clock.monotonic(), Preemption().patience_seconds)
+        preempts = file.scheduler.preemption.enabled and Feature.PREEMPTION in file.gates
+        limits = Limits.of(SearchBudget(profiles=file.scoring), effort, preempts=preempts)
+        return ClusterCopy(
+            sources.state, limits, pods, sources.observed, client.namespace, file.gates
+        )
 
-    return asyncio.run(read_cluster())
+    return on_cluster(access, read_cluster)
 
 
 def read_snapshot(file: Path) -> Snapshot:

@@ -12,10 +12,12 @@ import typer
 from cli.commands.options import ConfigFile, Context, Kubeconfig, user_errors
 from cli.config.config import load
 from cli.demo.open_page import open_page
-from cli.servers.console_service import PORT, Service, serve, settings_of
-from console.serving.serving import LocalConsole, Settings, local
+from cli.servers.console_service import PORT, address_of, place_of, serve, settings_of
+from console.serving.serving import Console, local
+from console.state.state import Settings
+from kube.base.build import read_build
 from kube.base.errors import ConfigError
-from kube.base.process import configure_logging
+from kube.base.process import announce, configure_logging
 from kube.client.client import Client
 from kube.credentials.loading import ClientConfig
 from scheduler.watch.informers import require_groups
@@ -67,15 +69,15 @@ def console(
         settings = settings_of(file, tuple(topology_key or ()))
         if in_cluster:
             configure_logging("console")
-            hosts = tuple(host or ())
-            service = Service(listen, health, hosts, tls, plain_http, file.namespace)
-            serve(access, settings, service)
+            announce(read_build())
+            place = place_of(listen, host or (), tls, file.namespace, plain_http=plain_http)
+            serve(access, settings, place, address_of(health))
             return
         configure_logging("console", "warning")
         asyncio.run(_run(access, settings, port, browser=browser))
 
 
-async def _read(served: LocalConsole, stop: asyncio.Event) -> None:
+async def _read(served: Console, stop: asyncio.Event) -> None:
     """Wait until everything was read once, or `stop` is set.
 
     Raises ConfigError, which names what is still unread.

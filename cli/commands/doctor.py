@@ -7,12 +7,20 @@ from typing import Annotated
 import typer
 
 from cli.commands import output
-from cli.commands.examining import Health, SystemNamespace, TrialNamespace, on_cluster
-from cli.commands.options import Context, Kubeconfig
+from cli.commands.options import (
+    Context,
+    Health,
+    Kubeconfig,
+    SystemNamespace,
+    TrialNamespace,
+    on_cluster,
+    user_errors,
+)
 from cli.commands.output import Output, OutputOption
 from cli.doctor import findings
-from cli.doctor.examination import Examination, Options, own_version
+from cli.doctor.examination import Examination, Options
 from cli.doctor.findings import EXIT_CODES, Severity
+from kube.base.build import read_build
 from kube.credentials.loading import ClientConfig
 
 
@@ -43,11 +51,11 @@ def doctor(
     options = Options(
         system_namespace, trial_namespace, tuple(health or ()), admission_only=admission_only
     )
-    found = on_cluster(
-        ClientConfig(kubeconfig, context), lambda client: Examination(client, options).run()
-    )
+    access = ClientConfig(kubeconfig, context)
+    with user_errors():
+        found = on_cluster(access, lambda it: Examination(it, options).run(), "doctor")
     names = (output.full_name(one.about.kind, one.about.name) for one in found)
-    report = findings.report(found, own_version())
+    report = findings.report(found, read_build().version)
     if not output.print_structured(Output.JSON if json else format_, report, names):
         wide = format_ is Output.WIDE
         if wide or output.is_plugin(ctx):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -18,12 +17,12 @@ from cli.commands.options import (
     Kubeconfig,
     Namespace,
     SnapshotFile,
+    on_cluster,
     user_errors,
 )
 from cli.commands.output import OutputOption, full_name, print_structured
 from cli.config.config import load
 from kube.base.errors import ConfigError
-from kube.client.client import Client
 from kube.credentials.loading import ClientConfig
 from scheduler.core.groups.groups import Group, Pod
 from scheduler.snapshot import snapshot as snapshots
@@ -56,7 +55,9 @@ def explain(
         except ConfigError:
             # An owner that has no group yet may still have a message of its own. A snapshot has no
             # owners.
-            said = [] if snapshot is not None else _own_words(access, what, where)
+            if snapshot is not None:
+                raise
+            said = on_cluster(access, lambda client: owner_lines(client, what, where))
             if not said:
                 raise
             kind, _, name = what.partition("/")
@@ -88,13 +89,3 @@ def _explained(copy: ClusterCopy, entity: Group | Pod) -> Explained:
     waiting = [key for key in snapshots.queue_of(copy.state).waiting() if key == root]
     decisions = snapshots.decide_all(copy.state, waiting, copy.limits)
     return Explained(*entity.key, lines, next(decisions, None))
-
-
-def _own_words(access: ClientConfig, what: str, namespace: str) -> list[str]:
-    """Return the lines that an owner without a group reports about its wait. Raises kube errors."""
-
-    async def read() -> list[str]:
-        async with await Client.connect(access, user_agent="muster-cli") as client:
-            return await owner_lines(client, what, namespace)
-
-    return asyncio.run(read())

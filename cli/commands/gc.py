@@ -8,8 +8,14 @@ import typer
 
 from cli.cleanup.gc import Finding, check
 from cli.commands import output
-from cli.commands.examining import on_cluster
-from cli.commands.options import ConfigFile, Context, Kubeconfig, NamespaceOrAll
+from cli.commands.options import (
+    ConfigFile,
+    Context,
+    Kubeconfig,
+    NamespaceOrAll,
+    on_cluster,
+    user_errors,
+)
 from cli.commands.output import AllNamespaces, Output, OutputOption
 from cli.config.config import load
 from kube.client.client import Client
@@ -32,12 +38,14 @@ def gc(
     ] = False,
 ) -> None:
     """List groups and Workloads that should be deleted, and finalizers that nothing needs."""
+    with user_errors():
+        schedulers = load(config).scheduler_names
 
-    async def run(client: Client) -> list[Finding]:
-        where = output.scope(ctx, client, namespace, everywhere=all_namespaces)
-        return await check(client, where, load(config).scheduler_names)
+        async def run(client: Client) -> list[Finding]:
+            where = output.scope(ctx, client, namespace, everywhere=all_namespaces)
+            return await check(client, where, schedulers)
 
-    found = on_cluster(ClientConfig(kubeconfig, context), run, "muster-gc")
+        found = on_cluster(ClientConfig(kubeconfig, context), run, "gc")
     names = (output.full_name(it.kind, it.name) for it in found)
     if not output.print_structured(format_, {"items": found}, names):
         if format_ is Output.WIDE or output.is_plugin(ctx):

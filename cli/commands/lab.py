@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import time
 from collections.abc import Iterator
@@ -15,7 +14,7 @@ import typer
 
 from analysis.lab.amounts import seconds_of
 from analysis.lab.cluster import Cluster, cluster_of_snapshot, read_cluster
-from analysis.lab.errors import LabError
+from analysis.lab.errors import LabError, input_of
 from analysis.lab.generate import generate, read_recipe
 from analysis.lab.importers import IMPORTERS
 from analysis.lab.limits import broken, limit_of
@@ -28,7 +27,7 @@ from analysis.lab.trace import Job, read_trace, write_trace
 from analysis.lab.variants import variant_of
 from api.wording import count
 from cli.commands.cluster_copy import echo, read_snapshot
-from cli.commands.options import Context, Kubeconfig, user_errors
+from cli.commands.options import Context, Kubeconfig, on_cluster, user_errors
 from kube.client.client import Client
 from kube.client.resources import PODS
 from kube.credentials.loading import ClientConfig
@@ -86,7 +85,8 @@ def run(  # noqa: PLR0917 - options, which are given by name
         variants = [variant_of(each) for each in variant or ["muster"]]
         if len({each.name for each in variants}) < len(variants):
             raise LabError("--variant: Duplicate value: use each variant once")
-        end = None if until is None else _time(until)
+        with input_of("--until"):
+            end = None if until is None else seconds_of(until)
         results = []
         for each in variants:
             begun = time.perf_counter()
@@ -142,7 +142,7 @@ def _quiet() -> Iterator[None]:
 def record_(kubeconfig: Kubeconfig = None, context: Context = None) -> None:
     """Print the past of a cluster's groups and pods as a trace, in JSON lines."""
     with user_errors():
-        recorded = asyncio.run(_recorded(ClientConfig(kubeconfig, context)))
+        recorded = on_cluster(ClientConfig(kubeconfig, context), _recorded)
         typer.echo(write_trace(recorded.jobs), nl=False)
     typer.echo(
         f"{count(len(recorded.jobs), 'job')}; {recorded.running} still running, with their time so"
@@ -152,15 +152,14 @@ def record_(kubeconfig: Kubeconfig = None, context: Context = None) -> None:
     )
 
 
-async def _recorded(access: ClientConfig) -> Recording:
-    async with await Client.connect(access, user_agent="muster-cli") as client:
-        groups = [
-            (resource.kind, group)
-            for resource in GROUPS.values()
-            for group in (await client.list(resource))["items"]
-        ]
-        pods = (await client.list(PODS))["items"]
-        return record(groups, pods, client.server_clock.now().timestamp())
+async def _recorded(client: Client) -> Recording:
+    groups = [
+        (resource.kind, group)
+        for resource in GROUPS.values()
+        for group in (await client.list(resource))["items"]
+    ]
+    pods = (await client.list(PODS))["items"]
+    return record(groups, pods, client.server_clock.now().timestamp())
 
 
 def _cluster(file: Path | None, snapshot: Path | None) -> Cluster:
@@ -177,13 +176,6 @@ def _jobs(trace: Path | None, recipe: Path | None, seed: int) -> list[Job]:
     if recipe is not None:
         return generate(read_recipe(recipe), seed)
     return read_trace(trace or Path())
-
-
-def _time(written: str) -> float:
-    try:
-        return seconds_of(written)
-    except ValueError as error:
-        raise LabError(f"--until: {error}") from error
 
 
 def _title(trace: Path | None, recipe: Path | None, seed: int) -> str:

@@ -1,17 +1,22 @@
-"""Options that several commands have, and the display of errors."""
+"""Options that several commands have, the connection to a cluster, and the display of errors."""
 
 from __future__ import annotations
 
+import asyncio
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
 from cli.commands.completion import contexts, namespaces
 from kube.base.errors import KubeError
+
+if TYPE_CHECKING:
+    from kube.client.client import Client
+    from kube.credentials.loading import ClientConfig
 
 Kubeconfig = Annotated[Path | None, typer.Option(help="default: $KUBECONFIG, then ~/.kube/config")]
 Context = Annotated[
@@ -47,13 +52,42 @@ NamespaceOrAll = Annotated[
         autocompletion=namespaces,
     ),
 ]
+SystemNamespace = Annotated[str, typer.Option("--system-namespace", help="namespace of Muster")]
+TrialNamespace = Annotated[
+    str,
+    typer.Option(
+        "--trial-namespace",
+        "--namespace",
+        "-n",
+        help="namespace in which groups are created with dryRun",
+    ),
+]
+Health = Annotated[
+    list[str] | None,
+    typer.Option("--health", help="URL of a process outside of the cluster (its --health address)"),
+]
+
+T = TypeVar("T")
 
 
 @contextmanager
-def user_errors() -> Iterator[None]:
-    """Print errors that a user can act on without a traceback; exit code 2."""
+def user_errors(code: int = 2) -> Iterator[None]:
+    """Print errors that a user can act on without a traceback; end with the exit code."""
     try:
         yield
     except (KubeError, OSError) as error:
         sys.stderr.write(f"muster: {error}\n")
-        raise typer.Exit(2) from error
+        raise typer.Exit(code) from error
+
+
+def on_cluster(
+    access: ClientConfig, work: Callable[[Client], Coroutine[Any, Any, T]], command: str = "cli"
+) -> T:
+    """Run `work` with a client. Raises kube errors."""
+    from kube.client.client import Client  # commands without a cluster do not load it
+
+    async def connected() -> T:
+        async with await Client.connect(access, user_agent=f"muster-{command}") as client:
+            return await work(client)
+
+    return asyncio.run(connected())

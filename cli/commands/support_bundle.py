@@ -8,8 +8,15 @@ from typing import Annotated
 import typer
 
 from api.wording import count
-from cli.commands.examining import Health, SystemNamespace, TrialNamespace, on_cluster
-from cli.commands.options import Context, Kubeconfig
+from cli.commands.options import (
+    Context,
+    Health,
+    Kubeconfig,
+    SystemNamespace,
+    TrialNamespace,
+    on_cluster,
+    user_errors,
+)
 from cli.doctor.examination import Options
 from cli.support.support_bundle import collect, write
 from kube.credentials.loading import ClientConfig
@@ -29,7 +36,9 @@ def support_bundle(
     It contains no Secrets, environment variables, commands and arguments.
     """
     options = Options(system_namespace, trial_namespace, tuple(health or ()))
-    members = on_cluster(ClientConfig(kubeconfig, context), lambda client: collect(client, options))
+    access = ClientConfig(kubeconfig, context)
+    with user_errors():
+        members = on_cluster(access, lambda client: collect(client, options), "doctor")
     try:
         write(file, members)
     except OSError as problem:

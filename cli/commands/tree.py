@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 
 from cli.commands import output
-from cli.commands.options import Context, Kubeconfig, NamespaceOrAll, SnapshotFile
+from cli.commands.options import (
+    Context,
+    Kubeconfig,
+    NamespaceOrAll,
+    SnapshotFile,
+    on_cluster,
+    user_errors,
+)
 from cli.commands.output import AllNamespaces, Output, OutputOption
 from cli.trees import table
 from cli.trees.listing import list_objects
 from cli.trees.text import tree_lines
 from cli.trees.tree import Branch, build
-from kube.base.errors import KubeError
 from kube.client.client import Client
 from kube.credentials.loading import ClientConfig
 
@@ -45,27 +50,22 @@ def tree(
         else:
             typer.echo("\n".join(tree_lines(found)) or "no groups")
 
-    async def run() -> None:
+    async def run(client: Client) -> None:
+        where = output.scope(ctx, client, namespace, everywhere=all_namespaces)
+        if watch:
+            from cli.trees.watching import watch_objects  # reflectors: a list needs none
+
+            view = _View(where, format_)
+            await watch_objects(client, where, lambda objects: view.show(build(objects)))
+        show(build(await list_objects(client, where, nodes=False)), where)
+
+    with user_errors(code=1):
         if snapshot is not None:
             from cli.commands.snapshots import branches_of  # the solver: a live tree needs none
 
             show(branches_of(snapshot), None)
-            return
-        config = ClientConfig(kubeconfig, context)
-        async with await Client.connect(config, user_agent="muster-tree") as client:
-            where = output.scope(ctx, client, namespace, everywhere=all_namespaces)
-            if watch:
-                from cli.trees.watching import watch_objects  # reflectors: a list needs none
-
-                view = _View(where, format_)
-                await watch_objects(client, where, lambda objects: view.show(build(objects)))
-            show(build(await list_objects(client, where, nodes=False)), where)
-
-    try:
-        asyncio.run(run())
-    except KubeError as error:
-        typer.echo(f"muster: {error}", err=True)
-        raise typer.Exit(1) from error
+        else:
+            on_cluster(ClientConfig(kubeconfig, context), run, "tree")
 
 
 class _View:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
+from functools import partial
 from typing import Annotated
 
 import typer
 
-from cli.commands.options import ConfigFile, Context, Kubeconfig, user_errors
+from cli.commands.options import ConfigFile, Context, Kubeconfig, on_cluster, user_errors
 from cli.config.config import load
+from cli.uninstall.command import HelmRelease
 from cli.uninstall.command import uninstall as remove
 from cli.uninstall.installation import NAMESPACE as INSTALLED_IN
-from kube.base.errors import KubeError
-from kube.client.client import Client
 from kube.credentials.loading import ClientConfig
 
 
@@ -35,6 +34,10 @@ def uninstall(
         bool,
         typer.Option("--prepare", help="stop Muster, and leave the rest to its installer"),
     ] = False,
+    helm_release: Annotated[
+        str | None,
+        typer.Option(metavar="NAME:REVISION", help="the release whose hook runs this", hidden=True),
+    ] = None,
 ) -> None:
     """Delete Muster with all its objects; exit code 1 if gangs use it or an object remains.
 
@@ -43,25 +46,17 @@ def uninstall(
     """
     with user_errors():
         names = load(config).scheduler_names
-
-    async def run() -> int:
-        async with await Client.connect(
-            ClientConfig(kubeconfig, context), user_agent="muster-uninstall"
-        ) as client:
-            return await remove(
-                client,
-                namespace,
-                typer.echo,
-                release=release,
-                dry_run=dry_run,
-                timeout=timeout,
-                prepare=prepare,
-                names=names,
-            )
-
-    try:
-        code = asyncio.run(run())
-    except KubeError as error:
-        typer.echo(f"muster: {error}", err=True)
-        raise typer.Exit(2) from error
+        helm = HelmRelease.parse(helm_release, namespace) if helm_release else None
+        run = partial(
+            remove,
+            namespace=namespace,
+            say=typer.echo,
+            release=release,
+            dry_run=dry_run,
+            timeout=timeout,
+            prepare=prepare,
+            names=names,
+            helm=helm,
+        )
+        code = on_cluster(ClientConfig(kubeconfig, context), run, "uninstall")
     raise typer.Exit(code)

@@ -1,49 +1,47 @@
-"""Output of the demo: drawn in place on a terminal, plain lines otherwise."""
+"""Output of the demo: trees drawn in place on a terminal, one line per change otherwise."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Protocol
 
-from cli.trees.text import node_lines, tree_lines
-from cli.trees.tree import SCHEDULED, STARTING, WAITING, Objects, build
-
-
-class View(Protocol):
-    """The output for the demo's lines and trees."""
-
-    def say(self, line: str) -> None:
-        """Print one line of text."""
-
-    def show(self, objects: Objects) -> None:
-        """Show the cluster as it is now."""
+from cli.trees.text import headline, node_lines, tree_lines
+from cli.trees.tree import SCHEDULED, STARTING, WAITING, Branch, Objects, build
 
 
-class PlainView:
-    """A view that prints the trees when they change, below each other."""
+class View:
+    """The output of the demo: one line for each change of a PodGroup's state or of its reason."""
 
     def __init__(self) -> None:
-        self._last: list[str] = []
+        self._shown: dict[str, tuple[str, str]] = {}
 
     def say(self, line: str) -> None:
         """Print one line of text."""
         print(line, flush=True)
 
     def show(self, objects: Objects) -> None:
-        """Print the trees if they changed."""
-        lines = tree_lines(build(objects))
-        if lines and lines != self._last:
-            print("\n".join(f"    {line}" for line in lines), flush=True)
-        self._last = lines
+        """Print the PodGroups whose state changed, but none that only waits for its pods."""
+        for group in _leaves(build(objects)):
+            change = (group.state, group.reason)
+            if group.state != WAITING and self._shown.get(group.name) != change:
+                self._shown[group.name] = change
+                self.say(f"    {'. '.join(filter(None, (headline(group), group.reason)))}")
+
+
+def _leaves(branches: Iterable[Branch]) -> Iterator[Branch]:
+    for branch in branches:
+        if branch.children:
+            yield from _leaves(branch.children)
+        else:
+            yield branch
 
 
 @contextmanager
 def open_view(label: str) -> Iterator[View]:
     """Open the view for a terminal or for plain output; `label` is the node label of the rack."""
     if not sys.stdout.isatty():
-        yield PlainView()
+        yield View()
         return
     with _live_view(label) as view:
         yield view
@@ -56,8 +54,9 @@ def _live_view(label: str) -> Iterator[View]:
     from rich.panel import Panel
     from rich.text import Text
 
-    class LiveView:
+    class LiveView(View):
         def __init__(self, live: Live) -> None:
+            super().__init__()
             self._live = live
 
         def say(self, line: str) -> None:

@@ -8,16 +8,13 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from api.reading import dig
-from cli.doctor.findings import About, Finding, error, info
+from cli.doctor.findings import About, Check, Finding
 from cli.doctor.installation import APPLY, APPLY_CONSOLE, CONSOLE, Installation
 from cli.manifests.packaged_manifests import Object, roles
 from kube.client.client import Client
 from kube.client.meta import Json
-from kube.client.resources import Resource
+from kube.client.resources import SUBJECT_ACCESS_REVIEWS as REVIEWS
 
-REVIEWS: Final = Resource(
-    "authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview", namespaced=False
-)
 _AT_ONCE: Final = 16
 """Concurrent access reviews."""
 
@@ -138,18 +135,16 @@ def check_access(
             of_account.setdefault(right.on, []).append(right.verb)
     having = {accounts[right.part] for right, has in allowed.items() if has}
     for account, verbs_on in lacking.items():
-        about = About("ServiceAccount", account, namespace)
+        check = Check("access", About("ServiceAccount", account, namespace))
         way_out = APPLY_CONSOLE if account == accounts.get(CONSOLE) else APPLY
         if account not in having:
             problem = "it has no rights: no role is bound to it"
-            yield error("access", about, problem, way_out)
+            yield check.error(problem, way_out)
             continue
         for on, verbs in verbs_on.items():
-            yield error("access", about, f"it cannot {', '.join(verbs)} {on}", way_out)
+            yield check.error(f"it cannot {', '.join(verbs)} {on}", way_out)
     if allowed and not lacking:
         names: Sequence[Any] = sorted(set(accounts.values()))
-        yield info(
-            "access",
-            About("Namespace", namespace),
+        yield Check("access", About("Namespace", namespace)).info(
             f"{', '.join(names)}: all {len(allowed)} required rights are granted",
         )

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import importlib.metadata
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -29,14 +28,15 @@ from cli.doctor import (
     keys,
     leaders,
     neighbours,
-    owners,
+    network_policies,
     pods,
     registration,
 )
-from cli.doctor.findings import About, Finding, Limited, not_made, warning
+from cli.doctor.findings import About, Check, Finding, Limited, not_made
 from cli.doctor.installation import Installation
 from cli.doctor.paging import pages
 from cli.trees.listing import COMPOSITE_POD_GROUPS, POD_GROUPS, WORKLOADS
+from kube.base.build import read_build
 from kube.base.errors import KubeError, NotFound
 from kube.client.client import Client
 from kube.client.meta import Json
@@ -90,6 +90,8 @@ class Examination:
         self._options = options
         self._found: list[Finding] = []
         self.installed = Installation(options.namespace)
+        self.answering: Sequence[health.Process] = ()
+        """The processes that responded to the check of their health."""
 
     @property
     def processes(self) -> list[health.Process]:
@@ -103,7 +105,7 @@ class Examination:
         """
         client, options = self._client, self._options
         version = await installation.read_version(client)
-        self._found += installation.check_version(version, own_version())
+        self._found += installation.check_version(version, read_build().version)
         if options.admission_only:
             await self._trials()
             return self._found
@@ -231,7 +233,7 @@ class Examination:
         unread = Limited("annotations")
         for resource, metadata_only in _ANNOTATED:
             is_owner = resource.kind in OWNER_KINDS
-            check = owners.check_owner if is_owner else keys.check_keys
+            check = keys.check_owner if is_owner else keys.check_keys
             see = partial(check, resource.kind, found=unread)
             await self._each("annotations", resource, see, metadata_only=metadata_only)
         for resource in keys.OF_OTHERS:
@@ -240,12 +242,26 @@ class Examination:
         self._found += unread.findings()
 
     async def _health(self) -> None:
-        processes = self.processes
+        pods, namespace = self.installed.pods, self._options.namespace
+        policies: list[Json] = []
+        if pods:
+            where = About("Namespace", namespace)
+            reading = network_policies.read_policies(self._client, namespace)
+            policies = await self._read("health", where, reading) or []
+        # A pod that admits no API server would use up the time of each request.
+        closed = network_policies.unreadable(policies, pods)
+        self._found += network_policies.check_webhook_port(policies, pods)
+        self._found += network_policies.check_unreadable(policies, closed, namespace)
+        processes = network_policies.reached(self.processes, closed)
         said = await health.read_ready(self._client, processes)
-        for process, one in zip(processes, said, strict=True):
-            self._found += health.check_ready(process, one)
-        await self._gates(processes)
-        if any(isinstance(one, health.Ready) for one in said):
+        self._found += health.check_processes(processes, said)
+        self.answering = [
+            process
+            for process, one in zip(processes, said, strict=True)
+            if isinstance(one, health.Ready)
+        ]
+        await self._gates(self.answering)
+        if self.answering:
             return
         # No process responded: events show the last hour.
         set_aside, seen = Limited("set-aside"), set[About]()
@@ -308,18 +324,12 @@ class Examination:
         try:
             return await reading
         except KubeError as problem:
-            self._found.append(not_made(check, about, problem))
+            self._found.append(not_made(Check(check, about), problem))
         # A bug in one check must not end the others.
         except Exception as problem:  # noqa: BLE001 - see above
             text = f"this check failed: {type(problem).__name__}: {problem}"
-            self._found.append(
-                warning(
-                    check,
-                    about,
-                    text,
-                    "report this bug with the file of muster support-bundle",
-                )
-            )
+            action = "report this bug with the file of muster support-bundle"
+            self._found.append(Check(check, about).warning(text, action))
         return _Failed()
 
 
@@ -333,16 +343,3 @@ async def _show(listed: AsyncIterator[Sequence[Json]], see: Callable[[Json], Non
             see(obj)
         # One page may take milliseconds to check; other tasks run in between.
         await asyncio.sleep(0)
-
-
-def own_version() -> str:
-    """Return the version of this command."""
-    try:
-        return importlib.metadata.version("muster")
-    except importlib.metadata.PackageNotFoundError:
-        return "unknown"
-
-
-async def examine(client: Client, options: Options) -> Iterable[Finding]:
-    """Return all findings on a cluster. Raises kube errors if it cannot be reached at all."""
-    return await Examination(client, options).run()

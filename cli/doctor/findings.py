@@ -69,22 +69,27 @@ class Finding:
         }
 
 
-def error(check: str, about: About, problem: str, action: str) -> Finding:
-    """Return the finding for a failure."""
-    return Finding(Severity.ERROR, check, about, problem, action)
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One check of one object, which creates its findings."""
+
+    name: str
+    about: About
+
+    def error(self, problem: str, action: str) -> Finding:
+        """Return the finding for a failure."""
+        return Finding(Severity.ERROR, self.name, self.about, problem, action)
+
+    def warning(self, problem: str, action: str) -> Finding:
+        """Return the finding for a problem that comes soon, or that some users have."""
+        return Finding(Severity.WARNING, self.name, self.about, problem, action)
+
+    def info(self, problem: str, action: str = "") -> Finding:
+        """Return the finding for a fact worth knowing."""
+        return Finding(Severity.INFO, self.name, self.about, problem, action)
 
 
-def warning(check: str, about: About, problem: str, action: str) -> Finding:
-    """Return the finding for a problem that comes soon, or that some users have."""
-    return Finding(Severity.WARNING, check, about, problem, action)
-
-
-def info(check: str, about: About, problem: str, action: str = "") -> Finding:
-    """Return the finding for a fact worth knowing."""
-    return Finding(Severity.INFO, check, about, problem, action)
-
-
-def not_made(check: str, what: About, problem: KubeError) -> Finding:
+def not_made(check: Check, problem: KubeError) -> Finding:
     """Return the finding for a check that could not run."""
     text, action = str(problem), "run muster doctor again when the API server answers this request"
     match problem:
@@ -96,7 +101,7 @@ def not_made(check: str, what: About, problem: KubeError) -> Finding:
             action = "find out who creates objects of this size"
         case Unreachable():
             action = "check that the API server responds, then run muster doctor again"
-    return warning(check, what, f"this check could not run: {text}", action)
+    return check.warning(f"this check could not run: {text}", action)
 
 
 @dataclass(slots=True)
@@ -111,17 +116,22 @@ class Limited:
     left_out: int = 0
     _of: Counter[str] = field(default_factory=Counter)
 
-    def takes(self, namespace: str) -> bool:
-        """Return true if one more finding is within the limits; otherwise count it as left out."""
-        if self._of[namespace] < _IN_A_NAMESPACE and len(self.found) < _IN_ALL:
-            return True
-        self.left_out += 1
-        return False
+    def full(self, namespace: str) -> bool:
+        """Return true if one more finding in the namespace is beyond the limits."""
+        return self._of[namespace] >= _IN_A_NAMESPACE or len(self.found) >= _IN_ALL
 
     def add(self, finding: Finding) -> None:
-        """Add a finding after `takes` has allowed it."""
-        self._of[finding.about.namespace] += 1
+        """Add a finding, or count it as left out."""
+        namespace = finding.about.namespace
+        if self.full(namespace):
+            self.left_out += 1
+            return
+        self._of[namespace] += 1
         self.found.append(finding)
+
+    def warn(self, about: About, problem: str, action: str) -> None:
+        """Add a warning of this check."""
+        self.add(Check(self.check, about).warning(problem, action))
 
     def findings(self) -> Iterator[Finding]:
         """Yield all findings that were added, and one that counts the others."""

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from api.features import GATES, FeatureGates
-from cli.doctor.findings import About, Finding, info, warning
+from cli.doctor.findings import About, Check, Finding
 from cli.doctor.health import Process
 from kube.base.errors import KubeError
 from kube.client.client import Client
@@ -75,7 +75,7 @@ def check_gates(
         if gate.default and not wanted.get(it, True)
     ]
     if off:
-        yield info("feature-gates", where, f"feature gates that are off: {'; '.join(off)}")
+        yield Check("feature-gates", where).info(f"feature gates that are off: {'; '.join(off)}")
     for process, one in known:
         odd = [
             f"{name} {'on' if on else 'off'}"
@@ -84,9 +84,7 @@ def check_gates(
             if wanted.get(name, on) != on
         ]
         if odd:
-            yield warning(
-                "feature-gates",
-                process.about,
+            yield Check("feature-gates", process.about).warning(
                 f"it runs with {', '.join(odd)}, which differs from {where}",
                 "restart it, because processes read the configuration only when they start; "
                 "if it reads another file, use one file for all processes",

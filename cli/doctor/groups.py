@@ -16,7 +16,7 @@ from api.constants import (
     REASON_SCHEDULER_ERROR,
 )
 from api.reading import dig, labels_of, listing, mapping, text
-from cli.doctor.findings import About, Finding, Limited, error, info, warning
+from cli.doctor.findings import About, Check, Finding, Limited
 from kube.base.clock import moment
 from kube.client.meta import Json
 
@@ -62,8 +62,7 @@ class Groups:
             return
         self.waiting += 1
         if fault := _fault(waiting):
-            if self.faulty.takes(about.namespace):
-                self.faulty.add(fault)
+            self.faulty.add(fault)
             return
         # The heap keeps those that wait longest. Its first item is the youngest of them.
         # The number decides between equal times: `Waiting` has no order.
@@ -78,15 +77,13 @@ class Groups:
         yield from self.faulty.findings()
         for _, _, one in sorted(self._longest, reverse=True):
             hours = (now - one.since).total_seconds() / 3600
-            yield info(
-                "groups",
-                one.about,
+            yield Check("groups", one.about).info(
                 f"it has been waiting for {hours:.1f} hours ({one.reason}): {one.message}",
                 _explain(one.about),
             )
         if self.waiting > LONGEST:
-            yield info(
-                "groups", About("Cluster", "all"), f"{self.waiting} groups are waiting in total"
+            yield Check("groups", About("Cluster", "all")).info(
+                f"{self.waiting} groups are waiting in total"
             )
 
 
@@ -111,19 +108,14 @@ def _explain(about: About) -> str:
 
 def _fault(waiting: Waiting) -> Finding | None:
     """Return the finding if the group cannot start until its owner or an administrator acts."""
-    explain = _explain(waiting.about)
+    check, explain = Check("groups", waiting.about), _explain(waiting.about)
     if waiting.reason == REASON_INVALID:
-        return warning(
-            "groups", waiting.about, waiting.message, "correct the group as the message states"
-        )
+        return check.warning(waiting.message, "correct the group as the message states")
     if waiting.reason == REASON_SCHEDULER_ERROR:
-        return warning("groups", waiting.about, waiting.message, explain)
+        return check.warning(waiting.message, explain)
     if waiting.impossible:
-        return warning(
-            "groups",
-            waiting.about,
-            f"it cannot start on the nodes of this cluster: {waiting.message}",
-            explain,
+        return check.warning(
+            f"it cannot start on the nodes of this cluster: {waiting.message}", explain
         )
     return None
 
@@ -166,26 +158,20 @@ class NodeLabels:
             have = self.having[key]
             if key in self.of_devices:
                 continue
-            if have < max(self.nodes, 1) and found.takes(about.namespace):
+            if have < max(self.nodes, 1):
                 found.add(self._missing(key, about, have, preferred=preferred))
         yield from found.findings()
 
     def _missing(self, key: str, about: About, have: int, *, preferred: bool) -> Finding:
+        check = Check("topology", about)
         label = f"kubectl label node NODE {key}=VALUE, or use another key in the group"
         if have:
-            return info(
-                "topology",
-                about,
+            return check.info(
                 f"{self.nodes - have} of {self.nodes} nodes do not have the label {key} of its"
                 " topology: it cannot be scheduled there",
                 label,
             )
         if preferred:
             problem = f"no node has the label {key} of its preferred topology, which has no effect"
-            return warning("topology", about, problem, label)
-        return error(
-            "topology",
-            about,
-            f"no node has the label {key} of its topology: it cannot start",
-            label,
-        )
+            return check.warning(problem, label)
+        return check.error(f"no node has the label {key} of its topology: it cannot start", label)

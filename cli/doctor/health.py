@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
 import aiohttp
 
 from api.reading import dig, listing, mapping, text
-from cli.doctor.findings import About, Finding, Limited, error, info, warning
+from cli.doctor.findings import About, Check, Finding, Limited
 from cli.doctor.leaders import TOLERANCE, wrong_clock
 from kube.base.clock import moment, seconds_of
 from kube.base.errors import ApiError, Forbidden, KubeError, ServerError, Unreachable
@@ -21,6 +21,9 @@ from kube.client.meta import Json
 from kube.client.resources import PODS
 
 PORT_NAME: Final = "health"
+READY_SECONDS: Final = 5.0
+"""Seconds that a process has for `/readyz`, which costs it nothing."""
+
 _LARGEST: Final = 64 * 1024 * 1024
 """Bytes of a page of a process. A larger one is an error."""
 
@@ -43,11 +46,13 @@ class Process:
     path: str = ""
     url: str = ""
 
-    async def get(self, client: Client, page: str, largest: int = _LARGEST) -> Response:
+    async def get(
+        self, client: Client, page: str, largest: int = _LARGEST, seconds: float = _SECONDS
+    ) -> Response:
         """Return one of its pages. Raises kube errors."""
         if self.path:
-            return await client.behind(f"{self.path}{page}", timeout=_SECONDS, largest=largest)
-        return await _get(f"{self.url}{page}", largest)
+            return await client.behind(f"{self.path}{page}", timeout=seconds, largest=largest)
+        return await _get(f"{self.url}{page}", largest, seconds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +63,8 @@ class Ready:
     ahead: timedelta | None = None
 
 
-async def _get(url: str, largest: int) -> Response:
-    timeout = aiohttp.ClientTimeout(total=_SECONDS)
+async def _get(url: str, largest: int, seconds: float) -> Response:
+    timeout = aiohttp.ClientTimeout(total=seconds)
     try:
         async with (
             aiohttp.ClientSession(timeout=timeout) as session,
@@ -111,7 +116,7 @@ async def read_ready(client: Client, found: Sequence[Process]) -> list[Ready | K
     async def read(process: Process) -> Ready | KubeError:
         async with limit:
             try:
-                said = await process.get(client, "/readyz", 65_536)
+                said = await process.get(client, "/readyz", 65_536, READY_SECONDS)
             except ServerError as problem:
                 # 503 is a result, too: its body lists the checks, one a line.
                 return Ready(problem.message) if problem.message.startswith("[") else problem
@@ -125,33 +130,44 @@ async def read_ready(client: Client, found: Sequence[Process]) -> list[Ready | K
     return list(await asyncio.gather(*map(read, found)))
 
 
+def check_processes(
+    processes: Sequence[Process], said: Sequence[Ready | KubeError]
+) -> Iterator[Finding]:
+    """Check each response; errors of one kind are one finding, as they have one cause."""
+    unread: dict[type[KubeError], list[Finding]] = {}
+    for process, one in zip(processes, said, strict=True):
+        if isinstance(one, KubeError):
+            unread.setdefault(type(one), []).extend(check_ready(process, one))
+        else:
+            yield from check_ready(process, one)
+    for first, *others in unread.values():
+        more = f"; the same for {len(others)} more" if others else ""
+        yield replace(first, problem=f"{first.problem}{more}")
+
+
 def check_ready(process: Process, said: Ready | KubeError) -> Iterator[Finding]:
     """Yield the failed checks, the skipped objects, and a wrong clock."""
-    about = process.about
+    about, check = process.about, Check("health", process.about)
     if isinstance(said, KubeError):
         action = "check that it runs, and that a NetworkPolicy does not block its port"
         if isinstance(said, Forbidden):
             action = "run muster doctor as a user who can get pods/proxy"
         refused = isinstance(said, ApiError)
-        yield warning(
-            "health", about, f"its /readyz cannot be read: {said}" if refused else f"{said}", action
-        )
+        yield check.warning(f"its /readyz cannot be read: {said}" if refused else f"{said}", action)
         return
     if said.ahead is not None and abs(said.ahead) > TOLERANCE:
         yield wrong_clock(about, "its clock", said.ahead)
     lines = said.text.splitlines()
     if failed := [line[3:] for line in lines if line.startswith("[-]")]:
-        yield error(
-            "health",
-            about,
+        yield check.error(
             f"it is not ready: {', '.join(failed)}",
             "check its log, which states what it waits for",
         )
     for line in lines:
         if line.startswith("[!]"):
-            yield warning("set-aside", about, line[3:], _CORRECT)
+            yield Check("set-aside", about).warning(line[3:], _CORRECT)
     if not failed:
-        yield info("health", about, "it is ready")
+        yield check.info("it is ready")
 
 
 def check_event(event: Json, found: Limited, seen: set[About], now: datetime) -> None:
@@ -164,6 +180,6 @@ def check_event(event: Json, found: Limited, seen: set[About], now: datetime) ->
     ours = text(event.get("reportingComponent")).startswith("muster-")
     if not ours or last is None or now - last > _RECENT or about in seen:
         return
-    if found.takes(about.namespace):
+    if not found.full(about.namespace):
         seen.add(about)
-        found.add(warning(found.check, about, text(event.get("message")), _CORRECT))
+    found.warn(about, text(event.get("message")), _CORRECT)

@@ -9,7 +9,7 @@ from typing import Final
 
 from api.reading import dig, text
 from api.wording import count
-from cli.doctor.findings import About, Finding, info
+from cli.doctor.findings import About, Check, Finding
 from cli.trees.tree import held_places
 from kube.client.meta import Json
 
@@ -41,11 +41,11 @@ class HeldPlaces:
         named = sorted(self.places, key=lambda it: (-self.places[it], it))[:MOST_NAMED]
         for namespace in named:
             problem = _holds(self.places[namespace], self.groups[namespace])
-            yield info("held-places", About("Namespace", namespace), problem, _LIMITS)
+            yield Check("held-places", About("Namespace", namespace)).info(problem, _LIMITS)
         if len(self.places) > MOST_NAMED:
             problem = _holds(self.places.total(), self.groups.total())
             spread = f"{problem}, in {len(self.places)} namespaces in total"
-            yield info("held-places", About("Cluster", "all"), spread)
+            yield Check("held-places", About("Cluster", "all")).info(spread)
 
 
 def _holds(places: int, groups: int) -> str:

@@ -10,7 +10,7 @@ from api.constants import POD_GROUP
 from api.integration.pods.groups_from_pods import is_from_pods
 from api.reading import annotations_of, dig, labels_of, text
 from cli.cleanup.lingering import lingers
-from cli.doctor.findings import About, Limited, warning
+from cli.doctor.findings import About, Limited
 from kube.client.meta import Json
 
 _ACTION: Final = (
@@ -27,5 +27,5 @@ def check_group(kind: str, obj: Json, found: Limited, now: datetime) -> None:
     if kind != POD_GROUP.kind or not is_from_pods(meta, name):
         return
     problem = lingers(meta.annotations, now)
-    if problem and not dig(obj, "metadata", "deletionTimestamp") and found.takes(namespace):
-        found.add(warning(found.check, About(kind, name, namespace), problem, _ACTION))
+    if problem and not dig(obj, "metadata", "deletionTimestamp"):
+        found.warn(About(kind, name, namespace), problem, _ACTION)

@@ -12,14 +12,15 @@ import msgspec
 
 from api.reading import dig, integer, listing, mapping, text
 from cli.config.config import File
-from cli.doctor.findings import About, Finding, error, info, warning
+from cli.doctor.findings import About, Check, Finding
 from cli.doctor.kubernetes import OLDEST, lacking
 from cli.doctor.paging import all_of
 from cli.manifests.packaged_manifests import definitions
-from kube.base.errors import ConfigError, NotFound
+from cli.trees.listing import get_or_none
+from kube.base.errors import ConfigError
 from kube.client.client import Client
 from kube.client.meta import Json
-from kube.client.resources import CONFIG_MAPS, CRDS, PODS, Resource
+from kube.client.resources import CONFIG_MAPS, CRDS, DEPLOYMENTS, PODS
 
 PARTS: Final = ("webhook", "controller", "scheduler")
 CONSOLE: Final = "console"
@@ -30,7 +31,6 @@ APPLY_CONSOLE: Final = "kubectl apply -k manifests/console"
 _UPGRADE: Final = "helm upgrade {0} charts/muster --namespace {1} --reset-then-reuse-values"
 _RELEASE: Final = "meta.helm.sh/release-name", "meta.helm.sh/release-namespace"
 
-DEPLOYMENTS: Final = Resource("apps", "v1", "deployments", "Deployment")
 _CRASHING: Final = {
     "CrashLoopBackOff",
     "CreateContainerConfigError",
@@ -102,14 +102,10 @@ async def read_installation(client: Client, namespace: str) -> Installation:
 
 
 async def _configuration(client: Client, namespace: str) -> File:
-    try:
-        found = await client.get(CONFIG_MAPS, "muster", namespace)
-    except NotFound:
-        return File()
-    return configuration_of(found)
+    return configuration_of(await get_or_none(client, CONFIG_MAPS, "muster", namespace))
 
 
-def configuration_of(config_map: Json) -> File:
+def configuration_of(config_map: Json | None) -> File:
     """Return the configuration file in a ConfigMap. Raises ConfigError."""
     written = text(dig(config_map, "data", "muster.yaml"))
     try:
@@ -135,11 +131,9 @@ def parts_of(deployment: Json) -> tuple[str, ...]:
 
 def check_parts(found: Installation) -> Iterator[Finding]:
     """Check that each part has a Deployment, with enough replicas and one version."""
-    where = About("Namespace", found.namespace)
+    check = Check("parts", About("Namespace", found.namespace))
     if not found.deployments:
-        yield info(
-            "parts",
-            where,
+        yield check.info(
             "it has no Deployment of Muster: its processes run elsewhere, or not at all",
             "use --system-namespace for another namespace, and --health URL for"
             " processes elsewhere",
@@ -147,12 +141,10 @@ def check_parts(found: Installation) -> Iterator[Finding]:
         return
     for part in PARTS:
         if not any(part in parts_of(one) for one in found.deployments):
-            yield error("parts", where, f"no Deployment runs the {part}", APPLY)
+            yield check.error(f"no Deployment runs the {part}", APPLY)
     images = {image for one in found.deployments for image in _images(one)}
     if len(images) > 1:
-        yield warning(
-            "parts",
-            where,
+        yield check.warning(
             f"parts of different versions run at the same time: {', '.join(sorted(images))}",
             "finish the upgrade: use the same image in all Deployments",
         )
@@ -167,7 +159,7 @@ def _images(deployment: Json) -> Iterator[str]:
 
 def _replicas(deployment: Json) -> Iterator[Finding]:
     name, namespace = _name(deployment), text(dig(deployment, "metadata", "namespace"))
-    about = About("Deployment", name, namespace)
+    check = Check("parts", About("Deployment", name, namespace))
     wanted = integer(dig(deployment, "spec", "replicas"))
     wanted = 1 if wanted is None else wanted
     status = mapping(deployment.get("status"))
@@ -175,92 +167,76 @@ def _replicas(deployment: Json) -> Iterator[Finding]:
     said = f"{', '.join(_images(deployment))}: {ready} of {wanted} replicas are available"
     look = f"kubectl -n {namespace} describe deployment {name}"
     if wanted == 0:
-        yield error(
-            "parts",
-            about,
-            "it is scaled to 0",
-            f"kubectl -n {namespace} scale deployment {name} --replicas=2",
+        yield check.error(
+            "it is scaled to 0", f"kubectl -n {namespace} scale deployment {name} --replicas=2"
         )
     # A cluster without a Deployment controller, such as the embedded one, never writes a status.
     elif "observedGeneration" not in status:
-        yield info(
-            "parts",
-            about,
+        yield check.info(
             "no Deployment controller has processed it: it has no replicas",
             "use --health URL for processes that run outside of the cluster",
         )
     elif ready == 0:
-        yield error("parts", about, said, look)
+        yield check.error(said, look)
     elif ready < wanted:
-        yield warning("parts", about, said, look)
+        yield check.warning(said, look)
     else:
-        yield info("parts", about, said)
+        yield check.info(said)
 
 
 def check_pods(pods: Iterable[Json]) -> Iterator[Finding]:
     """Check the pods of Muster for crashes, start errors, and a missing node."""
     for pod in pods:
         name, namespace = _name(pod), text(dig(pod, "metadata", "namespace"))
-        about = About("Pod", name, namespace)
+        check = Check("pods", About("Pod", name, namespace))
         if text(dig(pod, "status", "phase")) == "Pending" and not dig(pod, "spec", "nodeName"):
-            yield error(
-                "pods", about, "it has no node yet", f"kubectl -n {namespace} describe pod {name}"
-            )
+            yield check.error("it has no node yet", f"kubectl -n {namespace} describe pod {name}")
         for status in map(mapping, listing(dig(pod, "status", "containerStatuses"))):
-            yield from _container(about, status)
+            yield from _container(check, status)
 
 
-def _container(about: About, status: Mapping[str, Any]) -> Iterator[Finding]:
+def _container(check: Check, status: Mapping[str, Any]) -> Iterator[Finding]:
     reason = text(dig(status, "state", "waiting", "reason"))
     restarts = integer(status.get("restartCount")) or 0
-    logs = f"kubectl -n {about.namespace} logs {about.name} --previous"
+    logs = f"kubectl -n {check.about.namespace} logs {check.about.name} --previous"
     if reason in _CRASHING:
         message = text(dig(status, "state", "waiting", "message"))
-        look = (
-            logs
-            if reason == "CrashLoopBackOff"
-            else f"kubectl -n {about.namespace} describe pod {about.name}"
-        )
-        yield error("pods", about, f"its container does not run: {reason}: {message}", look)
+        describe = f"kubectl -n {check.about.namespace} describe pod {check.about.name}"
+        look = logs if reason == "CrashLoopBackOff" else describe
+        yield check.error(f"its container does not run: {reason}: {message}", look)
     elif restarts > _RESTARTS:
         why = text(dig(status, "lastState", "terminated", "reason")) or "unknown"
-        yield warning(
-            "pods", about, f"its container was restarted {restarts} times, last reason: {why}", logs
+        yield check.warning(
+            f"its container was restarted {restarts} times, last reason: {why}", logs
         )
 
 
 async def read_definitions(client: Client) -> dict[str, Json | None]:
     """Return each of our definitions as installed; None for a missing one. Raises kube errors."""
-
-    async def read(name: str) -> Json | None:
-        try:
-            return await client.get(CRDS, name)
-        except NotFound:
-            return None
-
     names = [_name(one) for one in definitions()]
-    return dict(zip(names, await asyncio.gather(*map(read, names)), strict=True))
+    found = await asyncio.gather(*(get_or_none(client, CRDS, name) for name in names))
+    return dict(zip(names, found, strict=True))
 
 
 def check_definitions(found: Mapping[str, Json | None]) -> Iterator[Finding]:
     """Check that each definition is installed, established, and has this release's versions."""
     for wanted in definitions():
         name = _name(wanted)
-        about, have = About("CustomResourceDefinition", name), found.get(name)
+        have, check = found.get(name), Check("definitions", About("CustomResourceDefinition", name))
         if have is None:
-            yield error("definitions", about, "it is not installed", APPLY)
+            yield check.error("it is not installed", APPLY)
             continue
-        yield from _conditions(about, have)
-        yield from _versions(about, wanted, have)
+        yield from _conditions(check, have)
+        yield from _versions(check, wanted, have)
         strategy = [
             text(dig(one, "spec", "conversion", "strategy")) or "None" for one in (wanted, have)
         ]
         if strategy[0] != strategy[1]:
             problem = f"objects are converted by {strategy[1]} instead of {strategy[0]}"
-            yield error("definitions", about, problem, APPLY)
+            yield check.error(problem, APPLY)
 
 
-def _conditions(about: About, have: Json) -> Iterator[Finding]:
+def _conditions(check: Check, have: Json) -> Iterator[Finding]:
     conditions = {
         text(one.get("type")): one
         for one in map(mapping, listing(dig(have, "status", "conditions")))
@@ -268,34 +244,28 @@ def _conditions(about: About, have: Json) -> Iterator[Finding]:
     if text(mapping(conditions.get("Established")).get("status")) == "True":
         return
     told = text(mapping(conditions.get("NamesAccepted")).get("message"))
-    yield error(
-        "definitions",
-        about,
+    yield check.error(
         f"it is not established{f': {told}' if told else ''}",
         "delete the definition that has the same names, or wait if this one is new",
     )
 
 
-def _versions(about: About, wanted: Json, have: Json) -> Iterator[Finding]:
+def _versions(check: Check, wanted: Json, have: Json) -> Iterator[Finding]:
     new, old = _served(wanted), _served(have)
     if missing := sorted(new.keys() - old.keys()):
-        yield error("definitions", about, f"it does not serve {', '.join(missing)}", APPLY)
+        yield check.error(f"it does not serve {', '.join(missing)}", APPLY)
     (kept,) = (version for version, stored in new.items() if stored)
     if not old.get(kept, True):
-        yield error("definitions", about, f"objects are not stored as {kept}", APPLY)
+        yield check.error(f"objects are not stored as {kept}", APPLY)
     stored = [text(one) for one in listing(dig(have, "status", "storedVersions"))]
     there = {text(mapping(one).get("name")) for one in listing(dig(have, "spec", "versions"))}
     if lost := sorted(set(stored) - there):
-        yield error(
-            "definitions",
-            about,
+        yield check.error(
             f"objects may be stored as {', '.join(lost)}, which the definition no longer has",
             "restore that version, rewrite all objects, and remove it from status.storedVersions",
         )
     elif older := sorted(set(stored) - {kept}):
-        yield info(
-            "definitions",
-            about,
+        yield check.info(
             f"objects may still be stored as {', '.join(older)}; new ones are stored as {kept}",
             "no action now; rewrite all objects before that version is removed",
         )
@@ -325,7 +295,7 @@ def mapping_of(body: bytes) -> Json:
 
 def check_version(said: Json, ours: str) -> Iterator[Finding]:
     """Check the version of Kubernetes and its features; report this command's version."""
-    about = About("Cluster", "version")
+    check = Check("versions", About("Cluster", "version"))
     known = text(said.get("gitVersion")) or "unknown"
     # Some providers append to the minor version, as in "31+".
     numbers = [re.match(r"\d+", text(said.get(key))) for key in ("major", "minor")]
@@ -333,15 +303,10 @@ def check_version(said: Json, ours: str) -> Iterator[Finding]:
     if all(numbers):
         if (major, minor) < OLDEST:
             oldest = ".".join(map(str, OLDEST))
-            yield error(
-                "versions",
-                about,
-                f"Kubernetes {known} is older than {oldest}",
-                "upgrade the cluster",
-            )
+            yield check.error(f"Kubernetes {known} is older than {oldest}", "upgrade the cluster")
             return
         yield from lacking((major, minor))
-    yield info("versions", about, f"Kubernetes {known}, muster doctor {ours}")
+    yield check.info(f"Kubernetes {known}, muster doctor {ours}")
 
 
 def _name(obj: Json) -> str:

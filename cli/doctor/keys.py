@@ -1,12 +1,13 @@
-"""Annotations and labels under our prefix that Muster does not read, as findings."""
+"""Annotations and labels under our prefix that have no effect, as findings."""
 
 from __future__ import annotations
 
 from typing import Final
 
+from api.integration.kinds import OWNER_KINDS
 from api.integration.unread_keys import unread_keys
 from api.reading import dig, listing, mapping, text
-from cli.doctor.findings import About, Limited, warning
+from cli.doctor.findings import About, Limited
 from kube.client.meta import Json
 from kube.client.resources import Resource
 
@@ -20,6 +21,12 @@ OF_OTHERS: Final = tuple(
     for kind in kinds
 )
 """Kinds that create pods and on which Muster reads no annotation."""
+
+WITHOUT_MARKS: Final = (
+    "has no effect: the object was created before Muster's webhooks were installed or the feature"
+    " gate was on, and its pods belong to no group"
+)
+ACTION: Final = "recreate the object"
 
 
 def check_others(kind: str, obj: Json, found: Limited) -> None:
@@ -38,7 +45,15 @@ def check_keys(kind: str, obj: Json, found: Limited) -> None:
     # A namespace is its own tenant: the limit for findings applies per namespace.
     about = About(kind, name, name if kind == "Namespace" else namespace)
     for path, instead in unread_keys(kind, obj):
-        if found.takes(about.namespace):
-            found.add(
-                warning(found.check, about, f"{path}: Muster does not read this key", instead())
-            )
+        # A search for the key that was meant takes long, and is needless for what is not shown.
+        action = "" if found.full(about.namespace) else instead()
+        found.warn(about, f"{path}: Muster does not read this key", action)
+
+
+def check_owner(kind: str, obj: Json, found: Limited) -> None:
+    """Check the keys of an owner, and its mode: its pod templates lack it without admission."""
+    check_keys(kind, obj, found)
+    path = OWNER_KINDS[kind].unmarked(obj)
+    if path:
+        namespace, name = (text(dig(obj, "metadata", key)) for key in ("namespace", "name"))
+        found.warn(About(kind, name, namespace), f"{path}: {WITHOUT_MARKS}", ACTION)

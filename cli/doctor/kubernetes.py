@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from cli.doctor.findings import About, Finding, info
+from cli.doctor.findings import About, Check, Finding
 
 OLDEST: Final = (1, 30)
 """The oldest Kubernetes that is supported."""
@@ -65,12 +65,8 @@ FEATURES: Final = (
 
 def lacking(version: Version) -> Iterator[Finding]:
     """Yield a finding for each feature that a Kubernetes of this version lacks."""
-    about = About("Cluster", "version")
+    check = Check("versions", About("Cluster", "version"))
     for feature in FEATURES:
         if version < feature.since:
             since = ".".join(map(str, feature.since))
-            yield info(
-                "versions",
-                about,
-                f"no {feature.name} before Kubernetes {since}: {feature.without}",
-            )
+            yield check.info(f"no {feature.name} before Kubernetes {since}: {feature.without}")

@@ -14,9 +14,9 @@ from typing import Final
 
 from api.constants import CONTROLLER_COMPONENT, SCHEDULER_COMPONENT
 from api.reading import dig, integer, text
-from cli.doctor.findings import About, Finding, error, info, warning
+from cli.doctor.findings import About, Check, Finding
+from cli.trees.listing import get_or_none
 from kube.base.clock import moment
-from kube.base.errors import NotFound
 from kube.client.client import Client
 from kube.client.meta import Json
 from kube.client.resources import LEASES
@@ -59,36 +59,29 @@ class Readings:
 
 async def read_leases(client: Client, namespace: str) -> dict[str, LeaseView | None]:
     """Return each lease; None for one that does not exist. Raises kube errors."""
-
-    async def read(name: str) -> LeaseView | None:
-        try:
-            return LeaseView.of(await client.get(LEASES, name, namespace))
-        except NotFound:
-            return None
-
-    return dict(zip(NAMES, await asyncio.gather(*map(read, NAMES)), strict=True))
+    found = await asyncio.gather(*(get_or_none(client, LEASES, it, namespace) for it in NAMES))
+    views = (None if lease is None else LeaseView.of(lease) for lease in found)
+    return dict(zip(NAMES, views, strict=True))
 
 
 def check_leases(read: Readings, namespace: str) -> Iterator[Finding]:
     """Yield the leader of each lease, and its clock's difference."""
     for name, part in NAMES.items():
-        about = About("Lease", name, namespace)
+        check = Check("leases", About("Lease", name, namespace))
         start = f"check that the {part} runs, and check its log"
         before, after = read.first.get(name), read.second.get(name)
         if after is None:
-            yield error(
-                "leases", about, f"it does not exist: no {part} has ever been the leader", start
-            )
+            yield check.error(f"it does not exist: no {part} has ever been the leader", start)
         elif not after.holder:
-            yield error("leases", about, f"it has no holder: no {part} is active", start)
+            yield check.error(f"it has no holder: no {part} is active", start)
         elif before is not None and before.renewed != after.renewed:
-            yield from _alive(about, after, read)
+            yield from _alive(check, after, read)
         else:
-            yield from _unchanged(about, after, read, start)
+            yield from _unchanged(check, after, read, start)
 
 
-def _alive(about: About, lease: LeaseView, read: Readings) -> Iterator[Finding]:
-    yield info("leases", about, f"{lease.holder} is the leader")
+def _alive(check: Check, lease: LeaseView, read: Readings) -> Iterator[Finding]:
+    yield check.info(f"{lease.holder} is the leader")
     if lease.renewed is None:
         return
     # The renewal happened after the first reading and before the second: a correct clock's time
@@ -96,15 +89,13 @@ def _alive(about: About, lease: LeaseView, read: Readings) -> Iterator[Finding]:
     ahead, behind = lease.renewed - read.now, read.now - read.apart - lease.renewed
     for by, sign in ((ahead, 1), (behind, -1)):
         if by > TOLERANCE:
-            yield wrong_clock(about, f"the clock of {lease.holder}", sign * by)
+            yield wrong_clock(check.about, f"the clock of {lease.holder}", sign * by)
 
 
 def wrong_clock(about: About, whose: str, ahead: timedelta) -> Finding:
     """Return the finding for a clock that is ahead of the API server's, or behind if negative."""
     how = "ahead of" if ahead > timedelta() else "behind"
-    return warning(
-        "clocks",
-        about,
+    return Check("clocks", about).warning(
         f"{whose} is {abs(ahead).total_seconds():.0f} s {how} the API server's",
         "synchronize the clocks of the nodes (NTP): its timestamps are wrong",
     )
@@ -112,10 +103,10 @@ def wrong_clock(about: About, whose: str, ahead: timedelta) -> Finding:
 
 # The lease was not renewed between the readings. It may still be valid: the duration can be longer
 # than the time between them.
-def _unchanged(about: About, lease: LeaseView, read: Readings, start: str) -> Iterator[Finding]:
+def _unchanged(check: Check, lease: LeaseView, read: Readings, start: str) -> Iterator[Finding]:
     since = read.now - lease.renewed if lease.renewed is not None else None
     if since is not None and since <= lease.duration:
-        yield info("leases", about, f"{lease.holder} is the leader")
+        yield check.info(f"{lease.holder} is the leader")
         return
     said = f"last {since.total_seconds():.0f} s ago" if since is not None else "never"
-    yield error("leases", about, f"{lease.holder} holds it but does not renew it ({said})", start)
+    yield check.error(f"{lease.holder} holds it but does not renew it ({said})", start)

@@ -8,7 +8,7 @@ from typing import Final
 
 from api.constants import FOREIGN_GROUPS_ENABLED, LABEL_FOREIGN_GROUPS, PLUGINS_POD_GROUP
 from api.reading import dig, labels_of, listing, mapping, text
-from cli.doctor.findings import About, Finding, info
+from cli.doctor.findings import About, Check, Finding
 from cli.doctor.installation import mapping_of
 from kube.base.errors import NotFound
 from kube.client.client import Client
@@ -98,17 +98,15 @@ def check_namespaces(namespaces: Iterable[Json]) -> Iterator[Finding]:
     ]
     if names:
         more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-        yield info(
-            "neighbours",
-            About("Label", LABEL_FOREIGN_GROUPS),
+        yield Check("neighbours", About("Label", LABEL_FOREIGN_GROUPS)).info(
             "Muster schedules pods of other schedulers' groups in"
             f" {', '.join(sorted(names)[:_NAMED])}{more}",
         )
 
 
 def _finding(neighbour: Neighbour, about: About) -> Finding:
-    return info(
-        "neighbours", about, f"{neighbour.name} is installed: {neighbour.claims}", neighbour.action
+    return Check("neighbours", about).info(
+        f"{neighbour.name} is installed: {neighbour.claims}", neighbour.action
     )
 
 

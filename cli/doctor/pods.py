@@ -13,7 +13,7 @@ from api.constants import (
     SCHEDULER_NAME,
 )
 from api.reading import dig, labels_of, listing, mapping, text
-from cli.doctor.findings import About, Limited, error, warning
+from cli.doctor.findings import About, Check, Limited
 from kube.base.clock import moment
 from kube.client.meta import Json
 
@@ -37,40 +37,22 @@ def check_pod(pod: Json, found: Limited, now: datetime) -> None:
     chosen = text(spec.get("schedulerName"))
     labels = labels_of(pod)
     grouped = next((key for key in (LABEL_POD_GROUP, LABEL_WORKLOAD) if labels.get(key)), "")
+    rename = f"set spec.schedulerName: {SCHEDULER_NAME} in the template of its pods"
     if chosen == SCHEDULER_NAME:
         made = moment(text(meta.get("creationTimestamp")))
         if made is None or now - made <= PATIENCE or _looked_at(pod):
             return
-        if found.takes(about.namespace):
-            seconds = (now - made).total_seconds()
-            found.add(
-                error(
-                    found.check,
-                    about,
-                    f"it uses schedulerName {SCHEDULER_NAME}, which has not tried it for"
-                    f" {seconds:.0f} s",
-                    "check that a scheduler of Muster runs and is the leader (see the"
-                    " check leases)",
-                )
-            )
-    elif grouped and found.takes(about.namespace):
-        found.add(
-            warning(
-                found.check,
-                about,
-                f"it names a group ({grouped}), but {chosen} schedules it, and not as a gang",
-                f"set spec.schedulerName: {SCHEDULER_NAME} in the template of its pods",
-            )
+        problem = (
+            f"it uses schedulerName {SCHEDULER_NAME}, which has not tried it for"
+            f" {(now - made).total_seconds():.0f} s"
         )
-    elif _misspelt(chosen) and found.takes(about.namespace):
-        found.add(
-            warning(
-                found.check,
-                about,
-                f"its schedulerName {chosen} is not one of Muster's",
-                f"set spec.schedulerName: {SCHEDULER_NAME} in the template of its pods",
-            )
-        )
+        action = "check that a scheduler of Muster runs and is the leader (see the check leases)"
+        found.add(Check(found.check, about).error(problem, action))
+    elif grouped:
+        problem = f"it names a group ({grouped}), but {chosen} schedules it, and not as a gang"
+        found.warn(about, problem, rename)
+    elif _misspelt(chosen):
+        found.warn(about, f"its schedulerName {chosen} is not one of Muster's", rename)
 
 
 def _looked_at(pod: Json) -> bool:

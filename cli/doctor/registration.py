@@ -26,8 +26,9 @@ from api.constants import (
 )
 from api.reading import dig, listing, mapping, text
 from certs.material import CA_CERT, SERVER_CERT
-from cli.doctor.findings import About, Finding, error, info, warning
+from cli.doctor.findings import About, Check, Finding
 from cli.doctor.installation import APPLY, Installation
+from cli.trees.listing import get_or_none
 from kube.base.errors import (
     AlreadyExists,
     ApiError,
@@ -72,39 +73,27 @@ class Registration:
 
 async def read_registration(client: Client, definitions: Mapping[str, Json | None]) -> Registration:
     """Return the registered objects. Raises kube errors."""
-
-    async def read(resource: Resource) -> Json | None:
-        try:
-            return await client.get(resource, "muster")
-        except NotFound:
-            return None
-
-    found = await asyncio.gather(*map(read, RESOURCES.values()))
+    kinds = RESOURCES.values()
+    found = await asyncio.gather(*(get_or_none(client, kind, "muster") for kind in kinds))
     return Registration(dict(zip(RESOURCES, found, strict=True)), definitions)
 
 
 def check_registration(found: Registration) -> Iterator[Finding]:
     """Check that the configurations are installed and are those of this version."""
     for wanted in load_manifests():
-        about, have = About(wanted["kind"], "muster"), found.configurations.get(wanted["kind"])
+        kind = wanted["kind"]
+        check, have = Check("registration", About(kind, "muster")), found.configurations.get(kind)
         if have is None:
-            yield error(
-                "registration",
-                about,
-                "it is not installed: no object is validated or completed",
-                APPLY,
-            )
+            yield check.error("it is not installed: no object is validated or completed", APPLY)
             continue
         entries = {
             text(one.get("name")): one for one in map(mapping, listing(have.get("webhooks")))
         }
         for one in wanted["webhooks"]:
             if one["name"] not in entries:
-                yield error("registration", about, f"webhook {one['name']} is missing", APPLY)
+                yield check.error(f"webhook {one['name']} is missing", APPLY)
             elif fields := _different(one, entries[one["name"]]):
-                yield warning(
-                    "registration",
-                    about,
+                yield check.warning(
                     f"webhook {one['name']} differs from this version: {', '.join(fields)}",
                     APPLY,
                 )
@@ -122,96 +111,86 @@ def _different(wanted: Mapping[str, Any], have: Mapping[str, Any]) -> list[str]:
 def check_bundles(found: Registration, namespace: str, now: datetime) -> Iterator[Finding]:
     """Check the CAs that API servers trust: one set everywhere, readable, and not expiring."""
     bundles: dict[str, About] = {}
+    restart = _RESTART.format(namespace)
     for about, config in found.client_configs():
         bundles.setdefault(text(config.get("caBundle")), about)
     if len(bundles) > 1:
         names = ", ".join(sorted({str(about) for about in bundles.values()}))
-        yield error(
-            "certificates",
-            next(iter(bundles.values())),
-            f"API servers trust different CAs: {names}",
-            _RESTART.format(namespace),
-        )
+        check = Check("certificates", next(iter(bundles.values())))
+        yield check.error(f"API servers trust different CAs: {names}", restart)
     for bundle, about in bundles.items():
+        check = Check("certificates", about)
         authorities = certificates_of(bundle)
         if not authorities:
             said = "is not a certificate" if bundle else "is empty"
-            yield error("certificates", about, f"caBundle {said}", _RESTART.format(namespace))
+            yield check.error(f"caBundle {said}", restart)
             continue
         # During a change of CAs a bundle has two. The youngest decides how long it lasts.
         last = max(one.not_valid_after_utc for one in authorities)
-        yield from _ending(about, "the CA that API servers trust", last, namespace, now)
+        yield from _ending(check, "the CA that API servers trust", last, namespace, now)
 
 
 def check_server(
     found: Registration, secret: Json | None, where: About, now: datetime
 ) -> Iterator[Finding]:
     """Check the webhook's own certificate: trusted by API servers, and for the name in use."""
-    if secret is None:
-        yield info(
-            "certificates",
-            where,
-            "it does not exist: the webhook has its certificates elsewhere, or has not created any",
-        )
-        return
+    check = Check("certificates", where)
     configs = [config for _, config in found.client_configs()]
+    if secret is None:
+        if any("service" in config for config in configs):
+            yield check.warning(
+                "it does not exist: new replicas of the webhook do not become ready",
+                f"kubectl -n {where.namespace} create secret generic {where.name}, which the"
+                " webhook then fills; cert-manager creates its own",
+            )
+        else:
+            yield check.info("it does not exist: the webhook is called by URL")
+        return
     if not mapping(secret.get("data")) and any("url" in config for config in configs):
-        yield info(
-            "certificates",
-            where,
-            "it is empty: a webhook that is called by URL has its certificates in a folder",
+        yield check.info(
+            "it is empty: a webhook that is called by URL has its certificates in a folder"
         )
         return
     namespace, chain = where.namespace, certificates_of(text(dig(secret, "data", SERVER_CERT)))
+    restart = _RESTART.format(namespace)
     if not chain:
-        yield error(
-            "certificates", where, f"{SERVER_CERT} is not a certificate", _RESTART.format(namespace)
-        )
+        yield check.error(f"{SERVER_CERT} is not a certificate", restart)
         return
     # One bundle suffices: `check_bundles` reports others that differ.
     trusted = [
         one for config in configs[:1] for one in certificates_of(text(config.get("caBundle")))
     ]
     if configs and not any(_signed(chain[0], one) for one in trusted):
-        yield error(
-            "certificates",
-            where,
+        yield check.error(
             "API servers do not trust the webhook's certificate: no CA in caBundle signed it",
-            _RESTART.format(namespace),
+            restart,
         )
     names = _names(chain[0])
     if missing := sorted({host_of(config) for config in configs} - names - {""}):
-        yield error(
-            "certificates",
-            where,
+        yield check.error(
             f"the webhook's certificate is not valid for {', '.join(missing)}, which API"
             " servers use",
-            _RESTART.format(namespace),
+            restart,
         )
     ends = chain[0].not_valid_after_utc
-    yield from _ending(where, "the webhook's certificate", ends, namespace, now)
+    yield from _ending(check, "the webhook's certificate", ends, namespace, now)
 
 
 def _ending(
-    about: About, what: str, ends: datetime, namespace: str, now: datetime
+    check: Check, what: str, ends: datetime, namespace: str, now: datetime
 ) -> Iterator[Finding]:
-    said = f"{what} expires on {ends:%Y-%m-%d %H:%M} UTC"
+    end = f"{ends:%Y-%m-%d %H:%M} UTC"
+    said = f"{what} expires on {end}"
     if ends <= now:
-        yield error(
-            "certificates",
-            about,
-            f"{what} expired on {ends:%Y-%m-%d %H:%M} UTC",
-            _RESTART.format(namespace),
-        )
+        problem = f"{what} expired on {end}"
+        yield check.error(problem, _RESTART.format(namespace))
     elif ends - now < SOON:
-        yield warning(
-            "certificates",
-            about,
+        yield check.warning(
             f"{said}, and was not renewed in time",
             f"kubectl -n {namespace} logs deployment/muster-webhook, which states the reason",
         )
     else:
-        yield info("certificates", about, said)
+        yield check.info(said)
 
 
 def certificates_of(encoded: str) -> list[x509.Certificate]:
@@ -264,9 +243,8 @@ def secret_name(installed: Installation) -> str:
 
 async def read_certificate(client: Client, name: str, namespace: str) -> Json | None:
     """Return the certificates of a Secret, without its keys. Raises kube errors."""
-    try:
-        found = await client.get(SECRETS, name, namespace)
-    except NotFound:
+    found = await get_or_none(client, SECRETS, name, namespace)
+    if found is None:
         return None
     # The keys are dropped right here, so that no finding or bundle can contain one.
     data = mapping(found.get("data"))
@@ -325,23 +303,19 @@ async def try_admission(client: Client, namespace: str) -> list[Trial]:
 def check_trials(trials: Iterable[Trial], namespace: str) -> Iterator[Finding]:
     """Check that valid groups are completed, invalid ones rejected, older ones converted."""
     for trial in trials:
-        about = About(
-            trial.resource.kind, f"{trial.resource.full_name}/{trial.resource.version}", namespace
-        )
+        resource = trial.resource
+        about = About(resource.kind, f"{resource.full_name}/{resource.version}", namespace)
+        check = Check("admission", about)
         if isinstance(trial.outcome, KubeError):
-            yield from _failed(trial, about, trial.outcome)
+            yield from _failed(trial, check, trial.outcome)
         elif trial.name == REFUSED:
-            yield error(
-                "admission",
-                about,
+            yield check.error(
                 "an invalid topology key is accepted: the API server does not call the"
                 " validating webhook",
                 APPLY,
             )
         elif trial.name == VALID and not _completed(trial.outcome):
-            yield error(
-                "admission",
-                about,
+            yield check.error(
                 "a new group gets no finalizer: the API server does not call the mutating webhook",
                 APPLY,
             )
@@ -351,7 +325,7 @@ def _completed(obj: Json) -> bool:
     return FINALIZER_POD_GROUP in listing(dig(obj, "metadata", "finalizers"))
 
 
-def _failed(trial: Trial, about: About, problem: KubeError) -> Iterator[Finding]:
+def _failed(trial: Trial, check: Check, problem: KubeError) -> Iterator[Finding]:
     what = "converted" if trial.name in {CONVERTED, CONVERTED_WORKLOAD} else "created"
     called = isinstance(problem, ApiError) and "webhook" in problem.message
     # The expected outcome of this trial.
@@ -362,29 +336,22 @@ def _failed(trial: Trial, about: About, problem: KubeError) -> Iterator[Finding]
     if isinstance(problem, Invalid) and any(_OFF in one.message for one in problem.causes):
         return  # the check of the feature gates reports it
     if isinstance(problem, NotFound):
-        yield warning(
-            "admission",
-            about,
-            f"the request could not be tested: {problem}",
-            "use another --trial-namespace",
+        yield check.warning(
+            f"the request could not be tested: {problem}", "use another --trial-namespace"
         )
     elif isinstance(problem, ServerError) and called:
-        yield error(
-            "admission",
-            about,
+        yield check.error(
             f"no object can be {what}: {problem.message}",
             "check that the webhook runs, that API servers reach it, and that its certificates are"
             " valid (see the other findings)",
         )
     elif isinstance(problem, (Forbidden, AlreadyExists)):
-        yield warning(
-            "admission",
-            about,
+        yield check.warning(
             f"the request could not be tested: {problem}",
             "run muster doctor as a user who can create groups, or use another --trial-namespace",
         )
     else:
-        yield error("admission", about, f"a valid request fails: {problem}", APPLY)
+        yield check.error(f"a valid request fails: {problem}", APPLY)
 
 
 _OFF: Final = "feature gate"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from collections.abc import Iterable
 from pathlib import Path
 
 import structlog
@@ -11,7 +11,7 @@ import structlog
 from api.features import Feature
 from cli.config.config import File
 from console.serving.in_cluster import Place, in_cluster
-from console.serving.serving import Settings
+from console.state.state import Settings
 from kube.base.errors import ConfigError
 from kube.base.process import run
 from kube.base.status_server import StatusServer
@@ -25,30 +25,21 @@ SERVICE = "muster-console"
 _log = structlog.get_logger()
 
 
-@dataclass(frozen=True, slots=True)
-class Service:
-    """HOST:PORT of the console and of its health endpoints, and the names of the console."""
+def place_of(
+    listen: str, hosts: Iterable[str], tls: Path | None, namespace: str, *, plain_http: bool
+) -> Place:
+    """Return where the console is served; `listen` is HOST:PORT.
 
-    listen: str
-    health: str
-    hosts: tuple[str, ...]
-    tls: Path | None
-    plain_http: bool
-    namespace: str
-
-    def place(self) -> Place:
-        """Return where the console is served.
-
-        Raises ConfigError unless exactly one of TLS and plain HTTP behind a proxy is chosen:
-        viewers send their tokens.
-        """
-        if (self.tls is None) == (not self.plain_http):
-            raise ConfigError(
-                "--in-cluster: use --tls FOLDER for a certificate, or --plain-http behind a proxy"
-                " that terminates TLS"
-            )
-        name = f"{SERVICE}.{self.namespace}.svc"
-        return Place(address_of(self.listen), (name, f"{name}:443", *self.hosts), self.tls)
+    Raises ConfigError unless exactly one of TLS and plain HTTP behind a proxy is chosen: viewers
+    send their tokens.
+    """
+    if (tls is None) == (not plain_http):
+        raise ConfigError(
+            "--in-cluster: use --tls FOLDER for a certificate, or --plain-http behind a proxy"
+            " that terminates TLS"
+        )
+    name = f"{SERVICE}.{namespace}.svc"
+    return Place(address_of(listen), (name, f"{name}:443", *hosts), tls)
 
 
 def settings_of(file: File, topology_keys: tuple[str, ...] = ()) -> Settings:
@@ -70,9 +61,11 @@ def address_of(text: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
-def serve(access: ClientConfig, settings: Settings, service: Service) -> None:
-    """Serve until SIGINT or SIGTERM. Raises ConfigError, KubeError or OSError."""
-    place, health = service.place(), address_of(service.health)
+def serve(access: ClientConfig, settings: Settings, place: Place, health: tuple[str, int]) -> None:
+    """Serve until SIGINT or SIGTERM; `health` is the address of the health endpoints.
+
+    Raises ConfigError, KubeError or OSError.
+    """
 
     async def until(stop: asyncio.Event) -> None:
         async with await Client.connect(access, user_agent="muster-console") as client:

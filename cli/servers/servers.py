@@ -20,6 +20,7 @@ from cli.config.config import File, load
 from cli.config.lean_imports import uncollected
 from cli.config.process_names import PROCESSES
 from kube.base import process
+from kube.base.build import read_build
 from kube.base.metrics import FEATURE_ENABLED
 from kube.base.status_server import Check, Details, Page, StatusServer
 from kube.client.client import Client
@@ -158,6 +159,7 @@ def main(argv: Sequence[str]) -> int:
     arguments = parser().parse_args(argv)
     file = load(arguments.config)
     process.configure_logging(arguments.command, arguments.log_level)
+    process.announce(read_build())
     for name, instead in file.old_fields.items():
         _log.warning("deprecated configuration field", field=name, instead=instead)
     show_gates(file.gates)

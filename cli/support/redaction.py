@@ -105,9 +105,7 @@ def metadata_of(obj: Json) -> Json:
 
 def of_ours(obj: Json) -> Json:
     """Return an object of our own kinds: its spec and status contain no secrets."""
-    return (
-        _head(obj) | {"metadata": metadata_of(obj)} | _fields(obj, ("spec", "status", "minMember"))
-    )
+    return _head(obj) | _fields(obj, ("spec", "status", "minMember"))
 
 
 def of_definition(obj: Json) -> Json:
@@ -118,16 +116,12 @@ def of_definition(obj: Json) -> Json:
         for one in listing(spec.get("versions"))
     ]
     kept = _fields(spec, ("conversion", "group", "names", "scope")) | {"versions": versions}
-    return _head(obj) | {
-        "metadata": metadata_of(obj),
-        "spec": kept,
-        "status": mapping(obj.get("status")),
-    }
+    return _head(obj) | {"spec": kept, "status": mapping(obj.get("status"))}
 
 
 def of_registration(obj: Json) -> Json:
     """Return a webhook configuration; certificates of CAs are not secret."""
-    return _head(obj) | {"metadata": metadata_of(obj), "webhooks": listing(obj.get("webhooks"))}
+    return _head(obj) | {"webhooks": listing(obj.get("webhooks"))}
 
 
 def of_deployment(obj: Json) -> Json:
@@ -140,7 +134,6 @@ def of_deployment(obj: Json) -> Json:
     ]
     kept = _fields(spec, ("replicas", "strategy")) | {"containers": containers}
     return _head(obj) | {
-        "metadata": metadata_of(obj),
         "spec": kept | _fields(pod, ("serviceAccountName", "priorityClassName")),
         "status": mapping(obj.get("status")),
     }
@@ -153,7 +146,6 @@ def of_pod(obj: Json) -> Json:
         _fields(mapping(one), _CONTAINER_STATUS) for one in listing(status.get("containerStatuses"))
     ]
     return _head(obj) | {
-        "metadata": metadata_of(obj),
         "spec": _fields(spec, ("nodeName", "schedulerName", "serviceAccountName", "priority")),
         "status": _fields(status, ("phase", "conditions", "startTime", "reason", "message"))
         | {"containerStatuses": containers},
@@ -162,7 +154,7 @@ def of_pod(obj: Json) -> Json:
 
 def of_lease(obj: Json) -> Json:
     """Return a lease, which shows the leader."""
-    return _head(obj) | {"metadata": metadata_of(obj), "spec": mapping(obj.get("spec"))}
+    return _head(obj) | {"spec": mapping(obj.get("spec"))}
 
 
 def of_event(obj: Json) -> Json:
@@ -172,7 +164,7 @@ def of_event(obj: Json) -> Json:
 
 
 def _head(obj: Json) -> Json:
-    return _fields(obj, ("apiVersion", "kind"))
+    return _fields(obj, ("apiVersion", "kind")) | {"metadata": metadata_of(obj)}
 
 
 def _fields(obj: Mapping[str, Any], names: tuple[str, ...]) -> Json:

@@ -16,19 +16,20 @@ from typing import Any, Final
 import msgspec
 
 from api.constants import COSCHEDULING, COSCHEDULING_GROUP, GROUP, RESERVATION
-from cli.doctor.examination import Examination, Options, own_version
+from cli.doctor.examination import Examination, Options
 from cli.doctor.findings import report
 from cli.doctor.health import Process
-from cli.doctor.installation import DEPLOYMENTS, SELECTOR, read_definitions, read_version
+from cli.doctor.installation import SELECTOR, read_definitions, read_version
 from cli.doctor.leaders import NAMES
 from cli.doctor.paging import all_of
 from cli.doctor.registration import read_registration
 from cli.support import redaction
 from cli.trees.listing import COMPOSITE_POD_GROUPS, POD_GROUPS, WORKLOADS
+from kube.base.build import read_build
 from kube.base.errors import KubeError
 from kube.client.client import Client
 from kube.client.meta import Json
-from kube.client.resources import EVENTS, LEASES, PODS, Resource
+from kube.client.resources import DEPLOYMENTS, EVENTS, LEASES, PODS, Resource
 
 MOST_OBJECTS: Final = 2000
 """Objects of a kind, and events, that the archive includes."""
@@ -97,7 +98,8 @@ async def collect(client: Client, options: Options) -> Members:
     examination = Examination(client, options)
     # First, as it raises if the cluster is unreachable: then there is no archive at all.
     findings = await examination.run()
-    found = _Collection(client, {"doctor.json": _json(report(findings, own_version()))})
+    doctor = report(findings, read_build().version)
+    found = _Collection(client, {"doctor.json": _json(doctor)})
     await found.add("versions.json", _versions(client))
     for resource in _OURS:
         await found.objects(f"objects/{resource.full_name}.json", resource, redaction.of_ours)
@@ -106,13 +108,25 @@ async def collect(client: Client, options: Options) -> Members:
     for pod in examination.installed.pods[:_PODS]:
         await _logs(found, pod)
     for process in examination.processes[: _PODS + len(options.urls)]:
-        await _pages(found, process)
+        if process in examination.answering:
+            await _pages(found, process)
+        else:
+            # Each request would take its whole time; doctor.json has the reason.
+            name = _file_name(process.about.name)
+            found.missing[f"readyz/{name}.txt"] = "no response: see the check health"
     found.members["missing.json"] = _json(found.missing)
     return found.members
 
 
 async def _versions(client: Client) -> bytes:
-    return _json({"muster": own_version(), "kubernetes": await read_version(client)})
+    build = read_build()
+    return _json(
+        {
+            "muster": build.version,
+            "commit": build.commit,
+            "kubernetes": await read_version(client),
+        }
+    )
 
 
 async def _installed(found: _Collection, namespace: str) -> None:

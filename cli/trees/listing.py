@@ -29,12 +29,23 @@ async def list_objects(
     return Objects(*lists)
 
 
-async def list_items(
-    client: Client, resource: Resource, namespace: str | None
-) -> list[dict[str, Any]]:
-    """List the items of one kind; none for a kind that the cluster does not serve."""
+async def get_or_none(
+    client: Client, resource: Resource, name: str, namespace: str | None = None
+) -> dict[str, Any] | None:
+    """Return the object; None if it does not exist, or its kind is not served."""
     try:
-        answer = await client.list(resource, namespace if resource.namespaced else None)
+        return await client.get(resource, name, namespace)
+    except NotFound:
+        return None
+
+
+async def list_items(
+    client: Client, resource: Resource, namespace: str | None, *, label: str = "", field: str = ""
+) -> list[dict[str, Any]]:
+    """List the items of one kind, by these selectors; none for a kind that is not served."""
+    where = namespace if resource.namespaced else None
+    try:
+        answer = await client.list(resource, where, label_selector=label, field_selector=field)
     except NotFound:
         return []
     return list(answer["items"])

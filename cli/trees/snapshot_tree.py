@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+from api import features
 from cli.trees.tree import SCHEDULED, STARTING, WAITING, Branch
 from scheduler.core.decide import decide
 from scheduler.core.explain.explain import Blocker, explain
@@ -43,7 +44,8 @@ def _told(view: GroupView) -> tuple[str, str]:
 
 
 def _blocker(state: State, root: Group, budget: SearchBudget) -> Blocker | None:
-    held = waiting_for(state, root)
+    # A snapshot does not record the feature gates.
+    held = waiting_for(state, root, features.USUAL)
     if held is not None or not root.pending_total:
         return held
     outcome = decide(state, root, budget)

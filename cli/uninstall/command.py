@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 from typing import Final
 
@@ -14,12 +15,48 @@ from cli.uninstall.found import read
 from cli.uninstall.plan import Action, Found, Step, Use, counted_line, handovers, in_use, plan
 from cli.uninstall.release import Handover, Way
 from cli.uninstall.remaking import Remaking
+from kube.base.errors import ConfigError
 from kube.client.client import Client
 
 REFUSED: Final = 1
 """The exit code if gangs are in use, or an object is not deleted in time."""
 _MOST: Final = 20
 """Namespaces, and objects of one, that are listed one by one."""
+
+
+@dataclass(frozen=True, slots=True)
+class HelmRelease:
+    """The Helm release whose hook runs the command, and the revision that Helm was uninstalling."""
+
+    name: str
+    revision: str
+    namespace: str
+
+    @staticmethod
+    def parse(text: str, namespace: str) -> HelmRelease:
+        """Return the release for `NAME:REVISION`. Raises ConfigError for another form."""
+        name, colon, revision = text.rpartition(":")
+        if not name or not colon or not revision.isdecimal():
+            raise ConfigError(f"--helm-release {text}: must be NAME:REVISION")
+        return HelmRelease(name, revision, namespace)
+
+    @property
+    def rollback(self) -> str:
+        """The command that ends the state `uninstalling`, in which Helm upgrades nothing."""
+        return f"helm rollback {self.name} {self.revision} --namespace {self.namespace}"
+
+    @property
+    def upgrade(self) -> str:
+        """The command after which the hook runs with `--release`."""
+        return (
+            f"helm upgrade {self.name} CHART --namespace {self.namespace}"
+            " --reuse-values --set uninstall.release=true"
+        )
+
+    @property
+    def uninstall(self) -> str:
+        """The command that was refused."""
+        return f"helm uninstall {self.name} --namespace {self.namespace}"
 
 
 async def uninstall(
@@ -32,6 +69,7 @@ async def uninstall(
     timeout: float,
     prepare: bool = False,
     names: SchedulerNames = USUAL,
+    helm: HelmRelease | None = None,
 ) -> int:
     """Remove Muster, or print the plan; return the exit code. Raises kube errors."""
     found = await read(client, namespace, names, release=release, prepare=prepare)
@@ -44,7 +82,7 @@ async def uninstall(
         for record in found.records:
             await Remaking(client, namespace, timeout, names).restore(record)
         if not release and (uses := in_use(found)):
-            _all(say, refusal_lines(uses))
+            _all(say, refusal_lines(uses, helm))
             return REFUSED
         removal = Removal(client, namespace, release, say, timeout, prepare, names)
         found = await removal.run()
@@ -57,15 +95,29 @@ async def uninstall(
     return 0
 
 
-def refusal_lines(uses: Mapping[str, Use]) -> Iterator[str]:
+def refusal_lines(uses: Mapping[str, Use], helm: HelmRelease | None = None) -> Iterator[str]:
     """Yield why nothing was removed, and how to continue."""
     yield f"Muster is in use in {count(len(uses), 'namespace')}; nothing was deleted:"
     for name in list(uses)[:_MOST]:
         yield f"  {name}: {uses[name]}"
     if len(uses) > _MOST:
         yield f"  and {count(len(uses) - _MOST, 'more namespace')}"
+    if helm is not None:
+        yield from _helm_lines(helm)
+        return
     yield "Wait until these workloads finish, or use --release: running pods keep running, and the"
     yield "default scheduler gets the waiting pods. Use --release --dry-run to show each step."
+
+
+def _helm_lines(helm: HelmRelease) -> Iterator[str]:
+    """Yield the ways to continue after Helm's hook refused."""
+    yield "Wait until these workloads finish, and repeat the command. To keep Muster instead:"
+    yield f"  {helm.rollback}"
+    yield "To uninstall Muster now, run these commands in order. Running pods keep running, and the"
+    yield "default scheduler gets the waiting pods. CHART is the chart that you installed."
+    yield f"  {helm.rollback}"
+    yield f"  {helm.upgrade}"
+    yield f"  {helm.uninstall}"
 
 
 def dry_run_lines(found: Found, *, release: bool, prepare: bool = False) -> Iterator[str]:
@@ -78,7 +130,7 @@ def dry_run_lines(found: Found, *, release: bool, prepare: bool = False) -> Iter
     yield "steps, in this order:" if steps else "no objects of Muster found"
     yield from (f"  {line}" for line in _step_lines(steps))
     if release:
-        left = [it for _, it in handovers(found) if it.way is Way.LEFT]
+        left = [it for it in handovers(found) if it.way is Way.LEFT]
         yield from left_lines(left, found.names)
     yield from kept_lines(found, "")
 
@@ -88,9 +140,9 @@ def left_lines(left: Sequence[Handover], names: SchedulerNames = USUAL) -> Itera
     if not left:
         return
     yield f"{count(len(left), 'object')} could not be handed off:"
-    in_order = sorted(left, key=lambda it: it.namespace)
+    in_order = sorted(left, key=lambda it: it.target.namespace)
     # One namespace with thousands of pods must not hide the others.
-    for namespace, found in groupby(in_order, key=lambda it: it.namespace):
+    for namespace, found in groupby(in_order, key=lambda it: it.target.namespace):
         there = list(found)
         for it in there[:_MOST]:
             yield f"  {it}"

@@ -10,7 +10,7 @@ from typing import Final
 from api.constants import ANNOTATION_GANG_MODE, ANNOTATION_MANAGED_GROUP
 from api.reading import annotations_of, dig, listing, text
 from api.scheduler_names import USUAL, SchedulerNames
-from cli.trees.listing import list_items
+from cli.trees.listing import get_or_none, list_items
 from cli.uninstall import found as cluster
 from cli.uninstall.errors import StillThereError
 from cli.uninstall.installation import LABEL, LABEL_VALUE
@@ -19,18 +19,17 @@ from cli.uninstall.plan import (
     Found,
     Stage,
     Step,
-    Target,
     counted_line,
     handovers,
     plan,
 )
-from cli.uninstall.release import Handover, Way
+from cli.uninstall.release import Handover, Target, Way
 from cli.uninstall.remaking import Remaking
 from cli.uninstall.writing import delete, drop_finalizers, patch
 from kube.base.errors import ApiError, NotFound, ServerError
 from kube.client.client import Client
 from kube.client.patch import PatchBuilder, pointer
-from kube.client.resources import JOBS, NAMESPACES, PODS, Resource
+from kube.client.resources import JOBS, NAMESPACES, PODS, SUBJECT_ACCESS_REVIEWS
 
 Say = Callable[[str], None]
 
@@ -50,10 +49,6 @@ _ACCESS_SECONDS: Final = 10.0
 
 _POLL_SECONDS: Final = 0.2
 """Seconds between two checks whether an object is deleted."""
-
-_REVIEWS: Final = Resource(
-    "authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview", namespaced=False
-)
 
 
 @dataclass(slots=True)
@@ -87,7 +82,7 @@ class Removal:
             if stage is Stage.RELEASE and self.release:
                 # A webhook that is still called would add a recreated Job to a group again.
                 await self._gone("API servers to stop calling Muster's webhook", self._marking)
-                self.left += [it for _, it in handovers(found) if it.way is Way.LEFT]
+                self.left += [it for it in handovers(found) if it.way is Way.LEFT]
             steps = plan(found, release=self.release, prepare=self.prepare)
             await self._carry_out(stage, [step for step in steps if step.stage is stage])
             await self._settle(stage, found)
@@ -122,7 +117,7 @@ class Removal:
                 await self._remaking.restore(target)
             case Action.HAND_OVER:
                 assert step.handover is not None
-                self.left += await self._remaking.hand_over(target, step.handover)
+                self.left += await self._remaking.hand_over(step.handover)
             case Action.DROP_FINALIZERS:
                 await drop_finalizers(self.client, target, step.names)
             case Action.DROP_ANNOTATIONS:
@@ -165,10 +160,7 @@ class Removal:
 
     async def _leaving(self) -> list[str]:
         """Return why the namespace still exists. One that is not being deleted stays."""
-        try:
-            place = await self.client.get(NAMESPACES, self.namespace)
-        except NotFound:
-            return []
+        place = await get_or_none(self.client, NAMESPACES, self.namespace)
         if not dig(place, "metadata", "deletionTimestamp"):
             return []
         conditions = listing(dig(place, "status", "conditions"))
@@ -194,9 +186,8 @@ class Removal:
         asked = {"verb": "create", "resource": "pods", "subresource": "binding"}
         user = f"system:serviceaccount:{account.namespace}:{account.name}"
         spec = {"user": user, "resourceAttributes": {**asked, "namespace": "default"}}
-        review = {"apiVersion": _REVIEWS.api_version, "kind": _REVIEWS.kind, "spec": spec}
         try:
-            answer = await self.client.create(_REVIEWS, review)
+            answer = await self.client.create(SUBJECT_ACCESS_REVIEWS, {"spec": spec})
         except NotFound:
             return False
         return bool(dig(answer, "status", "allowed"))

@@ -11,12 +11,12 @@ from api.constants import COSCHEDULING_GROUP, GROUP, JOB, JOBSET
 from api.integration.kinds import CREATOR_KINDS, OWNER_KINDS
 from api.reading import dig, labels_of, mapping, text
 from api.scheduler_names import SchedulerNames
-from cli.trees.listing import list_items
+from cli.trees.listing import get_or_none, list_items
 from cli.uninstall.discovery import served
 from cli.uninstall.installation import LABEL, LABEL_VALUE, Item, installed, quotas
-from cli.uninstall.plan import Found, Target, target_of
-from cli.uninstall.release import controller_of
-from kube.base.errors import NotFound, ServerError
+from cli.uninstall.plan import Found
+from cli.uninstall.release import Target, controller_of, target_of
+from kube.base.errors import ServerError
 from kube.client.client import Client
 from kube.client.resources import (
     CRDS,
@@ -88,14 +88,14 @@ async def read(
     items = [it for it in installed(namespace) if not prepare or it.kind in _TO_PREPARE]
     present, groups, records = await asyncio.gather(
         _all_present(client, kinds, items),
-        _groups(client, kinds),
+        _targets(client, [it for it in kinds.values() if it.group in _GROUPS]),
         _records(client, namespace),
     )
     jobs, jobsets, told, *pods_of = await asyncio.gather(
         list_items(client, JOBS, None),
         list_items(client, JOBSETS, None),
-        _told(client),
-        *(_items(client, PODS, field_selector=f"spec.schedulerName={it}") for it in names.all),
+        _targets(client, _TOLD),
+        *(list_items(client, PODS, None, field=f"spec.schedulerName={it}") for it in names.all),
     )
     pods = [pod for found in pods_of for pod in found]
     owners = await _owners(client, kinds, pods) if release else {}
@@ -119,17 +119,9 @@ async def _all_present(
     ]
 
 
-async def _groups(client: Client, kinds: Kinds) -> list[tuple[Target, Object]]:
-    ours = [it for it in kinds.values() if it.group in _GROUPS]
-    lists = await asyncio.gather(*(_items(client, it) for it in ours))
-    return [
-        (target_of(it, obj), obj) for it, found in zip(ours, lists, strict=True) for obj in found
-    ]
-
-
-async def _told(client: Client) -> list[tuple[Target, Object]]:
-    lists = await asyncio.gather(*(list_items(client, it, None) for it in _TOLD))
-    found = zip(_TOLD, lists, strict=True)
+async def _targets(client: Client, kinds: Sequence[Resource]) -> list[tuple[Target, Object]]:
+    lists = await asyncio.gather(*(list_items(client, it, None) for it in kinds))
+    found = zip(kinds, lists, strict=True)
     return [(target_of(it, obj), obj) for it, items in found for obj in items]
 
 
@@ -137,7 +129,7 @@ async def _records(client: Client, namespace: str) -> list[Target]:
     """Return the records of Jobs that are being recreated.
 
     They are read from Muster's namespace only, where only administrators write. Elsewhere a user
-    could have any Job created with the rights of whoever runs the command.
+    could have any Job created with the rights of the account that runs the command.
     """
     found = await list_items(client, SECRETS, namespace)
     return [target_of(SECRETS, it) for it in found if RECORD_LABEL in labels_of(it)]
@@ -171,23 +163,8 @@ async def _present(client: Client, kinds: Kinds, item: Item) -> Object | None:
     resource = kinds.get((item.group, item.kind))
     if resource is None:
         return None
-    try:
-        obj = await client.get(resource, item.name, item.namespace or None)
-    except NotFound:
-        return None
+    obj = await get_or_none(client, resource, item.name, item.namespace or None)
     return obj if not item.labelled or labels_of(obj).get(LABEL) == LABEL_VALUE else None
-
-
-async def _items(
-    client: Client, resource: Resource, label_selector: str = "", field_selector: str = ""
-) -> list[Object]:
-    try:
-        answer = await client.list(
-            resource, label_selector=label_selector, field_selector=field_selector
-        )
-    except NotFound:
-        return []
-    return list(answer["items"])
 
 
 async def _owners(client: Client, kinds: Kinds, pods: Iterable[Object]) -> dict[str, Object]:
@@ -201,23 +178,17 @@ async def _owners(client: Client, kinds: Kinds, pods: Iterable[Object]) -> dict[
             continue
         where = text(dig(pod, "metadata", "namespace"))
         wanted[text(reference.get("uid"))] = (kinds[key], text(reference.get("name")), where)
-    found = await asyncio.gather(*(_owner(client, *it) for it in wanted.values()))
+    found = await asyncio.gather(*(get_or_none(client, *it) for it in wanted.values()))
     # The UID is compared: an object with the same name may be a new one.
-    return {uid: obj for uid, obj in zip(wanted, found, strict=True) if _uid(obj) == uid}
-
-
-async def _owner(client: Client, resource: Resource, name: str, namespace: str) -> Object:
-    try:
-        return await client.get(resource, name, namespace)
-    except NotFound:
-        return {}
+    pairs = zip(wanted, found, strict=True)
+    return {uid: obj for uid, obj in pairs if obj and dig(obj, "metadata", "uid") == uid}
 
 
 async def _quotas(client: Client, kinds: Kinds) -> list[Target]:
     resource = kinds.get(("", "ResourceQuota"))
     if resource is None:
         return []
-    found = await _items(client, resource, f"{LABEL}={LABEL_VALUE}")
+    found = await list_items(client, resource, None, label=f"{LABEL}={LABEL_VALUE}")
     return [target_of(resource, it) for it in found if dig(it, "metadata", "name") in quotas()]
 
 
@@ -248,10 +219,6 @@ async def _in_namespace(client: Client, resource: Resource, namespace: str) -> l
         return []  # the server of an aggregated API does not respond
 
 
-def _uid(obj: Object) -> str:
-    return text(dig(obj, "metadata", "uid"))
-
-
 async def definitions_left(client: Client) -> list[str]:
     """Return Muster's CRDs that still exist, or what blocks their objects. Raises kube errors."""
     crds = [it for it in await list_items(client, CRDS, None) if it["spec"]["group"] in _GROUPS]
@@ -263,7 +230,7 @@ async def definitions_left(client: Client) -> list[str]:
         resource = Resource(spec["group"], stored, names["plural"], names["kind"])
         held += [
             f"{target_of(resource, obj)} has {', '.join(finalizers)}"
-            for obj in await _items(client, resource)
+            for obj in await list_items(client, resource, None)
             if (finalizers := dig(obj, "metadata", "finalizers"))
         ]
     return held or [f"CustomResourceDefinition {it['metadata']['name']}" for it in crds]

@@ -24,38 +24,24 @@ from dataclasses import dataclass, field
 from enum import Enum, IntEnum
 from typing import Any
 
-from api.constants import finalizer_of
+from api.constants import ANNOTATION_WAITING_FOR, finalizer_of
 from api.groups import groups_of_object
-from api.reading import dig, listing, mapping, text
+from api.reading import annotations_of, dig, listing, text
 from api.scheduler_names import USUAL, SchedulerNames
 from api.wording import count
 from cli.uninstall.release import (
     Handover,
+    Target,
     Way,
-    annotations_to_remove,
     controller_of,
     needs_release,
     release_job,
     release_pod,
+    target_of,
 )
-from kube.client.resources import CRDS, JOBS, JOBSETS, PODS, Resource
+from kube.client.resources import CRDS, JOBS, JOBSETS
 
 Object = Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """One object of the cluster."""
-
-    resource: Resource
-    namespace: str
-    name: str
-    uid: str
-
-    def __str__(self) -> str:
-        """Return `Kind name`, with its namespace if it has one."""
-        where = f"{self.namespace}/" if self.namespace else ""
-        return f"{self.resource.kind} {where}{self.name}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +178,7 @@ def plan(found: Found, *, release: bool, prepare: bool = False) -> list[Step]:
     return sorted(steps, key=lambda step: step.stage)
 
 
-def handovers(found: Found) -> Iterator[tuple[Target, Handover]]:
+def handovers(found: Found) -> Iterator[Handover]:
     """Yield the handover of every Job and waiting pod of Muster's."""
     jobsets = {_uid(jobset): jobset for jobset in found.jobsets}
     pods_of: dict[str, list[Object]] = defaultdict(list)
@@ -204,7 +190,7 @@ def handovers(found: Found) -> Iterator[tuple[Target, Handover]]:
             continue
         released.add(_uid(job))
         jobset = jobsets.get(text(controller_of(job).get("uid")))
-        yield target_of(JOBS, job), release_job(job, pods_of[_uid(job)], jobset, found.names)
+        yield release_job(job, pods_of[_uid(job)], jobset, found.names)
     for pod in found.pods:
         waits = not _ended(pod) and not dig(pod, "spec", "nodeName")
         if not waits or dig(pod, "metadata", "deletionTimestamp"):
@@ -212,15 +198,7 @@ def handovers(found: Found) -> Iterator[tuple[Target, Handover]]:
         # The release of a Job covers its pods.
         owner = text(controller_of(pod).get("uid"))
         if owner not in released:
-            yield target_of(PODS, pod), release_pod(pod, found.owners.get(owner), found.names)
-
-
-def target_of(resource: Resource, obj: Object) -> Target:
-    """Return the coordinates of an object as it was read."""
-    meta = mapping(obj.get("metadata"))
-    return Target(
-        resource, text(meta.get("namespace")), text(meta.get("name")), text(meta.get("uid"))
-    )
+            yield release_pod(pod, found.owners.get(owner), found.names)
 
 
 def _installed(found: Found) -> Iterator[Step]:
@@ -245,17 +223,17 @@ def _conversions(found: Found) -> Iterator[Step]:
 
 
 def _releases(found: Found) -> Iterator[Step]:
-    for target, handover in handovers(found):
-        if handover.way is not Way.LEFT:
-            yield Step(Stage.RELEASE, Action.HAND_OVER, target, handover=handover)
+    for it in handovers(found):
+        if it.way is not Way.LEFT:
+            yield Step(Stage.RELEASE, Action.HAND_OVER, it.target, handover=it)
 
 
 def _notes(found: Found) -> Iterator[Step]:
     jobs = ((target_of(JOBS, it), it) for it in found.jobs)
     jobsets = ((target_of(JOBSETS, it), it) for it in found.jobsets)
     for target, obj in (*jobs, *jobsets, *found.told):
-        if names := annotations_to_remove(obj):
-            yield Step(Stage.NOTES, Action.DROP_ANNOTATIONS, target, tuple(names))
+        if ANNOTATION_WAITING_FOR in annotations_of(obj):
+            yield Step(Stage.NOTES, Action.DROP_ANNOTATIONS, target, (ANNOTATION_WAITING_FOR,))
 
 
 def _finalizers(found: Found) -> Iterator[Step]:

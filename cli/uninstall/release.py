@@ -30,6 +30,7 @@ from api.integration.common.shared_claims import original_claims
 from api.integration.job.admission import read_job
 from api.reading import annotations_of, dig, labels_of, listing, mapping, text
 from api.scheduler_names import USUAL, SchedulerNames
+from kube.client.resources import JOBS, PODS, Resource
 
 Object = dict[str, Any]
 
@@ -55,21 +56,38 @@ class Way(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Handover:
-    """The handover of one Job or pod. `why` and `command` are set if it is left."""
+class Target:
+    """One object of the cluster."""
 
-    kind: str
+    resource: Resource
     namespace: str
     name: str
     uid: str
+
+    def __str__(self) -> str:
+        """Return `Kind name`, with its namespace if it has one."""
+        where = f"{self.namespace}/" if self.namespace else ""
+        return f"{self.resource.kind} {where}{self.name}"
+
+
+def target_of(resource: Resource, obj: Mapping[str, Any]) -> Target:
+    """Return the coordinates of an object as it was read."""
+    meta = mapping(obj.get("metadata"))
+    return Target(resource, *(text(meta.get(key)) for key in ("namespace", "name", "uid")))
+
+
+@dataclass(frozen=True, slots=True)
+class Handover:
+    """The handover of one Job or pod. `why` and `command` are set if it is left."""
+
+    target: Target
     way: Way
     why: str = ""
     command: str = ""
 
     def __str__(self) -> str:
         """Return the handover as one line for people."""
-        what = f"{self.kind} {self.namespace}/{self.name}"
-        return f"{what}: {self.why}" if self.way is Way.LEFT else f"{what}: {self.way.value}"
+        return f"{self.target}: {self.why if self.way is Way.LEFT else self.way.value}"
 
 
 def names_muster(pod_template: Any, names: SchedulerNames = USUAL) -> bool:
@@ -105,7 +123,7 @@ def release_job(
     names: SchedulerNames = USUAL,
 ) -> Handover:
     """Return the handover of a Job that `needs_release`, from its pods and its JobSet."""
-    owner = controller_of(job)
+    target, owner = target_of(JOBS, job), controller_of(job)
     began = _has_begun(job, pods)
     if owner.get("kind") == JOBSET.kind:
         return _release_child(job, jobset, owner, names, began=began)
@@ -114,45 +132,40 @@ def release_job(
     # Its controller would create it again with the same schedulerName.
     if owner:
         why = f"{_named(owner)} creates it with Muster's schedulerName"
-        return _left(job, "Job", why, f"kubectl -n {view.namespace} delete job {view.name}")
+        command = f"kubectl -n {view.namespace} delete job {view.name}"
+        return Handover(target, Way.LEFT, why, command)
     if began:
         why = (
             "its pods have started and keep running, but pods that it creates later wait forever; a"
             " recreated Job starts from its beginning"
         )
-        return _left(job, "Job", why, remake)
+        return Handover(target, Way.LEFT, why, remake)
     if not view.managed:
-        return _left(job, "Job", f"its manifest has schedulerName {_name_of(job)}", remake)
+        why = f"its manifest has schedulerName {_name_of(job)}"
+        return Handover(target, Way.LEFT, why, remake)
     # The Job stays until another controller removes them, and blocks the name of the new Job.
     if listing(dig(job, "metadata", "finalizers")):
-        return _left(job, "Job", "finalizers block its deletion", remake)
-    return _handover(job, "Job", Way.REMADE)
+        return Handover(target, Way.LEFT, "finalizers block its deletion", remake)
+    return Handover(target, Way.REMADE)
 
 
 def release_pod(
     pod: Mapping[str, Any], owner: Mapping[str, Any] | None, names: SchedulerNames = USUAL
 ) -> Handover:
     """Return the handover of a waiting pod. `owner` is its controller; None if it is unknown."""
-    meta = mapping(pod.get("metadata"))
-    namespace, name = text(meta.get("namespace")), text(meta.get("name"))
-    reference = controller_of(pod)
+    target, reference = target_of(PODS, pod), controller_of(pod)
+    namespace, by = target.namespace, _named(reference)
     if not reference:
-        command = _replace_command(namespace, "pod", name, '{"spec":{"schedulerName":null}}')
-        return _left(pod, "Pod", "no controller recreates it", command)
-    by = _named(reference)
+        command = _replace_command(namespace, "pod", target.name, '{"spec":{"schedulerName":null}}')
+        return Handover(target, Way.LEFT, "no controller recreates it", command)
     if owner is None:
+        why = f"Muster does not know whether {by} recreates it for another scheduler"
         command = f"kubectl -n {namespace} edit {_resource(reference)}"
-        return _left(
-            pod,
-            "Pod",
-            f"Muster does not know whether {by} recreates it for another scheduler",
-            command,
-        )
+        return Handover(target, Way.LEFT, why, command)
     if names_muster(dig(owner, "spec", "template"), names):
-        return _left(
-            pod, "Pod", f"{by} has schedulerName {_name_of(owner)}", _rename(owner, namespace)
-        )
-    return _handover(pod, "Pod", Way.BY_OWNER)
+        why = f"{by} has schedulerName {_name_of(owner)}"
+        return Handover(target, Way.LEFT, why, _rename(owner, namespace))
+    return Handover(target, Way.BY_OWNER)
 
 
 def remade(job: Mapping[str, Any]) -> Object:
@@ -191,13 +204,13 @@ def _release_child(
     *,
     began: bool,
 ) -> Handover:
-    namespace, name = text(dig(job, "metadata", "namespace")), _printable(owner.get("name"))
+    target, name = target_of(JOBS, job), _printable(owner.get("name"))
+    namespace = target.namespace
     remake = _replace_command(namespace, "jobset", shlex.quote(name))
     # A JobSet of the same name may be a new one, and this Job not its child.
     if jobset is None or dig(jobset, "metadata", "uid") != owner.get("uid"):
-        return _left(
-            job, "Job", f"its JobSet {name} is deleted", f"kubectl -n {namespace} get jobs"
-        )
+        command = f"kubectl -n {namespace} get jobs"
+        return Handover(target, Way.LEFT, f"its JobSet {name} is deleted", command)
     wanted = labels_of(job).get(JOBSET_LABEL_REPLICATED_JOB)
     for it in listing(dig(jobset, "spec", "replicatedJobs")):
         job_template = dig(it, "template")
@@ -205,14 +218,14 @@ def _release_child(
             named = _name_of(mapping(job_template))
             why = f"JobSet {name} has schedulerName {named} in its templates, which are immutable"
             command = f"kubectl -n {namespace} delete jobset {shlex.quote(name)}"
-            return _left(job, "Job", why, command)
+            return Handover(target, Way.LEFT, why, command)
     if began:
         why = (
             "its pods have started and keep running, but pods that it creates later wait forever; a"
             f" recreated JobSet {name} starts from its beginning"
         )
-        return _left(job, "Job", why, remake)
-    return _handover(job, "Job", Way.BY_OWNER)
+        return Handover(target, Way.LEFT, why, remake)
+    return Handover(target, Way.BY_OWNER)
 
 
 def _name_of(owner: Mapping[str, Any]) -> str:
@@ -273,20 +286,3 @@ def _named(reference: Mapping[str, Any]) -> str:
 
 def _printable(value: Any) -> str:
     return "".join(letter if letter.isprintable() else "?" for letter in text(value))
-
-
-def _left(obj: Mapping[str, Any], kind: str, why: str, command: str) -> Handover:
-    return _handover(obj, kind, Way.LEFT, why, command)
-
-
-def _handover(
-    obj: Mapping[str, Any], kind: str, way: Way, why: str = "", command: str = ""
-) -> Handover:
-    meta = mapping(obj.get("metadata"))
-    where, name, uid = (text(meta.get(key)) for key in ("namespace", "name", "uid"))
-    return Handover(kind, where, name, uid, way, why, command)
-
-
-def annotations_to_remove(obj: Mapping[str, Any]) -> list[str]:
-    """Return annotations that no process keeps up to date any more."""
-    return [ANNOTATION_WAITING_FOR] if ANNOTATION_WAITING_FOR in annotations_of(obj) else []

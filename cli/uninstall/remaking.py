@@ -18,23 +18,25 @@ import msgspec
 from api.constants import JOBSET
 from api.reading import dig, text
 from api.scheduler_names import USUAL, SchedulerNames
+from cli.trees.listing import get_or_none
 from cli.uninstall.errors import StillThereError
 from cli.uninstall.found import RECORD_LABEL
 from cli.uninstall.installation import LABEL, LABEL_VALUE
-from cli.uninstall.plan import Target, target_of
 from cli.uninstall.release import (
     TRACKING_FINALIZER,
     Handover,
+    Target,
     Way,
     controller_of,
     needs_release,
     release_job,
     remade,
+    target_of,
 )
 from cli.uninstall.writing import delete, drop_finalizers
 from kube.base.errors import AlreadyExists, ApiError, NotFound
 from kube.client.client import Client
-from kube.client.resources import JOBS, JOBSETS, NAMESPACES, PODS, SECRETS, Resource
+from kube.client.resources import JOBS, JOBSETS, NAMESPACES, PODS, SECRETS
 
 Object = dict[str, Any]
 
@@ -48,8 +50,9 @@ class Remaking:
     timeout: float
     names: SchedulerNames = USUAL
 
-    async def hand_over(self, target: Target, handover: Handover) -> list[Handover]:
+    async def hand_over(self, handover: Handover) -> list[Handover]:
         """Release one Job or pod, if still possible; return what is left. Raises kube errors."""
+        target = handover.target
         if target.resource == PODS:
             # As Kubernetes does for a suspended Job: without the finalizer the pod is not counted
             # as failed.
@@ -58,7 +61,7 @@ class Remaking:
             return []
         # The plan may be old by now: the Job is read again, and its pods may have started
         # meanwhile.
-        job = await self._get(JOBS, target.name, target.namespace)
+        job = await get_or_none(self.client, JOBS, target.name, target.namespace)
         if (
             job is None
             or dig(job, "metadata", "uid") != target.uid
@@ -75,7 +78,7 @@ class Remaking:
 
     async def restore(self, record: Target) -> None:
         """Complete the work of a record, and delete it. Raises kube errors, StillThereError."""
-        secret = await self._get(SECRETS, record.name, record.namespace)
+        secret = await get_or_none(self.client, SECRETS, record.name, record.namespace)
         if secret is None:
             return
         job = msgspec.json.decode(base64.b64decode(secret["data"]["job"]))
@@ -87,7 +90,7 @@ class Remaking:
         wanted = remade(job)
         try:
             await self._check(wanted)
-            record = await self._record(wanted, handover.uid)
+            record = await self._record(wanted, handover.target.uid)
         except ApiError as error:
             why = f"it cannot be recreated: {error.message}"
             return [replace(handover, way=Way.LEFT, why=why)]
@@ -126,9 +129,10 @@ class Remaking:
         try:
             async with asyncio.timeout(self.timeout):
                 while True:
-                    there = await self._get(JOBS, name, namespace)
+                    there = await get_or_none(self.client, JOBS, name, namespace)
                     if there is None:
-                        await self._create(job)
+                        with suppress(AlreadyExists):
+                            await self.client.create(JOBS, job)
                     elif dig(there, "metadata", "uid") != old:
                         return
                     elif not dig(there, "metadata", "deletionTimestamp"):
@@ -137,12 +141,6 @@ class Remaking:
                         await asyncio.sleep(0.2)
         except TimeoutError as error:
             raise StillThereError(self.timeout, f"Job {namespace}/{name} to be deleted") from error
-
-    async def _create(self, job: Object) -> None:
-        try:
-            await self.client.create(JOBS, job)
-        except AlreadyExists:
-            return
 
     async def _pods(self, job: Object) -> list[Object]:
         namespace, uid = job["metadata"]["namespace"], job["metadata"]["uid"]
@@ -154,10 +152,5 @@ class Remaking:
         owner = controller_of(job)
         if owner.get("kind") != JOBSET.kind:
             return None
-        return await self._get(JOBSETS, text(owner.get("name")), job["metadata"]["namespace"])
-
-    async def _get(self, resource: Resource, name: str, namespace: str) -> Object | None:
-        try:
-            return await self.client.get(resource, name, namespace)
-        except NotFound:
-            return None
+        name, namespace = text(owner.get("name")), job["metadata"]["namespace"]
+        return await get_or_none(self.client, JOBSETS, name, namespace)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from api.reading import dig, listing
-from cli.uninstall.plan import Target
+from cli.uninstall.release import Target
 from kube.base.errors import Conflict, Invalid, NotFound
 from kube.client.client import Client
 from kube.client.patch import PatchBuilder, pointer

@@ -31,30 +31,23 @@ def resource_of(kind: str) -> Resource | None:
     return _RESOURCES.get(kind)
 
 
-class OwnerManifests:
-    """Reader of one object for each request, with the account of the console."""
+async def owner_manifest(client: Client, id_: str) -> str:
+    """Return the YAML of the object; empty for a kind that is not read, or a deleted object.
 
-    def __init__(self, client: Client) -> None:
-        self._client = client
-
-    async def __call__(self, id_: str) -> str:
-        """Return the YAML of the object; empty for a kind that is not read, or a deleted object.
-
-        The ID must be that of a workload in the state. Only then is it certain that it cannot be a
-        path to another object.
-        """
-        namespace, kind, name = id_.split("/", 2)
-        resource = resource_of(kind)
-        if resource is None:
-            return ""
-        try:
-            found = await self._client.get(resource, name, namespace)
-        except KubeError:
-            return ""
-        return as_yaml(found)
+    The ID must be that of a workload in the state. Only then is it certain that it cannot be a path
+    to another object.
+    """
+    namespace, kind, name = id_.split("/", 2)
+    resource = resource_of(kind)
+    if resource is None:
+        return ""
+    try:
+        return _as_yaml(await client.get(resource, name, namespace))
+    except KubeError:
+        return ""
 
 
-def as_yaml(obj: dict[str, Any]) -> str:
+def _as_yaml(obj: dict[str, Any]) -> str:
     """Return the object as YAML, without its status and the fields that only servers use."""
     metadata = dict(obj.get("metadata") or {})
     metadata.pop("managedFields", None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from console.base.protocols import RefusedError
@@ -18,16 +18,30 @@ _SESSIONS: Final = 4096
 
 
 @dataclass(slots=True)
-class _Bucket:
-    left: float
+class Bucket:
+    """A token bucket: `most` at once, and then `per_second`. It was filled last `at` this time."""
+
+    most: float
+    per_second: float
     at: float
+    left: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Start full."""
+        self.left = self.most
+
+    def fill(self, now: float) -> bool:
+        """Add the tokens since the last time; return true if one is left."""
+        passed, self.at = max(0.0, now - self.at), now
+        self.left = min(self.most, self.left + passed * self.per_second)
+        return self.left >= 1
 
 
 class Rates:
     """A token bucket for each session."""
 
     def __init__(self) -> None:
-        self._buckets: dict[str, _Bucket] = {}
+        self._buckets: dict[str, Bucket] = {}
 
     def count(self, session: str, now: float) -> None:
         """Count a request at this monotonic time. Raises RefusedError beyond the limit."""
@@ -35,9 +49,7 @@ class Rates:
         if bucket is None:
             if len(self._buckets) >= _SESSIONS:
                 self._buckets.clear()  # most have ended long ago
-            bucket = self._buckets[session] = _Bucket(AT_ONCE, now)
-        bucket.left = min(AT_ONCE, bucket.left + (now - bucket.at) * PER_SECOND)
-        bucket.at = now
-        if bucket.left < 1:
+            bucket = self._buckets[session] = Bucket(AT_ONCE, PER_SECOND, now)
+        if not bucket.fill(now):
             raise RefusedError(429, "Too many requests: try again in a moment.")
         bucket.left -= 1

@@ -9,9 +9,9 @@ from __future__ import annotations
 import ipaddress
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
+from console.access.rate import Bucket
 from console.base.protocols import RefusedError
 
 AT_ONCE: Final = 30
@@ -28,34 +28,21 @@ MOST_PEERS: Final = 4096
 """Addresses that are remembered. The least recently active ones are dropped first."""
 
 
-@dataclass(slots=True)
-class _Bucket:
-    most: float
-    per_second: float
-    at: float
-    left: float
-
-    def fill(self, now: float) -> None:
-        passed, self.at = max(0.0, now - self.at), now
-        self.left = min(self.most, self.left + passed * self.per_second)
-
-
 class RefusedTokens:
     """Token buckets for rejections, by address and for all."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         """Initialize the buckets; `now` is in seconds, of any origin."""
         self._now = now
-        self._all = _Bucket(ALL_AT_ONCE, ALL_PER_SECOND, now(), ALL_AT_ONCE)
-        self._peers: OrderedDict[str, _Bucket] = OrderedDict()
+        self._all = Bucket(ALL_AT_ONCE, ALL_PER_SECOND, now())
+        self._peers: OrderedDict[str, Bucket] = OrderedDict()
 
     def count(self, peer: str) -> None:
         """Count a token that is in review or was rejected. Raises RefusedError beyond the limit."""
         buckets = self._buckets(peer)
         # Both limits are checked before either is charged.
         for bucket in buckets:
-            bucket.fill(self._now())
-            if bucket.left < 1:
+            if not bucket.fill(self._now()):
                 raise RefusedError(
                     429, "Too many tokens were rejected: try again in a few seconds."
                 )
@@ -67,11 +54,11 @@ class RefusedTokens:
         for bucket in self._buckets(peer):
             bucket.left += 1
 
-    def _buckets(self, peer: str) -> tuple[_Bucket, _Bucket]:
+    def _buckets(self, peer: str) -> tuple[Bucket, Bucket]:
         name = network(peer)
         known = self._peers.get(name)
         if known is None:
-            known = self._peers[name] = _Bucket(AT_ONCE, PER_SECOND, self._now(), AT_ONCE)
+            known = self._peers[name] = Bucket(AT_ONCE, PER_SECOND, self._now())
             if len(self._peers) > MOST_PEERS:
                 self._peers.popitem(last=False)
         self._peers.move_to_end(name)

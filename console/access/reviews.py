@@ -12,13 +12,10 @@ from typing import Any, Final
 import msgspec
 
 from kube.client.client import Client
-from kube.client.resources import Resource
+from kube.client.resources import SUBJECT_ACCESS_REVIEWS, Resource
 
 TOKEN_REVIEWS: Final = Resource(
     "authentication.k8s.io", "v1", "tokenreviews", "TokenReview", namespaced=False
-)
-ACCESS_REVIEWS: Final = Resource(
-    "authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview", namespaced=False
 )
 _AT_ONCE: Final = 8
 """Concurrent reviews of tokens and rights."""
@@ -94,7 +91,7 @@ class Reviews:
             "extra": {key: list(values) for key, values in user.extra},
             "resourceAttributes": {key: value for key, value in about.items() if value},
         }
-        status = (await self._ask(ACCESS_REVIEWS, spec)).get("status") or {}
+        status = (await self._ask(SUBJECT_ACCESS_REVIEWS, spec)).get("status") or {}
         return status.get("allowed") is True and status.get("denied") is not True
 
     async def _ask(self, resource: Resource, spec: dict[str, Any]) -> dict[str, Any]:

@@ -6,12 +6,12 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Final, Protocol
+from typing import Final
 
 import structlog
 
 from api.constants import POD_GROUP
-from console.access.reviews import Right, User
+from console.access.reviews import Reviews, Right, User
 from kube.base.errors import KubeError
 
 FRESH: Final = 60.0
@@ -56,13 +56,6 @@ class Rights:
 NOTHING: Final = Rights(known=False)
 
 
-class Asked(Protocol):
-    """The reviews of the API server."""
-
-    async def allows(self, user: User, right: Right) -> bool:
-        """Return true if the user has the right. Raises KubeError."""
-
-
 @dataclass(slots=True)
 class _Known:
     rights: Rights
@@ -74,7 +67,7 @@ class RightsOfUsers:
 
     def __init__(
         self,
-        reviews: Asked,
+        reviews: Reviews,
         namespaces: Callable[[], Iterable[str]],
         now: Callable[[], float],
     ) -> None:

@@ -3,7 +3,7 @@
 Sessions are in memory only, by the hash of their secret: a restart ends all. A session's token is
 sealed by the same secret. So the console can review it with a request of the browser, and at no
 other time. The console reviews token and rights repeatedly during a session. The session ends when
-the API server rejects the token, and when a user who had rights has none any more.
+the API server rejects the token, and when a user loses all rights.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ import secrets
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Final
 
 import msgspec
 import structlog
 
 from console.access.manifests import resource_of
 from console.access.refused_tokens import RefusedTokens
-from console.access.reviews import Right, User
+from console.access.reviews import Reviews, Right, User
 from console.access.rights import AGAIN, FRESH, NOTHING, Rights, RightsOfUsers
 from console.access.sealed_token import seal, unseal
 from console.base.protocols import RefusedError, Viewer
@@ -53,16 +53,6 @@ _NOT_TAKEN: Final = "The cluster does not accept this token."
 _log = structlog.get_logger()
 
 
-class Asked(Protocol):
-    """The reviews of the API server."""
-
-    async def user(self, token: str) -> User | None:
-        """Return the user of a token; None if it is rejected. Raises KubeError."""
-
-    async def allows(self, user: User, right: Right) -> bool:
-        """Return true if the user has the right. Raises KubeError."""
-
-
 @dataclass(slots=True, eq=False)
 class _Session:
     """A session. `token` is sealed; `review_at` is the time of its next review.
@@ -89,7 +79,7 @@ class TokenViewers:
     secure = True
 
     def __init__(
-        self, reviews: Asked, rights: RightsOfUsers, now: Callable[[], float] = time.time
+        self, reviews: Reviews, rights: RightsOfUsers, now: Callable[[], float] = time.time
     ) -> None:
         """Initialize without sessions; `now` is in seconds since 1970."""
         self._reviews = reviews

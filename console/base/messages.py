@@ -28,10 +28,7 @@ class LoginRequest(Message):
 
 
 class Session(Message):
-    """The viewer, and what they may see; `namespaces` None means all.
-
-    `views` are those that this server offers, so that the page shows no others.
-    """
+    """The viewer, and what they may see; `namespaces` None means all."""
 
     user: str
     local: bool
@@ -148,7 +145,9 @@ class Nearest(Message):
     needed: int
 
 
-Reason = Literal["Unready", "NoRoom", "Evicting", "Nominated", "Gate", "Invalid", "Error"]
+Reason = Literal[
+    "Incomplete", "Unschedulable", "Preempting", "Nominated", "Gate", "Invalid", "SchedulerError"
+]
 
 
 class Waiting(Message):
@@ -199,10 +198,10 @@ class Condition(Message):
     """A condition, as the object has it."""
 
     type: str
-    status: str
-    reason: str
-    message: str
-    last_transition_time: str | None
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+    last_transition_time: str | None = None
 
 
 class PodRow(Message):

@@ -1,12 +1,12 @@
-"""Protocols of what the server depends on: viewers, what-if and history."""
+"""What the server depends on: the sessions of viewers, manifests and what-if."""
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
 from analysis.what_if.messages import WhatIfAnswer, WhatIfRequest
-from console.base import messages
 
 NO_NODES: Final = "You cannot list nodes, so the console does not show them."
 """Message for viewers who may not list nodes."""
@@ -72,21 +72,8 @@ class Viewers(Protocol):
         """End the session."""
 
 
-class WhatIf(Protocol):
-    """Trial of manifests and changes on a copy of the cluster."""
+Manifest = Callable[[str], Awaitable[str]]
+"""Reader of the YAML of an existing object by its ID; empty if the kind is not served."""
 
-    async def __call__(self, request: WhatIfRequest, viewer: Viewer) -> WhatIfAnswer:
-        """Return the outcome, as far as the viewer may see it. Raises RefusedError."""
-
-
-class History(Protocol):
-    """The past, step by step. Streams check for the latest step several times a second."""
-
-    def follow(self) -> None:
-        """Ingest the current state of the followed cluster; called several times a second."""
-
-    def answer(self, hours: float, viewer: Viewer) -> messages.History:
-        """Return the steps of the last hours."""
-
-    def latest(self, viewer: Viewer) -> messages.HistoryStep | None:
-        """Return the newest complete step; None before the first."""
+WhatIf = Callable[[WhatIfRequest, Viewer], Awaitable[WhatIfAnswer]]
+"""Trial of manifests and changes on a copy of the cluster. Raises RefusedError."""

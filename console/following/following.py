@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
 from api.wording import count
 from console.base.messages import Event
@@ -17,15 +17,12 @@ from console.views.refusals import (
     Cause,
     blocker_of,
     cause,
-    of_status,
+    of_blocker,
     safely,
     status_blocker,
 )
 from scheduler.core.groups.forest import Group
 from scheduler.core.values.model import GroupKey
-
-_EVENTS: Final = {"Evicting": "Preempts", "Nominated": "Nominated", "Unready": "Incomplete"}
-"""Recorded event of a root that waits for this reason; the default is a refusal."""
 
 
 class Following:
@@ -34,18 +31,10 @@ class Following:
     `roots` are those that changed since the last `take_roots`, for streams of workloads.
     """
 
-    def __init__(
-        self,
-        cluster: ClusterState,
-        topology_keys: tuple[str, ...] = (),
-        now: Callable[[], float] = time.time,
-    ) -> None:
-        """Set up the views. Without `topology_keys` the map uses those that groups name.
-
-        `now` is in seconds since 1970.
-        """
+    def __init__(self, cluster: ClusterState, now: Callable[[], float] = time.time) -> None:
+        """Set up the views; `now` is in seconds since 1970."""
         self.cluster = cluster
-        self.map = ClusterMap(cluster, topology_keys)
+        self.map = ClusterMap(cluster)
         self.queue = QueueView(cluster)
         self._roots: set[GroupKey] = set()
         self._known: set[GroupKey] = set()
@@ -116,10 +105,10 @@ class Following:
         if not self._begun:
             # The time of binding is unknown, and explaining all waiting roots would take too long.
             if said is not None:
-                self._note_why(root, of_status(said), said.since)
+                self._note_why(root, of_blocker(said), said.since)
             return
         if said is not None and said != status_blocker(self.cluster, entity):
-            self._note_why(root, of_status(said))
+            self._note_why(root, of_blocker(said))
         if entity.state == "scheduled" and not entity.pending_total:
             bound = f"{count(entity.running_total, 'pod')} bound"
             chronicle.note(root, Event(at=rfc3339(self._now()), event="Bound", sentence=bound))
@@ -129,10 +118,9 @@ class Following:
     def _note_why(self, root: GroupKey, why: Cause, at: str = "") -> None:
         if why.undecided:
             return
-        event = _EVENTS.get(why.reason, "Refused")
-        told = Event(at=at or rfc3339(self._now()), event=event, sentence=why.sentence)
+        told = Event(at=at or rfc3339(self._now()), event=why.event, sentence=why.sentence)
         new = self.cluster.chronicle.note(root, told)
-        self._preempting[root[1]] += new and why.reason == "Evicting"
+        self._preempting[root[1]] += new and why.reason == "Preempting"
 
     def take_roots(self) -> set[GroupKey]:
         """Return the roots that changed since the last call."""

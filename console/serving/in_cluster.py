@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import socket
 import ssl
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,8 +17,8 @@ from console.access.guard import named
 from console.access.reviews import Reviews
 from console.access.rights import RightsOfUsers
 from console.access.sign_in import TokenViewers
-from console.serving.serving import Parts, Settings, listening, running
-from console.state.state import ClusterState, LiveCluster
+from console.serving.serving import Console, listening_socket
+from console.state.state import ClusterState, Settings
 from kube.base.errors import ConfigError
 from kube.client.client import Client
 
@@ -43,59 +41,29 @@ class Place:
     tls: Path | None
 
 
-@dataclass(frozen=True, slots=True)
-class ServedConsole:
-    """A running console, and the port on which it listens."""
-
-    port: int
-    cluster: LiveCluster
-    tasks: tuple[asyncio.Task[None], ...]
-
-    async def until(self, stop: asyncio.Event) -> None:
-        """Wait for `stop`. Raises the error that ended its work before."""
-        stopped = asyncio.create_task(stop.wait())
-        await asyncio.wait({stopped, *self.tasks}, return_when=asyncio.FIRST_COMPLETED)
-        stopped.cancel()
-        for task in self.tasks:
-            if task.done():
-                task.result()
-
-
 @asynccontextmanager
-async def in_cluster(
-    client: Client, settings: Settings, place: Place
-) -> AsyncIterator[ServedConsole]:
+async def in_cluster(client: Client, settings: Settings, place: Place) -> AsyncIterator[Console]:
     """Serve the console to users of the cluster while the context lasts.
 
     Raises OSError if the address is in use, ConfigError if there is no usable certificate.
     """
     with listening_socket(place.address) as sock:
-        port: int = sock.getsockname()[1]
         certificate = None if place.tls is None else Certificate(place.tls)
-        parts = Parts(client, settings)
+        console = Console(client, settings, sock)
         reviews = Reviews(client)
-        rights = RightsOfUsers(reviews, lambda: namespaces_of(parts.cluster), time.monotonic)
-        own = (f"localhost:{port}", f"127.0.0.1:{port}")
-        application = parts.application(TokenViewers(reviews, rights), named(*own, *place.hosts))
+        rights = RightsOfUsers(reviews, lambda: namespaces_of(console.cluster), time.monotonic)
+        viewers = TokenViewers(reviews, rights)
+        hosts = named(f"localhost:{console.port}", f"127.0.0.1:{console.port}", *place.hosts)
         tls = None if certificate is None else certificate.context
-        async with (
-            listening(application, sock, tls),
-            running(parts.cluster, parts.streams) as tasks,
-            renewing(certificate),
-        ):
-            try:
-                yield ServedConsole(port, parts.cluster, tasks)
-            finally:
-                parts.streams.end()
+        more = () if certificate is None else (certificate.follow,)
+        async with console.serving(viewers, hosts, tls, *more):
+            yield console
 
 
 def namespaces_of(cluster: ClusterState) -> set[str]:
     """Return namespaces with groups, or with waiting pods of Muster without a group."""
     state = cluster.state
-    found = {key[1] for key in state.forest.groups}
-    found.update(key[1] for key in state.singles)
-    found.update(key[1] for key in state.unclaimed)
-    return found
+    return {key[1] for key in (*state.forest.groups, *state.singles, *state.unclaimed)}
 
 
 class Certificate:
@@ -124,36 +92,12 @@ class Certificate:
         self._seen = found
         return True
 
-
-@asynccontextmanager
-async def renewing(
-    certificate: Certificate | None, seconds: float = _LOOK_AGAIN
-) -> AsyncIterator[None]:
-    """Check the certificate's files periodically; a broken pair leaves the last good one in use."""
-    task = asyncio.create_task(_renew(certificate, seconds)) if certificate is not None else None
-    try:
-        yield
-    finally:
-        if task is not None:
-            task.cancel()
-            await asyncio.wait({task})
-
-
-async def _renew(certificate: Certificate, seconds: float) -> None:
-    while True:
-        await asyncio.sleep(seconds)
-        try:
-            if certificate.renew():
-                _log.info("certificate reloaded")
-        except ConfigError as error:
-            _log.error("failed to load the new certificate", error=str(error))
-
-
-@contextlib.contextmanager
-def listening_socket(address: tuple[str, int]) -> Iterator[socket.socket]:
-    """Return a socket that is bound to the address. Raises OSError."""
-    family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
-    with socket.socket(family) as sock:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        sock.bind(address)
-        yield sock
+    async def follow(self) -> None:
+        """Load new files until cancelled; a broken pair leaves the last good one in use."""
+        while True:
+            await asyncio.sleep(_LOOK_AGAIN)
+            try:
+                if self.renew():
+                    _log.info("certificate reloaded")
+            except ConfigError as error:
+                _log.error("failed to load the new certificate", error=str(error))

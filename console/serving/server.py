@@ -1,22 +1,20 @@
 """The console's routes: the page, its requests, and the stream of changes.
 
-`app` takes small protocols (`protocols`) for viewers, what-if and history; the last two may be
-absent. Data that a viewer may not see is left out by the views, or rejected here with 403.
+Data that a viewer may not see is left out by the views, or rejected here with 403.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Annotated, Any, Final, TypeVar
 
 import msgspec
-from starlette.applications import Starlette
-from starlette.requests import ClientDisconnect, Request
+from fastapi import Depends, Query, Request
+from pydantic import AfterValidator
+from starlette.requests import ClientDisconnect
 from starlette.responses import FileResponse, RedirectResponse, Response, StreamingResponse
-from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
@@ -27,7 +25,7 @@ from console.base import messages
 from console.base.protocols import (
     NO_NODES,
     WHAT_IF_BUSY,
-    History,
+    Manifest,
     RefusedError,
     Viewer,
     Viewers,
@@ -35,6 +33,8 @@ from console.base.protocols import (
 )
 from console.base.times import rfc3339
 from console.following.following import Following
+from console.following.history import RecentHistory
+from console.serving.api import Api
 from console.serving.stream import Streams, wanted_of
 from console.views import why_not
 from console.views import workload as workload_view
@@ -63,27 +63,38 @@ MOST_QUESTIONS: Final = 16
 MOST_ROWS: Final = 500
 """Rows of the queue, or of a search, in one response."""
 
-Manifest = Callable[[str], Awaitable[str]]
-"""Reader of the YAML of an existing object by its ID; empty if the kind is not served."""
 T = TypeVar("T")
-Answer = Callable[[Request, Viewer], Awaitable[Any]]
+
+EVENTS: Final = (
+    messages.MapChange,
+    messages.QueueChange,
+    messages.Workload,
+    messages.HistoryStep,
+    messages.Cluster,
+)
+"""Messages of the stream of changes."""
+
+_WORKLOAD: Final = "/api/workloads/{namespace}/{kind}/{name}"
 
 
-def app(
-    following: Following,
-    viewers: Viewers,
-    streams: Streams,
-    *,
-    hosts: Hosts,
-    manifest: Manifest | None = None,
-    what_if: WhatIf | None = None,
-    history: History | None = None,
-) -> ASGIApp:
-    """Return the application. `streams` runs alongside it; `hosts` are its own names."""
-    server = Server(
-        following, viewers, streams, manifest=manifest, what_if=what_if, history=history
-    )
-    return Guard(server.routes(), hosts)
+async def _viewer(request: Request) -> Viewer:
+    server: Server = request.app.state.server
+    return await server.viewer(request)
+
+
+def _id(namespace: str, kind: str, name: str) -> str:
+    return f"{namespace}/{kind}/{name}"
+
+
+def _limited(least: int, most: int) -> AfterValidator:
+    return AfterValidator(lambda number: min(most, max(least, number)))
+
+
+# FastAPI resolves these types of parameters as it adds the routes.
+CurrentViewer = Annotated[Viewer, Depends(_viewer)]
+WorkloadId = Annotated[str, Depends(_id)]
+Rows = Annotated[int, _limited(1, MOST_ROWS)]
+Hours = Annotated[int, _limited(1, 24)]
 
 
 class Server:
@@ -94,12 +105,12 @@ class Server:
         following: Following,
         viewers: Viewers,
         streams: Streams,
+        history: RecentHistory,
         *,
-        manifest: Manifest | None = None,
-        what_if: WhatIf | None = None,
-        history: History | None = None,
+        manifest: Manifest,
+        what_if: WhatIf,
     ) -> None:
-        """Store the parts. Without one of the last three there is no YAML, what-if or history."""
+        """Store the parts. `streams` runs alongside the server."""
         self._following = following
         self._viewers = viewers
         self._streams = streams
@@ -110,31 +121,42 @@ class Server:
         self._logins = 0
         self._questions: set[str] = set()  # sessions with a question
 
-    def routes(self) -> Starlette:
+    def application(self, hosts: Hosts) -> ASGIApp:
+        """Return the application; `hosts` are its own names."""
+        return Guard(self.routes(), hosts)
+
+    def routes(self) -> Api:
         """Return the routes; every path outside of the API returns the page."""
-        asked: tuple[tuple[str, Answer], ...] = (
+        api = Api()
+        api.state.server = self
+        for path, handler in (
             ("/api/session", self.session),
             ("/api/map", self.map),
             ("/api/map/largest", self.largest),
             ("/api/map/pods", self.pods),
             ("/api/queue", self.queue),
             ("/api/workloads", self.search),
-            ("/api/workloads/{namespace}/{kind}/{name}", self.workload),
-            ("/api/workloads/{namespace}/{kind}/{name}/why", self.why),
+            (_WORKLOAD, self.workload),
+            (f"{_WORKLOAD}/why", self.why),
             ("/api/history", self.history),
-            ("/api/events", self.events),
-        )
-        return Starlette(
-            routes=[
-                *(Route(path, self._answering(answer)) for path, answer in asked),
-                Route("/api/what-if", self._answering(self.what_if), methods=["POST"]),
-                Route("/api/login", self.login, methods=["POST"]),
-                Route("/api/logout", self.logout, methods=["POST"]),
-                Route("/api/{rest:path}", self._missing, methods=["GET", "POST"]),
-                Mount("/static", _Static(directory=STATIC)),
-                Route("/{rest:path}", self.page),
-            ]
-        )
+        ):
+            api.add(path, handler)
+        api.add("/api/events", self.events, events=EVENTS)
+        api.add("/api/what-if", self.what_if, method="POST", body=WhatIfRequest)
+        api.add("/api/login", self.login, method="POST", body=messages.LoginRequest)
+        api.add("/api/logout", self.logout, method="POST")
+        api.add_route("/api/{rest:path}", self._missing, methods=["GET", "POST"])
+        api.mount("/static", _Static(directory=STATIC))
+        api.add_route("/{rest:path}", self.page)
+        return api
+
+    async def viewer(self, request: Request) -> Viewer:
+        """Return the viewer of a request, and count it. Raises RefusedError."""
+        viewer = await self._viewers.viewer(self._secret(request))
+        if viewer is None:
+            raise RefusedError(401, "Log in first.")
+        self._rates.count(viewer.session, time.monotonic())
+        return viewer
 
     async def page(self, request: Request) -> Response:
         """Return the page, and for a valid key the cookie of a new session."""
@@ -152,13 +174,11 @@ class Server:
     async def login(self, request: Request) -> Response:
         """Start a session for a token of the cluster."""
         if self._logins >= MOST_LOGINS:
-            return problem(RefusedError(503, "Too many concurrent logins: try again in a moment."))
+            raise RefusedError(503, "Too many concurrent logins: try again in a moment.")
         self._logins += 1
         try:
             asked = await _body(request, messages.LoginRequest, LOGIN_LIMIT)
             secret = await self._viewers.log_in(asked.token, _peer(request))
-        except RefusedError as error:
-            return problem(error)
         finally:
             self._logins -= 1
         answer = Response(b"{}", media_type=JSON)
@@ -174,12 +194,9 @@ class Server:
         )
         return answer
 
-    async def session(self, _request: Request, viewer: Viewer) -> messages.Session:
-        """Return the viewer, and the views of this server."""
-        views = ["map"] if viewer.nodes else []
-        views += ["queue", "workloads"]
-        views += ["what-if"] if self._what_if is not None else []
-        views += ["history"] if self._history is not None else []
+    async def session(self, viewer: CurrentViewer) -> messages.Session:
+        """Return the viewer, and the views for them."""
+        views = ["queue", "workloads", "what-if", "history"]
         seen = viewer.namespaces
         return messages.Session(
             user=viewer.user,
@@ -187,67 +204,67 @@ class Server:
             namespaces=None if seen is None else sorted(seen),
             nodes=viewer.nodes,
             expires=None if viewer.expires is None else rfc3339(viewer.expires),
-            views=views,
+            views=["map", *views] if viewer.nodes else views,
         )
 
-    async def map(self, request: Request, viewer: Viewer) -> messages.Map:
+    async def map(self, viewer: CurrentViewer, resource: str = "cpu") -> messages.Map:
         """Return the cluster map."""
-        return (await self._nodes(viewer)).map.full(request.query_params.get("resource", "cpu"))
+        return (await self._nodes(viewer)).map.full(resource)
 
-    async def largest(self, request: Request, viewer: Viewer) -> messages.Largest:
+    async def largest(
+        self, viewer: CurrentViewer, shape: str = "", key: str = ""
+    ) -> messages.Largest:
         """Return the largest gang of a shape that fits now, per domain."""
-        asked = request.query_params
-        return (await self._nodes(viewer)).map.largest(asked.get("shape", ""), asked.get("key", ""))
+        return (await self._nodes(viewer)).map.largest(shape, key)
 
-    async def pods(self, request: Request, viewer: Viewer) -> list[messages.PodsOnNode]:
+    async def pods(self, viewer: CurrentViewer, workload: str = "") -> list[messages.PodsOnNode]:
         """Return the nodes of a workload's pods."""
         following = await self._nodes(viewer)
-        subject = workload_view.find(
-            following.cluster, request.query_params.get("workload", ""), viewer
-        )
+        subject = workload_view.find(following.cluster, workload, viewer)
         return workload_view.pods_on_nodes(subject)
 
-    async def queue(self, request: Request, viewer: Viewer) -> messages.QueuePage:
+    async def queue(
+        self,
+        viewer: CurrentViewer,
+        *,
+        namespace: str = "",
+        priority_min: Annotated[int | None, Query(alias="priorityMin")] = None,
+        reason: str = "",
+        limit: Rows = 200,
+        after: str = "",
+    ) -> messages.QueuePage:
         """Return a page of rows of the queue."""
-        asked = request.query_params
-        filters = Filters(
-            namespace=asked.get("namespace", ""),
-            priority=_integer(asked.get("priorityMin"), None),
-            reason=asked.get("reason", ""),
-        )
-        limit = min(MOST_ROWS, max(1, _integer(asked.get("limit"), 200) or 1))
-        return (await self._fresh()).queue.page(viewer, filters, asked.get("after", ""), limit)
+        filters = Filters(namespace=namespace, priority=priority_min, reason=reason)
+        return (await self._fresh()).queue.page(viewer, filters, after, limit)
 
-    async def search(self, request: Request, viewer: Viewer) -> messages.Search:
+    async def search(
+        self, viewer: CurrentViewer, search: str = "", limit: Rows = 50
+    ) -> messages.Search:
         """Return workloads whose ID contains a text."""
-        asked = request.query_params
-        limit = min(MOST_ROWS, max(1, _integer(asked.get("limit"), 50) or 1))
-        return workload_view.search(
-            (await self._fresh()).cluster, asked.get("search", "")[:512], limit, viewer
-        )
+        return workload_view.search((await self._fresh()).cluster, search[:512], limit, viewer)
 
-    async def workload(self, request: Request, viewer: Viewer) -> messages.Workload:
+    async def workload(
+        self, request: Request, viewer: CurrentViewer, id_: WorkloadId
+    ) -> messages.Workload:
         """Return one workload, with the YAML of its owner if the viewer may get that."""
-        id_, text = _id(request), ""
+        text = ""
         workload_view.find((await self._fresh()).cluster, id_, viewer)
         secret = self._secret(request)
-        if self._manifest is not None and await self._viewers.may_get(secret, id_):
+        if await self._viewers.may_get(secret, id_):
             text = await self._manifest(id_)
         # The state may have changed during these requests.
         following = await self._fresh()
         subject = workload_view.find(following.cluster, id_, viewer)
         return workload_view.whole(following.cluster, subject, text)
 
-    async def why(self, request: Request, viewer: Viewer) -> messages.Why:
+    async def why(self, viewer: CurrentViewer, id_: WorkloadId, node: str = "") -> messages.Why:
         """Return the reasons why no pod of the workload fits a node."""
         following = await self._nodes(viewer)
-        subject = workload_view.find(following.cluster, _id(request), viewer)
-        return why_not.why(following.cluster, subject, request.query_params.get("node", ""))
+        subject = workload_view.find(following.cluster, id_, viewer)
+        return why_not.why(following.cluster, subject, node)
 
-    async def what_if(self, request: Request, viewer: Viewer) -> WhatIfAnswer:
+    async def what_if(self, request: Request, viewer: CurrentViewer) -> WhatIfAnswer:
         """Return the outcome of changes."""
-        if self._what_if is None:
-            raise RefusedError(404, "What-if is not available in this console.")
         if viewer.session in self._questions or len(self._questions) >= MOST_QUESTIONS:
             raise RefusedError(429, WHAT_IF_BUSY)
         self._questions.add(viewer.session)
@@ -257,38 +274,21 @@ class Server:
         finally:
             self._questions.discard(viewer.session)
 
-    async def history(self, request: Request, viewer: Viewer) -> messages.History:
+    async def history(self, viewer: CurrentViewer, hours: Hours = 3) -> messages.History:
         """Return the last hours."""
-        if self._history is None:
-            raise RefusedError(404, "This console does not keep a history.")
-        hours = _integer(request.query_params.get("hours"), 3) or 3
-        return self._history.answer(min(24, max(1, hours)), viewer)
+        return self._history.answer(hours, viewer)
 
-    async def events(self, request: Request, viewer: Viewer) -> Response:
-        """Return the stream of changes."""
-        wanted = wanted_of(request.query_params, viewer)
+    async def events(
+        self, request: Request, viewer: CurrentViewer, views: str = "", resource: str = "cpu"
+    ) -> Response:
+        """Return the stream of changes of `map`, `queue`, `history` and one `workload:ID`."""
+        wanted = wanted_of(views, resource, viewer)
         secret = self._secret(request)
         stream = self._streams.open(viewer, wanted, lambda: self._viewers.viewer(secret))
         # Without this header nginx, as a proxy, would buffer the stream.
         return StreamingResponse(
             stream, media_type="text/event-stream", headers={"X-Accel-Buffering": "no"}
         )
-
-    def _answering(self, answer: Answer) -> Callable[[Request], Awaitable[Response]]:
-        async def answered(request: Request) -> Response:
-            try:
-                viewer = await self._viewers.viewer(self._secret(request))
-                if viewer is None:
-                    raise RefusedError(401, "Log in first.")
-                self._rates.count(viewer.session, time.monotonic())
-                found = await answer(request, viewer)
-            except RefusedError as error:
-                return problem(error)
-            if isinstance(found, Response):
-                return found
-            return Response(messages.encoded(found), media_type=JSON)
-
-        return answered
 
     async def _missing(self, _request: Request) -> Response:
         return problem(RefusedError(404, "The address was not found."))
@@ -356,18 +356,3 @@ async def _body(request: Request, form: type[T], limit: int) -> T:
 def _peer(request: Request) -> str:
     """Return the address at the other end of the connection. Headers could contain any address."""
     return request.client.host if request.client is not None else ""
-
-
-def _id(request: Request) -> str:
-    found = request.path_params
-    return f"{found['namespace']}/{found['kind']}/{found['name']}"
-
-
-def _integer(text: str | None, usual: int | None) -> int | None:
-    """Parse a whole number. Raises RefusedError."""
-    if not text:
-        return usual
-    try:
-        return int(text[:20])
-    except ValueError as error:
-        raise RefusedError(400, f"{text[:20]!r} is not an integer.") from error

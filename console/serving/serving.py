@@ -6,159 +6,118 @@ import asyncio
 import contextlib
 import socket
 import ssl
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import uvicorn
 from starlette.types import ASGIApp
 
-from api import features
-from api.features import FeatureGates
-from api.scheduler_names import USUAL, SchedulerNames
 from console.access.guard import Hosts, named
 from console.access.local_key import LocalViewers
-from console.access.manifests import OwnerManifests
+from console.access.manifests import owner_manifest
 from console.base.protocols import Viewers
 from console.following.following import Following
 from console.following.history import RecentHistory
 from console.serving.connections import served_by
-from console.serving.server import app
+from console.serving.server import Server
 from console.serving.stream import Streams
-from console.state.state import LiveCluster
+from console.state.state import LiveCluster, Settings
 from console.what_if import WhatIfProcess
 from kube.client.client import Client
-from scheduler.core.values.search_budget import SearchBudget
 
 LOOPBACK: Final = "127.0.0.1"
 _GRACE: Final = 2
 """Seconds for responses that are in progress when the server stops."""
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """The configuration of the cluster's scheduler, and what the console shows.
+class Console:
+    """A console on the port of a socket. The `url` of a local one opens it once."""
 
-    Without `topology_keys` the map nests those that groups name. `preempts` is true if a root may
-    evict others, which what-if depends on.
-    """
+    url = ""
 
-    budget: SearchBudget | None = None
-    scheduler_names: SchedulerNames = USUAL
-    gates: FeatureGates = features.USUAL
-    topology_keys: tuple[str, ...] = ()
-    preempts: bool = True
+    def __init__(self, client: Client, settings: Settings, sock: socket.socket) -> None:
+        """Set up the parts. They read nothing before `serving`."""
+        self.cluster = LiveCluster(client, settings)
+        self.following = Following(self.cluster)
+        self.history = RecentHistory(self.following)
+        self.streams = Streams(self.following, self.history)
+        self.port: int = sock.getsockname()[1]
+        self._client = client
+        self._sock = sock
+        self._tasks: tuple[asyncio.Task[None], ...] = ()
 
+    @property
+    def address(self) -> str:
+        """The address of a local console, for requests after the first."""
+        return f"http://{LOOPBACK}:{self.port}/"
 
-@dataclass(frozen=True, slots=True)
-class LocalConsole:
-    """A running console. `url` opens it once; later requests use `address`."""
-
-    url: str
-    address: str
-    cluster: LiveCluster
-    following: Following
-    streams: Streams
-    tasks: tuple[asyncio.Task[None], ...]
+    @asynccontextmanager
+    async def serving(
+        self,
+        viewers: Viewers,
+        hosts: Hosts,
+        tls: ssl.SSLContext | None = None,
+        *more: Callable[[], Coroutine[Any, Any, None]],
+    ) -> AsyncIterator[None]:
+        """Serve these viewers by these names, with `tls` by https; run also what is `more`."""
+        server = Server(
+            self.following,
+            viewers,
+            self.streams,
+            self.history,
+            manifest=partial(owner_manifest, self._client),
+            what_if=WhatIfProcess(self.cluster),
+        )
+        async with listening(server.application(hosts), self._sock, tls):
+            # None of these tasks ends by itself.
+            running = (self.cluster.run, self.streams.run, *more)
+            self._tasks = tuple(asyncio.create_task(each()) for each in running)
+            try:
+                yield
+            finally:
+                # An open stream is a response that never ends: the server would wait for it.
+                self.streams.end()
+                for task in self._tasks:
+                    task.cancel()
+                await asyncio.wait(self._tasks)
 
     async def until(self, stop: asyncio.Event) -> None:
-        """Wait for `stop`. Raises the error that ended the watches or the streams before."""
+        """Wait for `stop`. Raises the error that ended its work before."""
         stopped = asyncio.create_task(stop.wait())
-        await asyncio.wait({stopped, *self.tasks}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({stopped, *self._tasks}, return_when=asyncio.FIRST_COMPLETED)
         stopped.cancel()
-        for task in self.tasks:
+        for task in self._tasks:
             if task.done():
                 task.result()
 
 
 @asynccontextmanager
 async def local(
-    client: Client, settings: Settings | None = None, port: int = 0
-) -> AsyncIterator[LocalConsole]:
+    client: Client, settings: Settings = Settings(), port: int = 0
+) -> AsyncIterator[Console]:
     """Serve the console on loopback while the context lasts; port 0 is any free one.
 
     Raises OSError if the port is in use.
     """
-    with closing_socket(port) as sock:
-        port = sock.getsockname()[1]
-        viewers = LocalViewers(client.server, port)
-        hosts = named(f"{LOOPBACK}:{port}", f"localhost:{port}")
-        parts = Parts(client, settings or Settings())
-        async with (
-            listening(parts.application(viewers, hosts), sock),
-            running(parts.cluster, parts.streams) as tasks,
-        ):
-            address = f"http://{LOOPBACK}:{port}/"
-            url = f"{address}?key={viewers.key}"
-            try:
-                yield LocalConsole(
-                    url, address, parts.cluster, parts.following, parts.streams, tasks
-                )
-            finally:
-                # An open stream is a response that never ends: the server would wait for it.
-                parts.streams.end()
-
-
-class Parts:
-    """The parts of every console, whoever its viewers are."""
-
-    def __init__(self, client: Client, settings: Settings) -> None:
-        """Set up the parts. They read nothing before `running`."""
-        self.cluster = LiveCluster(
-            client,
-            budget=settings.budget,
-            scheduler_names=settings.scheduler_names,
-            gates=settings.gates,
-        )
-        self.following = Following(self.cluster, settings.topology_keys)
-        self._history = RecentHistory(self.following)
-        self.streams = Streams(self.following, self._history)
-        self._client = client
-        self._settings = settings
-
-    def application(self, viewers: Viewers, hosts: Hosts) -> ASGIApp:
-        """Return the application for these viewers and hosts."""
-        settings = self._settings
-        what_if = WhatIfProcess(
-            self.cluster,
-            budget=settings.budget or SearchBudget(),
-            schedulers=settings.scheduler_names,
-            gates=settings.gates,
-            preempts=settings.preempts,
-        )
-        return app(
-            self.following,
-            viewers,
-            self.streams,
-            hosts=hosts,
-            manifest=OwnerManifests(self._client),
-            what_if=what_if,
-            history=self._history,
-        )
+    with listening_socket((LOOPBACK, port)) as sock:
+        console = Console(client, settings, sock)
+        viewers = LocalViewers(client.server, console.port)
+        console.url = f"{console.address}?key={viewers.key}"
+        hosts = named(f"{LOOPBACK}:{console.port}", f"localhost:{console.port}")
+        async with console.serving(viewers, hosts):
+            yield console
 
 
 @contextlib.contextmanager
-def closing_socket(port: int) -> Iterator[socket.socket]:
-    """Return a socket that is bound to loopback only. Raises OSError."""
-    with socket.socket() as sock:
+def listening_socket(address: tuple[str, int]) -> Iterator[socket.socket]:
+    """Return a socket that is bound to the address. Raises OSError."""
+    family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
+    with socket.socket(family) as sock:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        sock.bind((LOOPBACK, port))
+        sock.bind(address)
         yield sock
-
-
-@asynccontextmanager
-async def running(
-    cluster: LiveCluster, streams: Streams
-) -> AsyncIterator[tuple[asyncio.Task[None], ...]]:
-    """Follow the cluster and feed the streams meanwhile; none of these tasks ends by itself."""
-    tasks = (asyncio.create_task(cluster.run()), asyncio.create_task(streams.run()))
-    try:
-        yield tasks
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.wait(tasks)
 
 
 @asynccontextmanager

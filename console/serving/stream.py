@@ -9,15 +9,16 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
 import structlog
 
 from console.base import messages
-from console.base.protocols import NO_NODES, History, RefusedError, Viewer
+from console.base.protocols import NO_NODES, RefusedError, Viewer
 from console.following.following import Following
+from console.following.history import RecentHistory
 from console.views import workload as workload_view
 from console.views.queue import ANEW
 from scheduler.core.values.model import GroupKey
@@ -60,9 +61,9 @@ class Wanted:
     workload: str = ""
 
 
-def wanted_of(query: Mapping[str, str], viewer: Viewer) -> Wanted:
-    """Parse `views=map,queue,workload:ID,history&resource=R`. Raises RefusedError."""
-    views = [view for view in query.get("views", "").split(",") if view]
+def wanted_of(listed: str, resource: str, viewer: Viewer) -> Wanted:
+    """Parse a list of views: `map,queue,workload:ID,history`. Raises RefusedError."""
+    views = [view for view in listed.split(",") if view]
     known = {"map", "queue", "history"}
     workloads = [view for view in views if view.startswith(_WORKLOAD)]
     if len(workloads) > 1 or not known.issuperset(set(views) - set(workloads)):
@@ -73,7 +74,7 @@ def wanted_of(query: Mapping[str, str], viewer: Viewer) -> Wanted:
         map="map" in views,
         queue="queue" in views,
         history="history" in views,
-        resource=query.get("resource", "cpu")[:253],
+        resource=resource[:253],
         workload=workloads[0].removeprefix(_WORKLOAD) if workloads else "",
     )
 
@@ -170,7 +171,7 @@ class Streams:
     def __init__(
         self,
         following: Following,
-        history: History | None = None,
+        history: RecentHistory,
         *,
         period: float = PERIOD,
         monotonic: Callable[[], float] = time.monotonic,
@@ -242,11 +243,12 @@ class Streams:
     def tick(self) -> None:
         """Send all changes since the last call."""
         self._following.refresh()
-        if self._history is not None:
-            self._history.follow()
+        self._history.follow()
         self._tell_current()
         roots = self._following.take_roots()
-        for resource in self._resources():
+        resources = {each.wanted.resource for each in self._open if each.wanted.map}
+        self._following.map.forget(resources)
+        for resource in resources:
             self._tell_map(resource)
         self._tell_queue()
         now = self.monotonic()
@@ -263,23 +265,14 @@ class Streams:
             if stream.current is not current and stream.put(event):
                 stream.current = current
 
-    def _resources(self) -> set[str]:
-        followed = {each.wanted.resource for each in self._open if each.wanted.map}
-        self._following.map.forget(followed)
-        return followed
-
-    def _of_map(self, resource: str) -> Iterator[Stream]:
-        for stream in self._open:
-            if stream.wanted.map and stream.wanted.resource == resource:
-                yield stream
-
     def _tell_map(self, resource: str) -> None:
         change = self._following.map.changes(resource)
         if change is not None and not (change.nodes or change.domains):
             return
         event = RESYNC if change is None else _event("map", change)
-        for stream in self._of_map(resource):
-            stream.put(event)
+        for stream in self._open:
+            if stream.wanted.map and stream.wanted.resource == resource:
+                stream.put(event)
 
     def _tell_queue(self) -> None:
         queue = self._following.queue
@@ -327,7 +320,7 @@ class Streams:
             stream.put(event)
 
     def _tell_history(self, stream: Stream) -> None:
-        step = self._history.latest(stream.viewer) if self._history is not None else None
+        step = self._history.latest(stream.viewer)
         if step is not None and step.at != stream.step:
             stream.step = step.at
             stream.put(_event("history", step))

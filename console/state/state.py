@@ -10,7 +10,7 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from api import features
@@ -106,20 +106,29 @@ class Changed:
     everything: bool = False
 
 
-class ClusterState:
-    """The state, the group objects, and the settings for searches of the views."""
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The configuration of the cluster's scheduler, and what the console shows.
 
-    def __init__(
-        self,
-        state: State | None = None,
-        *,
-        budget: SearchBudget | None = None,
-        gates: FeatureGates = features.USUAL,
-    ) -> None:
-        """Take a state or start empty; `gates` and `budget` are the scheduler's."""
+    Without `topology_keys` the map nests those that groups name. `preempts` is true if a root may
+    evict others, which what-if depends on.
+    """
+
+    budget: SearchBudget = field(default_factory=SearchBudget)
+    scheduler_names: SchedulerNames = USUAL
+    gates: FeatureGates = features.USUAL
+    topology_keys: tuple[str, ...] = ()
+    preempts: bool = True
+
+
+class ClusterState:
+    """The state, the group objects, and the settings for the views."""
+
+    def __init__(self, state: State | None = None, settings: Settings = Settings()) -> None:
+        """Take a state or start empty."""
         self.state = state if state is not None else State(judge=Selectors().judge)
+        self.settings = settings
         self.observed = GroupObjects()
-        self.gates = gates
         self.quarantine = Quarantine()
         self.chronicle = Chronicle()
         self.victims = Victims()
@@ -128,7 +137,6 @@ class ClusterState:
         self._not_held: set[GroupKey] = set()
         self.freeze = Freeze()
         """Keeps the state unchanged while work on it gives way to other tasks."""
-        self._budget = budget or SearchBudget()
         self.topology_keys: Counter[str] = Counter()
         """Number of groups that name each key; `keys_version` changes with the keys."""
         self.keys_version = 0
@@ -137,14 +145,7 @@ class ClusterState:
     def budget(self) -> SearchBudget:
         """Return the budget of one search that begins now."""
         until = time.monotonic() + _DECISION
-        usual = self._budget
-        return SearchBudget(
-            usual.steps,
-            usual.packing_steps,
-            usual.profile,
-            usual.profiles,
-            expired=lambda: time.monotonic() >= until,
-        )
+        return replace(self.settings.budget, expired=lambda: time.monotonic() >= until)
 
     async def settled(self) -> None:
         """Wait until no work is in progress during which the state must not be read or changed."""
@@ -246,19 +247,9 @@ def _waiting_pods(entity: Group | Pod | None) -> Iterable[Pod]:
 class LiveCluster(ClusterState):
     """A cluster state with the watches that keep it current."""
 
-    def __init__(
-        self,
-        client: Client,
-        *,
-        budget: SearchBudget | None = None,
-        scheduler_names: SchedulerNames = USUAL,
-        gates: FeatureGates = features.USUAL,
-    ) -> None:
-        """Set up the watches, which start with `run`.
-
-        Pods that name one of `scheduler_names` are the scheduler's.
-        """
-        super().__init__(budget=budget, gates=gates)
+    def __init__(self, client: Client, settings: Settings) -> None:
+        """Set up the watches, which start with `run`."""
+        super().__init__(settings=settings)
         self.client = client
         self._behind = asyncio.Event()
         self._informers = Informers(
@@ -268,8 +259,8 @@ class LiveCluster(ClusterState):
             observed=self.observed,
             quarantine=self.quarantine,
             freeze=self.freeze,
-            scheduler_names=scheduler_names,
-            gates=gates,
+            scheduler_names=settings.scheduler_names,
+            gates=settings.gates,
             clock=client.server_clock,
         )
         self.expected = self._informers.expected

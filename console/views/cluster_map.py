@@ -15,7 +15,7 @@ from console.views.layout import Layout, keys_of, layout
 from kube.client.quantity import QuantityError
 from scheduler.core.explain.holders import held_room
 from scheduler.core.nodes.node_classes import NodeClass
-from scheduler.core.nodes.node_table import Bools, Ints
+from scheduler.core.nodes.node_table import Ints
 from scheduler.core.nodes.resource_table import BY_DEVICES, PODS
 from scheduler.core.values.model import Requirements
 from scheduler.decoding.requests import amount
@@ -50,10 +50,9 @@ class _Amounts:
 class ClusterMap:
     """The map of one cluster. `revision` changes when nodes or domains are added or removed."""
 
-    def __init__(self, cluster: ClusterState, chosen_keys: tuple[str, ...] = ()) -> None:
-        """Start without data; without `chosen_keys` the map nests keys that groups name."""
+    def __init__(self, cluster: ClusterState) -> None:
+        """Start without data."""
         self._cluster = cluster
-        self._chosen = chosen_keys
         self._seen: tuple[object, ...] = ()
         self._known: tuple[object, ...] = ()
         self._layout: Layout | None = None
@@ -67,22 +66,19 @@ class ClusterMap:
         state, cluster = self._cluster.state, self._cluster
         seen = (cluster.keys_version, state.topologies.version, state.nodes.size)
         if self._layout is None or seen != self._seen:
-            keys = keys_of(state, cluster.topology_keys, self._chosen)
+            keys = keys_of(state, cluster.topology_keys, cluster.settings.topology_keys)
             # `keys_of` reads attributes of devices, which can change the version: read it again.
             places = (state.topologies.version, state.nodes.size)
             self._seen = (cluster.keys_version, *places)
             if self._layout is None or self._known != (keys, places):
                 self._known = (keys, places)
-                self._lay_out(keys)
+                made = layout(state, keys)
+                if not made.same_places(self._layout):
+                    self.revision += 1
+                    self._told.clear()
+                self._layout = made
         assert self._layout is not None
         return self._layout
-
-    def _lay_out(self, keys: tuple[str, ...]) -> None:
-        made = layout(self._cluster.state, keys)
-        if not made.same_places(self._layout):
-            self.revision += 1
-            self._told.clear()
-        self._layout = made
 
     def resources(self) -> list[messages.Resource]:
         """Return the resources that nodes offer: cpu, memory, pods, then devices by name."""
@@ -185,7 +181,7 @@ class ClusterMap:
         return {places.boxes[at].value: round(used[at] / capacity[at], 4) for at in largest}
 
     def forget(self, resources: set[str]) -> None:
-        """Drop the resources that no stream follows any more."""
+        """Drop the resources that no stream follows."""
         for resource in self._told.keys() - resources:
             del self._told[resource]
 
@@ -224,15 +220,11 @@ class ClusterMap:
         used = np.where(itself, offered - left, 0)
         at_pods = nodes.resources.indices[PODS]
         pods = nodes.allocatable[at_pods, :size] - nodes.free[at_pods, :size]
-        open_to, ready = self._flags()
+        open_to = nodes.by_class(lambda each: not each.unschedulable)
+        ready = nodes.by_class(_ready)
         # Capacity of a node that takes no pods is not free for a gang.
         boxes = np.vstack((places.sums(used), places.sums(np.where(open_to & ready, free, 0))))
         return _Amounts(capacity, used, free, pods, boxes, open_to + 2 * ready)
-
-    def _flags(self) -> tuple[Bools, Bools]:
-        """Return per node (N,) whether it is schedulable, and whether its taints show it ready."""
-        nodes = self._cluster.state.nodes
-        return nodes.by_class(lambda each: not each.unschedulable), nodes.by_class(_ready)
 
     def _held(self, places: Layout, resource: str) -> Ints:
         """Return per box the amount that is nominated or held for pods that will start."""
@@ -279,6 +271,7 @@ class ClusterMap:
 
 
 def _ready(node_class: NodeClass) -> bool:
+    """Return true if the taints of these nodes show that they are ready."""
     return all(taint.key not in _NOT_READY for taint in node_class.taints)
 
 

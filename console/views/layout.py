@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 from urllib.parse import quote
 
@@ -42,10 +42,9 @@ class Box:
     key: str
     value: str
     level: int
-    code: int
     parent: int
-    children: tuple[int, ...]
-    rows: tuple[int, ...]
+    children: tuple[int, ...] = ()
+    rows: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +128,7 @@ def layout(state: State, keys: tuple[str, ...]) -> Layout:
     if lost:
         home[lost] = len(boxes)
         value = "other nodes" if boxes else "all nodes"
-        boxes.append(Box(ELSEWHERE, "", value, -1, -1, -1, (), ()))
+        boxes.append(Box(ELSEWHERE, "", value, level=-1, parent=-1))
     parents = np.array([box.parent for box in boxes], np.int64)
     return Layout(keys, _linked(boxes, home, names), home, names, parents, tuple(spans))
 
@@ -149,7 +148,7 @@ def _level(at: int, domains: Domains, parents: Ints, above: Sequence[Box]) -> It
             # A domain of the missing level may have an equal value: the key makes the ID unique.
             own = f"{quote(domains.key, safe='')}={own}"
         outer = f"{above[parent].id}/" if parent >= 0 else ""
-        yield Box(outer + own, domains.key, value, at, code, parent, (), ())
+        yield Box(outer + own, domains.key, value, at, parent)
 
 
 def _linked(boxes: Sequence[Box], home: Ints, names: Sequence[str]) -> tuple[Box, ...]:
@@ -162,15 +161,10 @@ def _linked(boxes: Sequence[Box], home: Ints, names: Sequence[str]) -> tuple[Box
         if index >= 0 and names[row]:
             rows[index].append(row)
     return tuple(
-        Box(
-            box.id,
-            box.key,
-            box.value,
-            box.level,
-            box.code,
-            box.parent,
-            tuple(sorted(children[index], key=lambda at: _natural(boxes[at].value))),
-            tuple(sorted(rows[index], key=lambda row: _natural(names[row]))),
+        replace(
+            box,
+            children=tuple(sorted(children[index], key=lambda at: _natural(boxes[at].value))),
+            rows=tuple(sorted(rows[index], key=lambda row: _natural(names[row]))),
         )
         for index, box in enumerate(boxes)
     )

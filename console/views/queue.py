@@ -318,8 +318,9 @@ def _maker(pod: Pod) -> messages.Owner | None:
 
 
 def pods_of(group: Group) -> int:
-    """Return the number of known pods of a subtree that have not ended or failed for good."""
-    return sum(len(each.members) for each in group.subtree())
+    """Return the number of pods of a subtree that have not ended and do not terminate."""
+    members = (pod for each in group.subtree() for pod in each.members.values())
+    return sum(not pod.info.terminating for pod in members)
 
 
 def minimum_of(group: Group) -> int | None:

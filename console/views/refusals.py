@@ -19,15 +19,14 @@ from scheduler.core.search.place import Refusal
 from scheduler.status.conditions import waiting_for
 
 _BY_KIND: Final[dict[str, Reason]] = {
-    "capacity": "NoRoom",
-    "constraint": "NoRoom",
-    "quorum": "Unready",
+    "capacity": "Unschedulable",
+    "constraint": "Unschedulable",
+    "quorum": "Incomplete",
     "priority": "Gate",
     "invalid": "Invalid",
-    "binding": "Error",
-    "error": "Error",
+    "binding": "SchedulerError",
+    "error": "SchedulerError",
 }
-_UNDECIDED: Final = "The scheduler has not decided it yet."
 _log = structlog.get_logger()
 
 
@@ -62,8 +61,13 @@ class Cause:
     since: str = ""
     undecided: bool = False
 
+    @property
+    def event(self) -> str:
+        """The event of the time line: the reason, in the words of the group's condition."""
+        return "Unschedulable" if self.reason == "Gate" else self.reason
 
-_NOT_YET: Final = Cause("NoRoom", _UNDECIDED, undecided=True)
+
+_NOT_YET: Final = Cause("Unschedulable", "The scheduler has not decided it yet.", undecided=True)
 
 
 def status_blocker(cluster: ClusterState, group: Group) -> StatusBlocker | None:
@@ -86,9 +90,9 @@ def cause(cluster: ClusterState, entity: Group | Pod) -> Cause:
     """Return why a root waits, from the state or the scheduler, without a search."""
     if isinstance(entity, Pod):
         if entity.info.unclaimed:
-            return Cause("Unready", entity.info.unclaimed, "its ResourceClaims")
+            return Cause("Incomplete", entity.info.unclaimed, "its ResourceClaims")
         return _nominated(cluster, entity) or _NOT_YET
-    held = waiting_for(cluster.state, entity, cluster.gates)
+    held = waiting_for(cluster.state, entity, cluster.settings.gates)
     said = status_blocker(cluster, entity)
     if held is not None:
         reason: Reason = "Gate" if entity.switched_off else _BY_KIND[held.kind]
@@ -101,18 +105,17 @@ def cause(cluster: ClusterState, entity: Group | Pod) -> Cause:
         return nominated or _NOT_YET
     if nominated is not None:
         return Cause(nominated.reason, nominated.sentence, nominated.waits_for, since=said.since)
-    return of_status(said)
+    return of_blocker(said, said.since)
 
 
-def of_status(said: StatusBlocker) -> Cause:
-    """Return the cause in a status that the scheduler wrote."""
-    return Cause(
-        _BY_KIND.get(said.kind, "NoRoom"),
-        said.summary,
-        _room(said.kind, said.needed, said.free),
-        _nearest(said),
-        said.since,
-    )
+def of_blocker(said: StatusBlocker | Blocker, since: str = "") -> Cause:
+    """Return the cause in a status that the scheduler wrote, or in a result of the solver."""
+    best, nearest = said.best_domain, None
+    if best is not None:
+        slots = max(0, said.needed - best.missing)
+        nearest = Nearest(key=best.key, value=best.value, slots=slots, needed=said.needed)
+    waits = _room(said.kind, said.needed, said.free)
+    return Cause(_BY_KIND.get(said.kind, "Unschedulable"), said.summary, waits, nearest, since)
 
 
 def decided(cluster: ClusterState, entity: Group | Pod) -> Cause:
@@ -122,7 +125,9 @@ def decided(cluster: ClusterState, entity: Group | Pod) -> Cause:
         return found
     outcome = decide(cluster.state, entity, cluster.budget())
     if not isinstance(outcome, Refusal):
-        return Cause("NoRoom", "It fits, and is about to be scheduled.", "its scheduling attempt")
+        return Cause(
+            "Unschedulable", "It fits, and is about to be scheduled.", "its scheduling attempt"
+        )
     return of_blocker(explain(cluster.state, outcome))
 
 
@@ -136,36 +141,13 @@ def safely(
         return ask(cluster, entity)
     except Exception:  # noqa: BLE001 - logged, and said in its row
         _log.exception("failed to explain a workload", key="/".join(entity.key))
-        return Cause("Error", "The console failed to find the reason. Check its log.")
-
-
-def of_blocker(blocker: Blocker) -> Cause:
-    """Return the cause in a result of the solver."""
-    best = blocker.best_domain
-    nearest = None
-    if best is not None:
-        nearest = Nearest(
-            key=best.key,
-            value=best.value,
-            slots=max(0, blocker.needed - best.missing),
-            needed=blocker.needed,
-        )
-    waits = _room(blocker.kind, blocker.needed, blocker.free)
-    return Cause(_BY_KIND[blocker.kind], blocker.summary, waits, nearest)
-
-
-def _nearest(said: StatusBlocker) -> Nearest | None:
-    best = said.best_domain
-    if best is None:
-        return None
-    slots = max(0, said.needed - best.missing)
-    return Nearest(key=best.key, value=best.value, slots=slots, needed=said.needed)
+        return Cause("SchedulerError", "The console failed to find the reason. Check its log.")
 
 
 def _room(kind: str, needed: int, free: int) -> str:
     if kind == "priority":
         return "the workload that is first"
-    if _BY_KIND.get(kind) != "NoRoom":
+    if _BY_KIND.get(kind) != "Unschedulable":
         return ""
     missing = needed - free
     return f"capacity for {count(missing, 'more pod')}" if missing > 0 else "capacity in one domain"
@@ -189,5 +171,5 @@ def _nominated(cluster: ClusterState, entity: Group | Pod) -> Cause | None:
     victims = count(leaving, "pod")
     waits = f"{victims} to terminate"
     if evicted:
-        return Cause("Evicting", f"{where}; {victims} there must be evicted", waits)
+        return Cause("Preempting", f"{where}; {victims} there must be evicted", waits)
     return Cause("Nominated", f"{where}; {victims} there must terminate", waits)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 import msgspec
@@ -14,12 +15,12 @@ from api.constants import (
     SCHEDULER_COMPONENT,
 )
 from api.wording import count
-from console.base.messages import Event
+from console.base.messages import Condition, Event
 from console.base.times import rfc3339
 from console.state import victims
 from console.state.state import ClusterState
 from console.views.quorum import quorum
-from console.views.refusals import status_blocker
+from console.views.refusals import of_blocker, status_blocker
 from scheduler.core.groups.forest import Group, Pod
 from scheduler.decoding.decode import FAR_AWAY as _FAR_AWAY
 
@@ -30,18 +31,10 @@ MOST: Final = 200
 """Entries of a time line. Older ones are left out."""
 
 _ORDER: Final = (
-    *("Created", "First pod", "Last pod", "Quorum", "Refused", "Preempts"),
-    *("Nominated", "Scheduled", "Started", "Whole"),
+    *("Created", "First pod", "Last pod", "Quorum", "Incomplete", "Unschedulable", "Preempting"),
+    *("Nominated", "Scheduled", "Started", "All started"),
 )
 _SCHEDULED: Final = (CONDITION_POD_GROUP_SCHEDULED, CONDITION_COMPOSITE_SCHEDULED)
-
-
-class _Transition(msgspec.Struct, rename="camel"):
-    type: str = ""
-    status: str = ""
-    reason: str = ""
-    message: str = ""
-    last_transition_time: str = ""
 
 
 def of(cluster: ClusterState, groups: Sequence[Group], pods: Sequence[Pod]) -> list[Event]:
@@ -80,15 +73,17 @@ def _of_group(cluster: ClusterState, group: Group, *, named: bool) -> Iterator[E
     reached = quorum(group)
     if reached is not None:
         yield Event(at=reached.at, event="Quorum", sentence=f"{whose}{reached.sentence}")
-    for each in _conditions(cluster, group):
-        yield _of_condition(each, whose)
+    for each in conditions_of(cluster, group):
+        if each.type and each.last_transition_time:
+            yield _of_condition(each, each.last_transition_time, whose)
     said = status_blocker(cluster, group)
     if said is not None and said.since and group.parent is None:
-        yield Event(at=said.since, event="Refused", sentence=f"{whose}{said.summary}")
+        event = of_blocker(said).event
+        yield Event(at=said.since, event=event, sentence=f"{whose}{said.summary}")
 
 
-def _of_condition(condition: _Transition, whose: str) -> Event:
-    at, said = condition.last_transition_time, condition.message
+def _of_condition(condition: Condition, at: str, whose: str) -> Event:
+    said = condition.message
     marked = condition.type == CONDITION_DISRUPTION_TARGET and condition.status == "True"
     if marked and said.startswith(f"{SCHEDULER_COMPONENT}:"):
         return victims.preempted(at, said, f"{whose}pods")
@@ -100,22 +95,19 @@ def _of_condition(condition: _Transition, whose: str) -> Event:
     )
 
 
-def _event_of(condition: _Transition) -> str:
+def _event_of(condition: Condition) -> str:
     if condition.type in _SCHEDULED:
-        return "Scheduled" if condition.status == "True" else "Refused"
+        return "Scheduled" if condition.status == "True" else condition.reason or "Unschedulable"
     return condition.type if condition.status == "True" else f"Not {condition.type}"
 
 
-def _conditions(cluster: ClusterState, group: Group) -> Iterator[_Transition]:
+def conditions_of(cluster: ClusterState, group: Group) -> Iterator[Condition]:
+    """Yield the group's conditions. Entries that are not valid conditions are left out."""
     obj = cluster.observed.get(group.key)
     said: Any = obj.status.get("conditions") if obj is not None and obj.status else None
     for each in said if isinstance(said, list) else ():
-        try:
-            found = msgspec.convert(each, _Transition)
-        except msgspec.ValidationError:
-            continue
-        if found.last_transition_time and found.type:
-            yield found
+        with suppress(msgspec.ValidationError):
+            yield msgspec.convert(each, Condition)
 
 
 def _of_pods(pods: Iterable[Pod]) -> Iterator[Event]:
@@ -133,7 +125,9 @@ def _of_pods(pods: Iterable[Pod]) -> Iterator[Event]:
             at=rfc3339(began[0]), event="Started", sentence=f"the first of {_pods(known)} started"
         )
         if len(began) == len(known):
-            yield Event(at=rfc3339(began[-1]), event="Whole", sentence=f"{_pods(known)} started")
+            yield Event(
+                at=rfc3339(began[-1]), event="All started", sentence=f"{_pods(known)} started"
+            )
 
 
 def _pods(pods: Sequence[Pod]) -> str:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Final
-
-import msgspec
+from itertools import islice
+from typing import Final
 
 from api.constants import JOBSET, TRAIN_JOB
 from console.base import messages
@@ -81,7 +80,7 @@ def find(cluster: ClusterState, id_: str, viewer: Viewer) -> Subject:
 def whole(cluster: ClusterState, subject: Subject, yaml: str = "") -> messages.Workload:
     """Return the complete workload, with the YAML that was read for it."""
     tree = _tree(cluster, subject)
-    conditions = [each for group in subject.groups for each in conditions_of(cluster, group)]
+    conditions = [each for group in subject.groups for each in _conditions(cluster, group)]
     return messages.Workload(
         id=subject.id,
         tree=tree,
@@ -182,7 +181,7 @@ _WORST_FIRST: Final = (
     "Invalid",
     "Disrupted",
     "Incomplete",
-    "Evicting",
+    "Preempting",
     "Nominated",
     "Waiting",
     "Starting",
@@ -208,10 +207,14 @@ def _branch(cluster: ClusterState, group: Group, room: list[int]) -> Branch:
         name=group.name,
         state=_state(cluster, group, counts),
         counts=counts,
-        conditions=conditions_of(cluster, group),
+        conditions=_conditions(cluster, group),
         children=children,
         pods=[_row(pod) for pod in shown],
     )
+
+
+def _conditions(cluster: ClusterState, group: Group) -> list[Condition]:
+    return list(islice(timeline.conditions_of(cluster, group), _MOST_CONDITIONS))
 
 
 def _state(cluster: ClusterState, group: Group, counts: Counts) -> str:
@@ -220,7 +223,7 @@ def _state(cluster: ClusterState, group: Group, counts: Counts) -> str:
     if group.state == "pending":
         if not cluster.state.nominations.own(group.top.key):
             return "Waiting"
-        return "Evicting" if has_leaving_pods(cluster.state, group) else "Nominated"
+        return "Preempting" if has_leaving_pods(cluster.state, group) else "Nominated"
     if counts.pods and _all_succeeded(group):
         return "Succeeded"
     whole_now = group.state == "scheduled" and counts.running >= (counts.minimum or 1)
@@ -273,33 +276,3 @@ def pod_state(pod: Pod) -> str:
     if info.nominated:
         return "Nominated"
     return "Gated" if info.gated or info.unclaimed else "Waiting"
-
-
-class _StatusCondition(msgspec.Struct, rename="camel"):
-    type: str
-    status: str = ""
-    reason: str = ""
-    message: str = ""
-    last_transition_time: str | None = None
-
-
-def conditions_of(cluster: ClusterState, group: Group) -> list[Condition]:
-    """Return the group's conditions. Entries that are not valid conditions are left out."""
-    obj = cluster.observed.get(group.key)
-    said: Any = obj.status.get("conditions") if obj is not None and obj.status else None
-    found = []
-    for each in said[:_MOST_CONDITIONS] if isinstance(said, list) else ():
-        try:
-            one = msgspec.convert(each, _StatusCondition)
-        except msgspec.ValidationError:
-            continue
-        found.append(
-            Condition(
-                type=one.type,
-                status=one.status,
-                reason=one.reason,
-                message=one.message,
-                last_transition_time=one.last_transition_time,
-            )
-        )
-    return found

@@ -5,14 +5,14 @@ from typing import Final
 import msgspec
 
 from api.constants import ANNOTATION_ATTEMPT, POD_TEMPLATE, PROVISIONING_REQUEST
+from controllers.cache.decoding import Condition
 from controllers.runtime.rate_limit import NamespacePace
 from kube.base.clock import Clock
 from kube.client.decoding import Decoder
 from kube.client.meta import ObjectMeta
-from kube.client.resources import Resource
 
-REQUESTS = Resource(*PROVISIONING_REQUEST)
-POD_TEMPLATES = Resource(*POD_TEMPLATE)
+REQUESTS = PROVISIONING_REQUEST
+POD_TEMPLATES = POD_TEMPLATE
 
 # Without a limit, one tenant could fill the autoscaler's queue with requests.
 MOST_REQUESTS: Final = 100
@@ -46,15 +46,8 @@ class _Spec(msgspec.Struct, rename="camel", gc=False):
     pod_sets: list[_PodSet] = msgspec.field(default_factory=list)
 
 
-class _Condition(msgspec.Struct, gc=False):
-    type: str = ""
-    status: str = ""
-    reason: str = ""
-    message: str = ""
-
-
 class _Status(msgspec.Struct, gc=False):
-    conditions: list[_Condition] = []
+    conditions: list[Condition] = []
 
 
 class _RawRequest(msgspec.Struct, gc=False):
@@ -117,7 +110,6 @@ class NamespaceLimits:
     """
 
     def __init__(self, clock: Clock, most: int = MOST_REQUESTS) -> None:
-        """Allow `most` requests in each namespace."""
         self._pace = NamespacePace(clock, _BURST, 1.0)
         self._most = most
         # Dicts serve as ordered sets: the root that has waited longest gets the next free request.

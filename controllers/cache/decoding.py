@@ -26,7 +26,6 @@ from api.constants import (
 )
 from api.groups import Form, WorkloadForm, groups_of_pod, workload_form
 from api.integration.common.minimum import Progress, count_indexes
-from api.integration.kinds import SINGLE_GROUP_KINDS
 from api.integration.pods.groups_from_pods import ask_of, is_from_pods
 from api.integration.single_group.kind import SingleGroupKind
 from api.membership import claims_of
@@ -34,25 +33,21 @@ from api.provisioning import shape_of
 from api.reading import mapping
 from api.scheduler_names import USUAL, SchedulerNames
 from controllers.cache.objects import (
-    COSCHEDULINGS,
     JOBS,
     JOBSETS,
     LEADER_WORKER_SETS,
-    PLUGINS_POD_GROUPS,
     ClaimEntry,
     ClaimStatus,
     Group,
     NamedObject,
     Owner,
     Pod,
-    PodMeta,
     Workload,
 )
 from kube.client.decoding import Decoder
-from kube.client.meta import ObjectMeta, OwnerReference
+from kube.client.meta import Identity, ObjectMeta, OwnerReference
 from kube.client.resources import Resource
 
-_SINGLE_GROUPS = {it.kind.kind: Resource(*it.kind) for it in SINGLE_GROUP_KINDS.values()}
 _FINISHED_TYPES = frozenset({"Complete", "Completed", "Failed"})
 _SCHEDULED_TYPES = frozenset({CONDITION_POD_GROUP_SCHEDULED, CONDITION_COMPOSITE_SCHEDULED})
 _FINISHED_PHASES = frozenset({"Succeeded", "Failed"})
@@ -89,7 +84,9 @@ class _PodSpec(msgspec.Struct, rename="camel", gc=False):
     scheduling_gates: list[msgspec.Raw] = []
 
 
-class _Condition(msgspec.Struct, gc=False):
+class Condition(msgspec.Struct, gc=False):
+    """An entry of `status.conditions`."""
+
     type: str = ""
     status: str = ""
     reason: str = ""
@@ -98,11 +95,11 @@ class _Condition(msgspec.Struct, gc=False):
 
 class _PodStatus(msgspec.Struct, rename="camel", gc=False):
     phase: str = ""
-    conditions: list[_Condition] = []
+    conditions: list[Condition] = []
     nominated_node_name: str = ""
 
 
-class _FullPodMeta(PodMeta, rename="camel", gc=False):
+class _FullPodMeta(Identity, rename="camel", gc=False):
     labels: dict[str, str] = msgspec.field(default_factory=dict)
     annotations: dict[str, str] = msgspec.field(default_factory=dict)
     deletion_timestamp: str | None = None
@@ -144,7 +141,7 @@ class _Blocker(msgspec.Struct, rename="camel", gc=False):
 
 
 class _GroupStatus(msgspec.Struct, rename="camel", gc=False):
-    conditions: list[_Condition] = []
+    conditions: list[Condition] = []
     blocker: _Blocker | None = None
     resource_claim_statuses: tuple[ClaimStatus, ...] = ()
 
@@ -167,7 +164,7 @@ class _OwnerStatus(msgspec.Struct, rename="camel", gc=False):
     succeeded: int | None = None
     failed_indexes: str | None = None
     restarts: int | None = None
-    conditions: list[_Condition] = []
+    conditions: list[Condition] = []
 
 
 class _OwnerSpec(msgspec.Struct, gc=False):
@@ -175,11 +172,9 @@ class _OwnerSpec(msgspec.Struct, gc=False):
     completions: int | None = None
 
 
-class _RawCoscheduling(_RawObject, gc=False):
-    status: msgspec.Raw = msgspec.field(default_factory=lambda: msgspec.Raw(b"{}"))
+class _RawStatusObject(_RawObject, gc=False):
+    """The same with a status that is decoded later, or never."""
 
-
-class _RawSingleGroup(_RawObject, gc=False):
     status: msgspec.Raw = msgspec.field(default_factory=lambda: msgspec.Raw(b"{}"))
 
 
@@ -202,9 +197,8 @@ _group_spec = Decoder(_GroupSpec)
 _workload = Decoder(_RawObject)
 _workload_spec = Decoder(_WorkloadSpec)
 _owner = Decoder(_RawOwner)
-_single_group = Decoder(_RawSingleGroup)
+_with_status = Decoder(_RawStatusObject)
 _lws = Decoder(_RawLws)
-_coscheduling = Decoder(_RawCoscheduling)
 _owner_spec = Decoder(_OwnerSpec)
 
 
@@ -225,26 +219,24 @@ def decode_pod(data: bytes, schedulers: SchedulerNames = USUAL) -> Pod:
     """Decode a pod; `schedulers` are Muster's scheduler names. Raises msgspec.DecodeError."""
     raw = _pod(data)
     meta, spec = raw.metadata, raw.spec
-    group = spec.scheduling_group.pod_group_name if spec.scheduling_group else ""
+    labels, annotations = meta.labels, meta.annotations
+    ours, ref = spec.scheduler_name in schedulers, spec.workload_ref
     workload = None
-    if spec.workload_ref is not None:
-        ref = spec.workload_ref
-        workload = WorkloadForm(ref.name, ref.pod_group, ref.pod_group_replica_key)
     # The reference in the spec counts for Muster's own pods only. For other pods their scheduler
     # handles it.
-    labels, ours = meta.labels, spec.scheduler_name in schedulers
-    workload = workload if ours else None
-    annotations = meta.annotations
-    named = groups_of_pod(
+    if ours and ref is not None:
+        workload = WorkloadForm(ref.name, ref.pod_group, ref.pod_group_replica_key)
+    references = groups_of_pod(
         labels,
         ours=ours,
-        scheduling_group=group,
+        scheduling_group=spec.scheduling_group.pod_group_name if spec.scheduling_group else "",
         workload=workload,
         managed=annotations.get(ANNOTATION_MANAGED_GROUP, ""),
         group_by=annotations.get(ANNOTATION_GROUP_BY, ""),
     )
+    named = list(references)
     pod = Pod(
-        metadata=PodMeta(meta.name, meta.namespace, meta.uid, meta.resource_version),
+        metadata=Identity(meta.name, meta.namespace, meta.uid, meta.resource_version),
         groups=tuple(dict.fromkeys(reference.name for reference in named)),
         active=raw.status.phase not in _FINISHED_PHASES,
         bound=bool(spec.node_name),
@@ -321,14 +313,10 @@ def decode_workload(data: bytes) -> Workload:
     return Workload(raw.metadata, reference, bytes(raw.spec))
 
 
-def decode_coscheduling(data: bytes) -> Owner:
-    """Decode a PodGroup of KEP-3370. Raises msgspec.DecodeError."""
-    return _as_coscheduling(COSCHEDULINGS, data)
-
-
-def decode_plugins_pod_group(data: bytes) -> Owner:
-    """Decode a PodGroup of scheduler-plugins. Raises msgspec.DecodeError."""
-    return _as_coscheduling(PLUGINS_POD_GROUPS, data)
+def decode_coscheduling(resource: Resource, data: bytes) -> Owner:
+    """Decode a PodGroup of KEP-3370 or of scheduler-plugins. Raises msgspec.DecodeError."""
+    raw = _with_status(data)
+    return Owner(resource, raw.metadata, bytes(raw.spec), status=bytes(raw.status))
 
 
 def decode_job(data: bytes) -> Owner:
@@ -360,8 +348,6 @@ def decode_lws(data: bytes) -> Owner:
         resource=LEADER_WORKER_SETS,
         metadata=raw.metadata,
         spec=bytes(raw.spec) if marked else b"",
-        suspended=False,
-        finished=False,
         status=msgspec.json.encode(raw.status) if marked else b"",
     )
 
@@ -371,11 +357,11 @@ def decode_single_group(kind: SingleGroupKind, data: bytes) -> Owner:
 
     An owner that never had a group keeps only its name.
     """
-    raw, resource = _single_group(data), _SINGLE_GROUPS[kind.kind.kind]
+    raw, resource = _with_status(data), kind.kind
     # Few of the Deployments and StatefulSets of a cluster ask for a group. The others would fill
     # the memory with specs that nothing reads.
     if ANNOTATION_MANAGED_GROUP not in raw.metadata.annotations:
-        return Owner(resource, _only_name(raw.metadata), b"", suspended=False, finished=False)
+        return Owner(resource, _only_name(raw.metadata), b"")
     spec, status = (mapping(msgspec.json.decode(it)) for it in (raw.spec, raw.status))
     return Owner(
         resource=resource,
@@ -403,18 +389,6 @@ def _pod_state(status: _PodStatus) -> str:
         return status.phase
     found = (it for it in status.conditions if it.type == CONDITION_POD_SCHEDULED)
     return next((it.reason for it in found if it.status == "False"), "")
-
-
-def _as_coscheduling(resource: Resource, data: bytes) -> Owner:
-    raw = _coscheduling(data)
-    return Owner(
-        resource=resource,
-        metadata=raw.metadata,
-        spec=bytes(raw.spec),
-        suspended=False,
-        finished=False,
-        status=bytes(raw.status),
-    )
 
 
 def _as_owner(resource: Resource, raw: _RawOwner, has_group: bool) -> Owner:

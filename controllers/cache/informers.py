@@ -29,7 +29,6 @@ from controllers.cache.decoding import (
     decode_jobset,
     decode_lws,
     decode_named,
-    decode_plugins_pod_group,
     decode_pod,
     decode_single_group,
     decode_workload,
@@ -64,8 +63,11 @@ from kube.informers.quarantine import Quarantine
 from kube.informers.reflector import Delivery, Reflector
 
 _PROBE_SECONDS = 15.0
+"""Seconds between two checks whether an optional kind is served and allowed, at most."""
+
 _PATIENCE = 10.0
 """Seconds for the first list of an optional kind. After that, work begins without the kind."""
+
 COSCHEDULING_KINDS = (COSCHEDULINGS, PLUGINS_POD_GROUPS)
 # Filtered on the API server, as there can be many claims and requests of other controllers.
 _OURS = f"{LABEL_MANAGED_BY}={MANAGED_BY}"
@@ -74,7 +76,7 @@ _SELECTORS = {REQUESTS: _OURS, CLAIMS: _OURS}
 
 # Every API server serves these groups, so start-up waits for their lists.
 _BUILT_IN = ("apps", "batch")
-OWNERS = (*(Resource(*it.kind) for it in OWNER_KINDS.values()), *COSCHEDULING_KINDS)
+OWNERS = (*(it.kind for it in OWNER_KINDS.values()), *COSCHEDULING_KINDS)
 """The kinds for which Muster creates groups."""
 # A missing kind must not stop the controllers: its CRD may not be installed, or the conversion
 # webhook of another project may be down.
@@ -139,14 +141,10 @@ class Caches:
     """The informer caches of all controllers, with indexes; complete once `synced` is set."""
 
     def __init__(self, scheduler_names: SchedulerNames = USUAL) -> None:
-        """Create empty caches for `Informers` to fill; `scheduler_names` are Muster's."""
         self.scheduler_names = scheduler_names
         self.synced = asyncio.Event()
         self.jobs: Cache[Owner] = Cache()
         self.jobsets: Cache[Owner] = Cache()
-        self.leader_worker_sets: Cache[Owner] = Cache()
-        self.coschedulings: Cache[Owner] = Cache()
-        self.plugins_pod_groups: Cache[Owner] = Cache()
         self.workloads: Cache[Workload] = Cache()
         self.pod_groups: Cache[Group] = Cache()
         self.composites: Cache[Group] = Cache()
@@ -166,12 +164,11 @@ class Caches:
             JOBS: (self.jobs, decode_job),
             JOBSETS: (self.jobsets, decode_jobset),
             **{
-                Resource(*it.kind): (Cache(), partial(decode_single_group, it))
+                it.kind: (Cache(), partial(decode_single_group, it))
                 for it in SINGLE_GROUP_KINDS.values()
             },
-            LEADER_WORKER_SETS: (self.leader_worker_sets, decode_lws),
-            COSCHEDULINGS: (self.coschedulings, decode_coscheduling),
-            PLUGINS_POD_GROUPS: (self.plugins_pod_groups, decode_plugins_pod_group),
+            LEADER_WORKER_SETS: (Cache(), decode_lws),
+            **{it: (Cache(), partial(decode_coscheduling, it)) for it in COSCHEDULING_KINDS},
             WORKLOADS: (self.workloads, decode_workload),
             POD_GROUPS: (self.pod_groups, decode_group),
             COMPOSITES: (self.composites, decode_group),

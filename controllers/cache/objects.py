@@ -23,37 +23,24 @@ from api.integration.single_group.kind import NO_UPDATE, Rollout
 from api.membership import NOBODY, Owners
 from api.ownership import OwnerId
 from api.reading import integer
-from kube.client.meta import Json, Key, ObjectMeta, OwnerReference
+from kube.client.meta import Identity, Json, Key, ObjectMeta, OwnerReference
 from kube.client.resources import Resource
 
-WORKLOADS = Resource(*WORKLOAD)
-POD_GROUPS = Resource(*POD_GROUP)
-COMPOSITES = Resource(*COMPOSITE_POD_GROUP)
-JOBS = Resource(*JOB)
-JOBSETS = Resource(*JOBSET)
-LEADER_WORKER_SETS = Resource(*LEADER_WORKER_SET)
-COSCHEDULINGS = Resource(*COSCHEDULING)
-PLUGINS_POD_GROUPS = Resource(*PLUGINS_POD_GROUP)
-CLAIMS = Resource(*RESOURCE_CLAIM)
-CLAIM_TEMPLATES = Resource(*RESOURCE_CLAIM_TEMPLATE)
+WORKLOADS = WORKLOAD
+POD_GROUPS = POD_GROUP
+COMPOSITES = COMPOSITE_POD_GROUP
+JOBS = JOB
+JOBSETS = JOBSET
+LEADER_WORKER_SETS = LEADER_WORKER_SET
+COSCHEDULINGS = COSCHEDULING
+PLUGINS_POD_GROUPS = PLUGINS_POD_GROUP
+CLAIMS = RESOURCE_CLAIM
+CLAIM_TEMPLATES = RESOURCE_CLAIM_TEMPLATE
 
 ObjectKey = tuple[str, Key]
 """Kind and key of an object."""
 
 NOTHING_DONE = Progress()
-
-
-class NamedMeta(msgspec.Struct, rename="camel", gc=False):
-    """The identity of an object."""
-
-    name: str = ""
-    namespace: str = ""
-    uid: str = ""
-    resource_version: str = ""
-
-
-class PodMeta(NamedMeta, rename="camel", gc=False):
-    """The identity of a pod; its labels are read once, for its group, and not kept."""
 
 
 class Pod(msgspec.Struct, gc=False):
@@ -73,7 +60,7 @@ class Pod(msgspec.Struct, gc=False):
     - `replica_size`: the pods of its replica, as the worker of a LeaderWorkerSet reports; else 0.
     """
 
-    metadata: PodMeta
+    metadata: Identity
     groups: tuple[str, ...] = ()
     active: bool = True
     bound: bool = False
@@ -95,7 +82,7 @@ class Pod(msgspec.Struct, gc=False):
 class NamedObject(msgspec.Struct, gc=False):
     """An object of which only the existence matters."""
 
-    metadata: NamedMeta
+    metadata: Identity
 
 
 class ClaimEntry(msgspec.Struct, rename="camel", frozen=True, gc=False):
@@ -176,8 +163,8 @@ class Owner(msgspec.Struct, gc=False):
     resource: Resource
     metadata: ObjectMeta
     spec: bytes
-    suspended: bool
-    finished: bool
+    suspended: bool = False
+    finished: bool = False
     progress: Progress = NOTHING_DONE
     restarts: int = 0
     status: bytes = b""
@@ -185,7 +172,6 @@ class Owner(msgspec.Struct, gc=False):
 
     @property
     def kind(self) -> str:
-        """Kind of the owner."""
         return self.resource.kind
 
     @property

@@ -1,4 +1,4 @@
-"""Deletion of generated objects whose owner does not exist any more (`api.ownership`).
+"""Deletion of generated objects whose owner no longer exists (`api.ownership`).
 
 Kubernetes' garbage collector deletes most of them by their owner references, and gets time for it.
 Muster deletes the rest:
@@ -83,7 +83,6 @@ class OrphanIndex:
     """Generated objects and their owners, read from the caches only."""
 
     def __init__(self, caches: Caches) -> None:
-        """Create the index; it reads indexes that the caches have."""
         self._caches = caches
         self.generated: dict[Resource, Cache[Any]] = {it: caches.sources[it][0] for it in GENERATED}
         self.owners: dict[Resource, Cache[Any]] = {it: caches.sources[it][0] for it in OWNERS}
@@ -143,7 +142,6 @@ class OrphanCollector:
     """The controller that deletes orphans; its keys are deleted owners."""
 
     def __init__(self, caches: Caches, writer: Writer, clock: Clock) -> None:
-        """Subscribe to the caches; `controller.run` starts the work."""
         self.controller: Controller[Left] = Controller("orphans", self.reconcile, clock)
         self._writer = writer
         self._caches = caches

@@ -14,10 +14,9 @@ that is being deleted. A pod that the cache lacks loses nothing, as its owner ge
 A list request for each deleted group would be too expensive in a large cluster.
 """
 
-from collections.abc import Iterator
 from functools import partial
 
-from api.constants import COMPOSITE_POD_GROUP, POD_GROUP, finalizer_of
+from api.constants import finalizer_of
 from api.ownership import made_for
 from controllers.cache.informers import Caches
 from controllers.cache.objects import COMPOSITES, POD_GROUPS, Group, ObjectKey, Pod
@@ -26,25 +25,21 @@ from kube.base.clock import Clock
 from kube.base.errors import Invalid, NotFound
 from kube.client.meta import ObjectMeta, Partial
 from kube.client.patch import PatchBuilder, pointer
-from kube.informers.cache import Cache
 
-_RESOURCES = {POD_GROUP.kind: POD_GROUPS, COMPOSITE_POD_GROUP.kind: COMPOSITES}
+_RESOURCES = {it.kind: it for it in (POD_GROUPS, COMPOSITES)}
 
 
 class ProtectionController:
     """The protection controller; its keys are the groups that are being deleted."""
 
     def __init__(self, caches: Caches, writer: Writer, clock: Clock) -> None:
-        """Subscribe to the caches; `controller.run` starts the work."""
         self.controller: Controller[ObjectKey] = Controller(
             "protection", self.reconcile, clock, namespace=lambda slot: slot[1][0]
         )
         self._caches = caches
         self._writer = writer
-        caches.pod_groups.subscribe(lambda old, new: self._on_group(POD_GROUP.kind, old, new))
-        caches.composites.subscribe(
-            lambda old, new: self._on_group(COMPOSITE_POD_GROUP.kind, old, new)
-        )
+        for kind, cache in caches.group_caches():
+            cache.subscribe(partial(self._on_group, kind))
         caches.pods.subscribe(self._on_pod)
         caches.namespaces.subscribe(self._on_namespace)
 
@@ -78,7 +73,7 @@ class ProtectionController:
             owner_id is not None and self._caches.is_made_again(owner_id, namespace)
         ):
             return False
-        if kind == POD_GROUP.kind:
+        if kind == POD_GROUPS.kind:
             return any(self._caches.members(group))
         children = self._caches.children(namespace, name)
         if any(child.metadata.deletion_timestamp is None for child in children):
@@ -111,32 +106,25 @@ class ProtectionController:
         elif old is not None and old.parent:
             parent = self._caches.composites.get(old.metadata.namespace, old.parent)
             if parent is not None:
-                self._queue(COMPOSITE_POD_GROUP.kind, parent)
+                self._queue(COMPOSITES.kind, parent)
 
     def _on_pod(self, old: Pod | None, new: Pod | None) -> None:
         if old is None or not old.active or (new is not None and new.active):
             return
         for group in self._caches.groups_of(old):
-            self._queue(POD_GROUP.kind, group)
+            self._queue(POD_GROUPS.kind, group)
 
     def _on_namespace(self, _old: Partial | None, new: Partial | None) -> None:
         if new is None or new.metadata.deletion_timestamp is None:
             return
-        for kind, group in self._all():
-            if group.metadata.namespace == new.metadata.name:
-                self._queue(kind, group)
+        for kind, cache in self._caches.group_caches():
+            for group in cache.values():
+                if group.metadata.namespace == new.metadata.name:
+                    self._queue(kind, group)
 
     def _queue(self, kind: str, group: Group) -> None:
         if _is_protected(kind, group.metadata):
             self.controller.queue.add((kind, group.metadata.key))
-
-    def _all(self) -> Iterator[tuple[str, Group]]:
-        caches: list[tuple[str, Cache[Group]]] = [
-            (kind, self._caches.groups(kind)) for kind in _RESOURCES
-        ]
-        for kind, cache in caches:
-            for group in cache.values():
-                yield kind, group
 
 
 def _is_protected(kind: str, meta: ObjectMeta) -> bool:

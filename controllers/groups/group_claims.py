@@ -14,9 +14,9 @@ import msgspec
 
 from api import names
 from api.constants import EVENT_CLAIM_NOT_MADE, EVENT_NAME_TAKEN, MAX_RESOURCE_CLAIMS, POD_GROUP
-from api.group_claims import GroupName, claim_object
+from api.group_claims import claim_object
 from api.membership import pods_name, stands_for, taken_words
-from api.ownership import Ownership, made_for, ownership
+from api.ownership import Owner, Ownership, made_for, ownership
 from controllers.cache.informers import BY_CLAIM_TEMPLATE, Caches
 from controllers.cache.known_objects import known_objects
 from controllers.cache.objects import (
@@ -45,8 +45,10 @@ from kube.client.resources import Resource
 from kube.events.events import Recorder
 
 BURST: Final = 500
+"""Writes for one namespace at once. After that, `PER_SECOND` applies."""
+
 PER_SECOND: Final = 50.0
-"""Writes for one namespace: so many at once, then so many a second."""
+"""Writes for one namespace a second, once it has used `BURST`. Later ones wait."""
 
 RETRY_SECONDS: Final = (60.0, 600.0)
 """The first pause after a taken name or a rejected claim, and the longest, in seconds.
@@ -85,7 +87,6 @@ class GroupClaims:
     """The controller of claims of groups; its keys are those of PodGroups."""
 
     def __init__(self, caches: Caches, writer: Writer, recorder: Recorder, clock: Clock) -> None:
-        """Subscribe to the caches; `controller.run` starts the work."""
         self.controller: Controller[Key] = Controller("group-claims", self.reconcile, clock)
         self._caches = caches
         self._writer = writer
@@ -155,7 +156,7 @@ class GroupClaims:
             raise BlockedError(EVENT_NAME_TAKEN, f"ResourceClaim {name}: {taken_words(meta)}")
         found = self._caches.claims.get(meta.namespace, name)
         claim = found.metadata if found is not None else await self._make(group, entry, name)
-        owned = ownership(claim, _name_of(group).owner_id)
+        owned = ownership(claim, _owner(group).owner_id)
         if owned is Ownership.LEAVING:
             raise InTheWayError(f"ResourceClaim {name} is being deleted", RETRY_SECONDS[0])
         if owned is Ownership.FOREIGN:
@@ -172,7 +173,7 @@ class GroupClaims:
         """
         namespace = group.metadata.namespace
         template = await self._template(namespace, entry)
-        claim = claim_object(_name_of(group), entry.name, template)
+        claim = claim_object(_owner(group), name, template)
         try:
             live = await self._writer.create(CLAIMS, claim)
         # Read it instead: it may be the group's own claim, which the cache does not have yet.
@@ -321,9 +322,9 @@ def _from_templates(group: Group) -> list[ClaimEntry]:
     return [it for it in shared if it.resource_claim_template_name and not it.resource_claim_name]
 
 
-def _name_of(group: Group) -> GroupName:
+def _owner(group: Group) -> Owner:
     meta = group.metadata
-    return GroupName(meta.namespace, meta.name, meta.uid, pods_name(meta))
+    return Owner(POD_GROUP, meta.namespace, meta.name, meta.uid)
 
 
 def _claim_name(group: Group, entry: ClaimEntry) -> str:

@@ -52,6 +52,8 @@ _WORKERS: Final = 24
 """Keys handled at a time. Each creates one group, and pods come faster than Jobs of JobSets."""
 
 _CACHE_LAG_SECONDS: Final = 5.0
+"""Seconds for which a created group may be absent from the cache and counts as created."""
+
 _REFUSED_SECONDS: Final = 60.0
 """Seconds until the next attempt after a rejection, whose cause may be resolved by then."""
 
@@ -123,17 +125,16 @@ class GroupsFromPods:
             # If the group was deleted before the cache had it, no event reports it.
             raise RequeueError("the group is not in the cache yet", _CACHE_LAG_SECONDS)
         common = await self._chains.common(key[0], asked.controllers)
-        # `common` waits for API requests. The pods may have been deleted in the meantime, and
-        # choosing among no annotations would fail.
+        # `common` waits for requests. If the last pod went meanwhile, that queues the key again.
         if not asked.asks:
-            return  # its pods went meanwhile, which queues it again
+            return
         owner = None if common.owner is None else _reference(common.owner)
         wanted = group_object(*key, chosen(asked.asks), owner)
         try:
             await self._writer.create(POD_GROUPS, wanted)
         # Not an error: the cache lags, or a user has created a group of this name.
         except AlreadyExists:
-            pass  # the cache will have it
+            pass
         except (Forbidden, Invalid) as error:
             await self._refused(key, error)
         self._made[key] = self._clock.monotonic()
@@ -148,8 +149,7 @@ class GroupsFromPods:
 
     async def _follow(self, key: Key, group: Group, asked: Asked) -> None:
         self._made.pop(key, None)
-        ours = is_from_pods(group.metadata, key[1])
-        if not ours:
+        if not is_from_pods(group.metadata, key[1]):
             self._check_foreign(key, group, asked)
             return
         live = ask_in(group.spec_object())
@@ -162,7 +162,7 @@ class GroupsFromPods:
         differ = differences(asked.asks, live._replace(min_count=minimum))
         common = await self._chains.common(key[0], asked.controllers)
         ops = PatchBuilder()
-        # A raised minCount is reset: the group would wait for pods that nobody asked for.
+        # A raised minCount is reset: the group would wait for pods that no user requested.
         if minimum != basis or live.min_count > minimum:
             ops.add(pointer("spec", "schedulingPolicy", "gang", "minCount"), minimum)
         # Otherwise a lower minCount stays: a user may lower it so that the remaining pods can
@@ -180,7 +180,7 @@ class GroupsFromPods:
             raise RequeueError("failed to read an owner of its pods", _UNCERTAIN_SECONDS)
 
     def _check_foreign(self, key: Key, group: Group, asked: Asked) -> None:
-        """Report pods whose annotations differ from a PodGroup that somebody else created."""
+        """Report pods whose annotations differ from a PodGroup of another creator."""
         minimum = group.min_count or 0
         said = {ask.min_count for ask in asked.asks} - {minimum}
         if not group.policy or not said:
@@ -228,7 +228,7 @@ class GroupsFromPods:
         """
         meta = group.metadata
         idle = self._idle.seconds(key, meta)
-        # Without an owner nobody recreates the pods, so the group is kept for a short time only.
+        # Without an owner no controller recreates the pods, so the group is kept briefly.
         left = (IDLE_ALONE_SECONDS if meta.controller is None else IDLE_SECONDS) - idle
         # Short gaps between pods, as in a restart, cost no write.
         if left > 0 and idle < NOTED_SECONDS:
@@ -347,7 +347,6 @@ def _own(ops: PatchBuilder, group: Group, owner: OwnerReference | None) -> None:
             ops.add("/metadata/ownerReferences/-", wanted)
         # The patch creates the whole list. Fail if another client has created it in the meantime.
         elif wanted is not None:
-            # The whole list is created: nobody else may have created it meanwhile.
             ops.at_version(group.metadata.resource_version)
             ops.add("/metadata/ownerReferences", [wanted])
         return

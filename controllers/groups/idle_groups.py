@@ -1,8 +1,8 @@
 """The time for which groups created from pods have had no pods.
 
 The controller writes the time to the group once it has lasted for a while. A new leader then
-continues to count, and `muster gc` finds groups that nobody deletes. A short gap between pods costs
-no write.
+continues to count, and `muster gc` finds groups that no controller deletes. A short gap between
+pods costs no write.
 """
 
 from collections.abc import Mapping

@@ -10,7 +10,7 @@ from typing import Final
 
 import structlog
 
-from api import names
+from api import names, ownership
 from api.constants import EVENT_NAME_TAKEN, EVENT_TEMPLATE_NOT_FOUND, POD_GROUP, WORKLOAD
 from api.groups import WorkloadForm
 from api.integration.common import objects
@@ -52,7 +52,6 @@ class ImplicitGroups:
         recorder: Recorder,
         clock: Clock,
     ) -> None:
-        """Subscribe to the caches; `controller.run` starts the work."""
         self.controller: Controller[ImplicitKey] = Controller("implicit", self.reconcile, clock)
         self._caches = caches
         self._writer = writer
@@ -96,10 +95,11 @@ class ImplicitGroups:
         template = _template(workload, form)
         self._check_name(workload, form)
         meta = workload.metadata
-        owner = objects.Owner(WORKLOAD, meta.namespace, meta.name, meta.uid)
+        owner = ownership.Owner(WORKLOAD, meta.namespace, meta.name, meta.uid)
         name = names.implicit_pod_group(*form)
         group = objects.group_object(POD_GROUP, owner, name, meta.name, dict(template.fields))
-        await self._group_writer.ensure_groups(_as_owner(workload), [group])
+        generated_for = Owner(WORKLOADS, meta, workload.spec)
+        await self._group_writer.ensure_groups(generated_for, [group])
 
     def _check_name(self, workload: Workload, form: WorkloadForm) -> None:
         """Check that the group's name is not that of another form. Raises BlockedError.
@@ -214,13 +214,3 @@ def _namesake(workload: Workload, form: WorkloadForm) -> WorkloadForm | None:
 def _words(form: WorkloadForm) -> str:
     key = f" with replica key {form.replica_key}" if form.replica_key else ""
     return f"template {form.pod_group}{key}"
-
-
-def _as_owner(workload: Workload) -> Owner:
-    return Owner(
-        resource=WORKLOADS,
-        metadata=workload.metadata,
-        spec=workload.spec,
-        suspended=False,
-        finished=False,
-    )

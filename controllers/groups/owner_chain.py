@@ -117,7 +117,6 @@ class OwnerChains:
     """A lookup of common owners that keeps its results for a minute, as many pods share owners."""
 
     def __init__(self, reader: Reader, clock: Clock) -> None:
-        """Create the lookup; it sends no request before `common`."""
         self._reader = reader
         self._kinds: _Kept[tuple[str, str], Resource | Unknown] = _Kept(clock)
         self._allowed: _Kept[tuple[str, Resource], bool] = _Kept(clock)

@@ -6,7 +6,8 @@ that come later. It writes only the template's values: admission adds the defaul
 
 from functools import partial
 
-from api.inherit import inherited_values, template_of
+from api.inherit import inherited_values
+from api.integration.common.templates import find_template
 from controllers.cache.informers import BY_TEMPLATE, Caches
 from controllers.cache.objects import POD_GROUPS, Group, Workload
 from controllers.runtime.controller import Controller, Writer, queue_all
@@ -19,7 +20,6 @@ class TemplateValues:
     """The controller that completes PodGroups; its keys are those of PodGroups."""
 
     def __init__(self, caches: Caches, writer: Writer, clock: Clock) -> None:
-        """Subscribe to the caches; `controller.run` starts the work."""
         self.controller: Controller[Key] = Controller("template-values", self.reconcile, clock)
         self._caches = caches
         self._writer = writer
@@ -36,8 +36,8 @@ class TemplateValues:
         if group is None or group.template is None:
             return
         workload = self._caches.workloads.get(key[0], group.template[0])
-        template = template_of(workload.as_object(), group.template[1]) if workload else None
-        values = inherited_values(group.spec_object(), template) if template else {}
+        template = find_template(workload.as_object(), group.template[1]) if workload else None
+        values = inherited_values(group.spec_object(), template.fields) if template else {}
         # A template without a policy completes nothing: the group would still wait for one.
         if "schedulingPolicy" not in values:
             return

@@ -6,12 +6,12 @@ It decides when to create groups, when to delete them, and what to report in bet
 from abc import ABC, abstractmethod
 from contextlib import suppress
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 from api.constants import ANNOTATION_MIN_COUNT_BASIS, EVENT_WORKLOAD_IGNORED
 from api.ownership import made_for
 from controllers.cache.informers import Caches
-from controllers.cache.objects import COMPOSITES, POD_GROUPS, WORKLOADS, Group, Owner, Pod, Workload
+from controllers.cache.objects import POD_GROUPS, WORKLOADS, Group, Owner, Pod, Workload
 from controllers.groups.group_writer import GroupWriter
 from controllers.owners.owner_status import OwnerStatusWriter
 from controllers.runtime.controller import (
@@ -20,6 +20,7 @@ from controllers.runtime.controller import (
     InTheWayError,
     RefusedError,
     RequeueError,
+    Writer,
     queue_all,
 )
 from kube.base.clock import Clock
@@ -28,36 +29,39 @@ from kube.client.meta import Key, ObjectMeta
 from kube.client.resources import Resource
 from kube.informers.cache import Cache
 
-# Groups of one owner start and stop waiting in bursts, which one status update covers.
 _STATUS_DELAY_SECONDS: Final = 0.5
+"""Seconds in which groups of an owner that start or stop waiting cause one update of its status."""
+
 LOSSES_DELAY_SECONDS: Final = 0.5
 """Seconds in which ended pods and Jobs of an owner cause one change of minCount together."""
+
+
+class Tools(NamedTuple):
+    """The parts of a term that all owner controllers share."""
+
+    caches: Caches
+    writer: Writer
+    clock: Clock
+    group_writer: GroupWriter
+    owner_status: OwnerStatusWriter
 
 
 class OwnerController(ABC):
     """A controller of the owners of one kind; `make` differs between kinds."""
 
-    def __init__(
-        self,
-        resource: Resource,
-        caches: Caches,
-        clock: Clock,
-        *,
-        group_writer: GroupWriter,
-        owner_status: OwnerStatusWriter,
-    ) -> None:
-        """Subscribe to the caches; `controller.run` starts the work."""
+    def __init__(self, resource: Resource, tools: Tools) -> None:
+        caches = tools.caches
         name = resource.kind.lower()
-        self.controller: Controller[Key] = Controller(name, self.reconcile, clock)
+        self.controller: Controller[Key] = Controller(name, self.reconcile, tools.clock)
         self._resource = resource
         self._caches = caches
-        self._group_writer = group_writer
-        self._owner_status = owner_status
+        self._group_writer = tools.group_writer
+        self._owner_status = tools.owner_status
         self._owners: Cache[Owner] = caches.owners(resource)
         self._owners.subscribe(self._on_owner)
         caches.workloads.subscribe(self._on_workload)
-        caches.pod_groups.subscribe(lambda old, new: self._on_group(POD_GROUPS.kind, old, new))
-        caches.composites.subscribe(lambda old, new: self._on_group(COMPOSITES.kind, old, new))
+        for kind, cache in caches.group_caches():
+            cache.subscribe(partial(self._on_group, kind))
         caches.pods.subscribe(self._on_pod)
 
     async def resync(self) -> None:

@@ -11,25 +11,17 @@ import msgspec
 
 from api.constants import (
     CONDITION_POD_GROUP_SCHEDULED_BEFORE,
-    COSCHEDULING,
-    PLUGINS_POD_GROUP,
     REASON_GROUP_WAITS,
     REASON_UNSCHEDULABLE,
-    KindName,
 )
 from api.integration.pods.coscheduling import coscheduling_objects, subsets_of
-from controllers.cache.informers import BY_COSCHEDULING, BY_OWNER, Caches
-from controllers.cache.objects import COSCHEDULINGS, PLUGINS_POD_GROUPS, Group, Owner, Pod
-from controllers.groups.group_writer import GroupWriter
-from controllers.owners.base import OwnerController
-from controllers.owners.owner_status import OwnerStatusWriter
-from controllers.runtime.controller import Writer
-from kube.base.clock import Clock, rfc3339
+from controllers.cache.informers import BY_COSCHEDULING, BY_OWNER
+from controllers.cache.objects import COSCHEDULINGS, Group, Owner, Pod
+from controllers.owners.base import OwnerController, Tools
+from kube.base.clock import rfc3339
 from kube.client.meta import Json
 from kube.client.patch import PatchBuilder
 from kube.client.resources import Resource
-
-KINDS: Final = {COSCHEDULINGS: COSCHEDULING, PLUGINS_POD_GROUPS: PLUGINS_POD_GROUP}
 
 # A phase outside this list, or one of these fields, shows that the controller of scheduler-plugins
 # runs. It owns the status then.
@@ -44,28 +36,11 @@ _STATUS_DELAY_SECONDS: Final = 1.0
 class CoschedulingController(OwnerController):
     """The controller of one of the two kinds."""
 
-    def __init__(
-        self,
-        resource: Resource,
-        caches: Caches,
-        clock: Clock,
-        *,
-        group_writer: GroupWriter,
-        owner_status: OwnerStatusWriter,
-        writer: Writer,
-    ) -> None:
-        """Subscribe to the caches; `controller.run` starts the work."""
-        super().__init__(
-            resource,
-            caches,
-            clock,
-            group_writer=group_writer,
-            owner_status=owner_status,
-        )
-        self._kind: KindName = KINDS[resource]
-        self._writer = writer
-        self._clock = clock
-        caches.pods.subscribe(self._on_member)
+    def __init__(self, resource: Resource, tools: Tools) -> None:
+        super().__init__(resource, tools)
+        self._writer = tools.writer
+        self._clock = tools.clock
+        tools.caches.pods.subscribe(self._on_member)
 
     async def report(self, owner: Owner) -> float:
         """Write the status if it changed. Raises kube errors."""
@@ -96,14 +71,16 @@ class CoschedulingController(OwnerController):
         obj, priority = owner.as_object(), pods[0].priority_class
 
         def wanted(workload: str | None) -> list[Json]:
-            return coscheduling_objects(self._kind, obj, workload, priority)
+            return coscheduling_objects(self._resource, obj, workload, priority)
 
         # With several subsets the group is a tree, which needs a Workload with their templates.
         if len(subsets_of(obj)) > 1:
             await self._group_writer.ensure(owner, wanted)
             return
         named = {pod.coscheduling[1] for pod in pods if pod.coscheduling}
-        made = [coscheduling_objects(self._kind, obj, None, priority, it) for it in sorted(named)]
+        made = [
+            coscheduling_objects(self._resource, obj, None, priority, it) for it in sorted(named)
+        ]
         by_name = {it["metadata"]["name"]: it for objects in made for it in objects}
         await self._group_writer.ensure_groups(owner, list(by_name.values()))
 

@@ -31,7 +31,6 @@ class CreatorStatus:
         recorder: Recorder,
         clock: Clock,
     ) -> None:
-        """Subscribe to the cache of the owners; `controller.run` starts the work."""
         name = f"{resource.kind.lower()}-creator"
         self.controller: Controller[CreatorKey] = Controller(name, self.reconcile, clock)
         self._owners = caches.owners(resource)

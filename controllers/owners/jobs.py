@@ -22,15 +22,14 @@ from api.integration.jobset.admission import (
     jobset_oversize,
     jobset_standings,
 )
-from controllers.cache.informers import BY_DELEGATION, Caches
-from controllers.cache.objects import JOBS, JOBSETS, Owner, Workload
-from controllers.groups.group_writer import NOTHING_EXPECTED, GroupWriter
+from controllers.cache.informers import BY_DELEGATION
+from controllers.cache.objects import JOBSETS, Owner, Workload
+from controllers.groups.group_writer import NOTHING_EXPECTED
 from controllers.owners import start_order
-from controllers.owners.base import LOSSES_DELAY_SECONDS, OwnerController
-from controllers.owners.owner_status import OwnerStatusWriter
+from controllers.owners.base import LOSSES_DELAY_SECONDS, OwnerController, Tools
 from controllers.runtime.controller import BlockedError
-from kube.base.clock import Clock
 from kube.client.meta import Json
+from kube.client.resources import Resource
 
 
 class JobController(OwnerController):
@@ -100,6 +99,11 @@ class JobController(OwnerController):
 class JobSetController(OwnerController):
     """The controller of JobSets."""
 
+    def __init__(self, resource: Resource, tools: Tools) -> None:
+        super().__init__(resource, tools)
+        tools.caches.jobs.subscribe(self._on_job)
+        start_order.follow(tools.caches, self.controller)
+
     async def make(self, owner: Owner) -> None:
         obj = owner.as_object()
         # Admission checks this, but a JobSet may have been stored or scaled past it. Creating that
@@ -146,7 +150,7 @@ class JobSetController(OwnerController):
         )
         return (None if starts_anew else job.progress), pods
 
-    def on_job(self, old: Owner | None, new: Owner | None) -> None:
+    def _on_job(self, old: Owner | None, new: Owner | None) -> None:
         """Queue the JobSet of a changed Job, if its group lacks pods or the Job was deleted."""
         if old is None or (new is not None and _life_of(new) == _life_of(old)):
             return
@@ -170,22 +174,3 @@ def _is_of(job: Owner, jobset: Owner) -> bool:
 def _life_of(job: Owner) -> tuple[object, ...]:
     meta = job.metadata
     return (meta.uid, meta.deletion_timestamp, job.progress, job.finished)
-
-
-def job_controller(
-    caches: Caches, group_writer: GroupWriter, owner_status: OwnerStatusWriter, clock: Clock
-) -> OwnerController:
-    """Create the controller of Jobs."""
-    return JobController(JOBS, caches, clock, group_writer=group_writer, owner_status=owner_status)
-
-
-def jobset_controller(
-    caches: Caches, group_writer: GroupWriter, owner_status: OwnerStatusWriter, clock: Clock
-) -> OwnerController:
-    """Create the controller of JobSets."""
-    made = JobSetController(
-        JOBSETS, caches, clock, group_writer=group_writer, owner_status=owner_status
-    )
-    caches.jobs.subscribe(made.on_job)
-    start_order.follow(caches, made.controller)
-    return made

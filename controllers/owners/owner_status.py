@@ -1,7 +1,7 @@
 """Reports on an owner of groups: an annotation states what it waits for, an event states an error.
 
 The scheduler writes to groups why they wait. This copies the reason to the object that the user
-knows. It omits groups of a JobSet that come later in its start order, as nobody has to act on them.
+knows. It omits groups of a JobSet that come later in its start order, as they need no action.
 """
 
 from typing import Final
@@ -32,7 +32,6 @@ class OwnerStatusWriter:
     """The only writer of the annotation `waiting-for` on owners."""
 
     def __init__(self, caches: Caches, writer: Writer, recorder: Recorder, clock: Clock) -> None:
-        """Send events through `recorder`."""
         self._caches = caches
         self._note = WaitingForNote(writer, recorder, clock)
         self._recorder = recorder

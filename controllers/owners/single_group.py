@@ -11,39 +11,18 @@ from api.integration.single_group.kind import (
     SingleGroupView,
     single_group,
 )
-from controllers.cache.informers import Caches
 from controllers.cache.objects import Group, Owner
-from controllers.groups.group_writer import GroupWriter
-from controllers.owners.base import OwnerController
-from controllers.owners.owner_status import OwnerStatusWriter
-from kube.base.clock import Clock
-from kube.client.resources import Resource
+from controllers.owners.base import OwnerController, Tools
 
 
 class SingleGroupController(OwnerController):
     """The controller of one such kind."""
 
-    def __init__(
-        self,
-        kind: SingleGroupKind,
-        caches: Caches,
-        clock: Clock,
-        *,
-        group_writer: GroupWriter,
-        owner_status: OwnerStatusWriter,
-    ) -> None:
-        """Subscribe to the caches; `controller.run` starts the work."""
-        super().__init__(
-            Resource(*kind.kind),
-            caches,
-            clock,
-            group_writer=group_writer,
-            owner_status=owner_status,
-        )
+    def __init__(self, kind: SingleGroupKind, tools: Tools) -> None:
+        super().__init__(kind.kind, tools)
         self._kind = kind
 
     async def make(self, owner: Owner) -> None:
-        """Create the group."""
         # No Workload is created: there is only one group, and it has no template.
         view = self._kind.read(owner.as_object())
         if not (view.managed and view.options.asks and view.pods):

@@ -138,7 +138,6 @@ class ProvisioningController:
     """The controller of ProvisioningRequests; its keys are roots."""
 
     def __init__(self, caches: Caches, writer: Writer, recorder: Recorder, clock: Clock) -> None:
-        """Subscribe to the caches; `controller.run` starts the work."""
         self.controller: Controller[RootKey] = Controller(
             "provisioning", self.reconcile, clock, namespace=itemgetter(1)
         )

@@ -7,11 +7,9 @@ from typing import Any, Final
 
 from api.constants import (
     ANNOTATION_PROVISIONING_REQUEST,
-    COMPOSITE_POD_GROUP,
     MAX_DEPTH,
     MAX_EXPECTED_KINDS,
     MAX_EXPECTED_PODS,
-    POD_GROUP,
 )
 from api.membership import pods_name
 from api.provisioning import CLASSES, Root, pod_template, shape_of
@@ -23,7 +21,7 @@ from kube.base.clock import Clock
 from kube.client.meta import Json, Key
 from kube.concurrency.pace import Pace
 
-_KINDS: Final = {POD_GROUPS.kind: POD_GROUP, COMPOSITES.kind: COMPOSITE_POD_GROUP}
+_KINDS: Final = {it.kind: it for it in (POD_GROUPS, COMPOSITES)}
 _FOR_ROOM: Final = frozenset({"capacity", "constraint"})
 """Kinds of blockers that more nodes may resolve."""
 
@@ -53,7 +51,6 @@ class WaitingRoots:
     """The roots of groups, and their pods."""
 
     def __init__(self, caches: Caches, clock: Clock) -> None:
-        """Create the view; it keeps no state but the caches."""
         self._caches = caches
         self._pace = Pace("capacity requests", clock)
 

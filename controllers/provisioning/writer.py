@@ -41,7 +41,6 @@ class CapacityWriter:
     """The writer of requests, which never touches other owners' objects of the same name."""
 
     def __init__(self, writer: Writer) -> None:
-        """Write through `writer`, which works while this process is the leader."""
         self._writer = writer
 
     async def make(
@@ -105,7 +104,7 @@ class CapacityWriter:
         """Delete a PodTemplate that was created for the root."""
         try:
             meta = await self._live(POD_TEMPLATES, name, namespace)
-            # A user may have written the request, and named somebody else's PodTemplate in it.
+            # A user may have written the request, and named another owner's PodTemplate in it.
             if made_for(meta) == owner:
                 await self._writer.delete(POD_TEMPLATES, name, namespace, uid=meta.uid)
         except (NotFound, Conflict):

@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 
 import structlog
 
-from api.constants import EVENT_GROUP_NOT_MADE
+from api.constants import EVENT_GROUP_NOT_MADE, KindName
 from kube.base.clock import Clock, SystemClock
 from kube.base.errors import ApiError, Invalid, KubeError, NotFound
 from kube.client.client import Client
@@ -62,7 +62,6 @@ class RequeueError(Exception):
     """A key that cannot be finished now, without any error: queue it again after `seconds`."""
 
     def __init__(self, reason: str, seconds: float) -> None:
-        """Create it with the reason for the wait."""
         super().__init__(reason)
         self.seconds = seconds
 
@@ -78,7 +77,6 @@ class BlockedError(Exception):
     """
 
     def __init__(self, reason: str, message: str) -> None:
-        """Create it with a message that states what to do."""
         super().__init__(message)
         self.reason = reason
 
@@ -130,14 +128,13 @@ def _served(resource: Resource) -> Iterator[None]:
 
 
 class NotLeadingError(Exception):
-    """The lease may be lost: this process must not write any more."""
+    """The lease may be lost: this process must stop writing."""
 
 
 class Writer:
     """The requests of the controllers; it writes only while this process surely holds the lease."""
 
     def __init__(self, client: Client, fence: Fence) -> None:
-        """Send writes while the fence is valid."""
         self._client = client
         self._fence = fence
         # Fair by namespace: requests that hang, as with a namespace's own webhook, delay no other
@@ -303,6 +300,8 @@ class Controller(Generic[K]):
 
 def _words(key: Hashable) -> str:
     """Return a key, which may contain keys, as one text."""
+    if isinstance(key, KindName):
+        return key.full_name
     return "/".join(map(_words, key)) if isinstance(key, tuple) else str(key)
 
 

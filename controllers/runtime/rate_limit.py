@@ -12,7 +12,6 @@ class NamespacePace:
     """A token bucket for each namespace: a burst of writes, then so many a second."""
 
     def __init__(self, clock: Clock, burst: int, per_second: float) -> None:
-        """Allow `burst` writes at once, then `per_second`."""
         self._clock = clock
         self._step = 1.0 / per_second
         self._ahead = burst * self._step

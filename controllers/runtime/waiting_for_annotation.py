@@ -36,12 +36,12 @@ COPIED: Final = (DEPLOYMENTS,)
 
 The Deployment controller copies them to the current ReplicaSet. So the annotation stays on a
 Deployment, empty while nothing waits, and the current ReplicaSet follows. Each write clears it on
-older ReplicaSets, to which no other controller writes any more.
+older ReplicaSets, to which no other controller writes.
 """
 
 _REVISION: Final = "deployment.kubernetes.io/revision"
 
-# Somebody has to change a webhook or a policy first, and no event reports that.
+# An administrator has to change a webhook or a policy first, and no event reports that.
 REFUSED_SECONDS: Final = 300.0
 """Seconds until the next attempt after a rejection."""
 
@@ -57,7 +57,6 @@ class WaitingForNote:
     """The writer of the annotation, which reports a rejection."""
 
     def __init__(self, writer: Writer, recorder: Recorder, clock: Clock) -> None:
-        """Send events through `recorder`."""
         self._writer = writer
         self._recorder = recorder
         self._clock = clock

@@ -37,7 +37,7 @@ def large() -> Contents:
     """Return 5,000 nodes: 20 blocks of 10 racks of 25."""
     contents = filled(Contents(blocks(20, 10, 25)))
     contents.queue = [
-        waiting(number, "NoRoom", "0/5000 nodes are available: 5000 Insufficient cpu.")
+        waiting(number, "Unschedulable", "0/5000 nodes are available: 5000 Insufficient cpu.")
         for number in range(1, 201)
     ]
     contents.history = history()
@@ -50,7 +50,7 @@ def hostile() -> Contents:
     contents = Contents({TAG: {TURNED: names[:2], LONG: names[2:]}})
     contents.full = dict.fromkeys(names, 0.5)
     contents.queue = [
-        waiting(number, "NoRoom", SCRIPT, name=name, namespace=TURNED, waits_for=SCRIPT)
+        waiting(number, "Unschedulable", SCRIPT, name=name, namespace=TURNED, waits_for=SCRIPT)
         | {"nearest": {"key": SCRIPT, "value": LONG, "slots": 1, "needed": 2}}
         for number, name in enumerate(HOSTILE, 1)
     ]
@@ -78,7 +78,7 @@ def _queue() -> list[Json]:
         ),
         waiting(
             2,
-            "Evicting",
+            "Preempting",
             "16 pods nominated to 4 nodes; 11 pods there must be evicted",
             waits_for="11 pods to terminate",
             nearest={"key": RACK, "value": "b2-rack-1", "slots": 9, "needed": 16},
@@ -96,7 +96,7 @@ def _queue() -> list[Json]:
         ),
         waiting(
             4,
-            "Unready",
+            "Incomplete",
             'The group has 5 of 32 pods. If Job "train-4" creates no more pods, see its status '
             "and events.",
             waits_for="27 more pods",
@@ -121,7 +121,7 @@ def _refused(
     slots = needed - best.missing
     return waiting(
         number,
-        "NoRoom",
+        "Unschedulable",
         _no_room(counts, best, needed),
         f"capacity for {best.missing} more pods",
         nearest={"key": best.key, "value": best.value, "slots": slots, "needed": needed},
@@ -213,11 +213,11 @@ def _timeline(*, whole: bool) -> list[Json]:
     events = [
         (400, "Created", "PodGroup llama-pretrain with minCount 16", None),
         (398, "Quorum", "16 of 16 pods exist; minCount is 16", None),
-        (397, "Refused", first, None),
-        (180, "Refused", second, None),
+        (397, "Unschedulable", first, None),
+        (180, "Unschedulable", second, None),
         (46, "Scheduled", "minCount pods are scheduled.", scheduler),
         (44, "Started", "the first of 16 pods started", None),
-        *([(3, "Whole", "16 pods started", None)] if whole else []),
+        *([(3, "All started", "16 pods started", None)] if whole else []),
     ]
     return [
         {"at": ago(age), "event": event, "sentence": sentence, "by": by}

@@ -9,7 +9,8 @@ from typing import Any, Final
 
 import yaml
 
-from console.serving.serving import LocalConsole, Settings, local
+from console.serving.serving import Console, local
+from console.state.state import Settings
 from e2e.console.clusters import Contents
 from e2e.console.page import PATIENCE
 from kube.base.settings import LeaderElection
@@ -34,7 +35,7 @@ class Stage:
     """A cluster whose contents the test creates, and its console."""
 
     client: Client
-    console: LocalConsole
+    console: Console
     cluster: LocalCluster
 
     async def nodes(self, blocks: int, racks: int, nodes: int, cpu: str = "4") -> None:

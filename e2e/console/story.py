@@ -8,7 +8,7 @@ from typing import Any, Final
 from cli.config.config import File
 from cli.demo.demo import RACK, example, node
 from cli.servers.console_service import settings_of
-from console.serving.serving import LocalConsole, local
+from console.serving.serving import Console, local
 from e2e.harness.environment import Environment
 from e2e.harness.groups import remove_finalizers
 from e2e.harness.objects import POD_GROUPS, of_jobset, pod, pod_group
@@ -29,7 +29,7 @@ class Story:
     """The cluster and its console."""
 
     env: Environment
-    console: LocalConsole
+    console: Console
 
     async def nodes(self, blocks: int, racks: int, nodes: int) -> None:
         """Create nodes node-B-R-N, each with capacity for five pods of the examples."""

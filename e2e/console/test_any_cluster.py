@@ -80,7 +80,7 @@ async def test_who_preempts_whom_is_seen_as_it_happens(
 
     await remove_finalizers(env, members("low"))
     await view.see("4 running, 4 bound of 4 pods")
-    await view.see("Whole", ".timeline")
+    await view.see("All started", ".timeline")
     await view.open(f"/map?workload={high}")
     await view.see("4 pods on 2 nodes")
     await view.open(address(low))
@@ -102,14 +102,14 @@ async def test_every_view_answers(env: Environment, view: Shown) -> None:
     await view.open(f"/map?node={nodes[0]}")
     await view.see("2 of 2 cpu used", "section[aria-label=Node]")
 
-    await view.open(f"/queue?namespace={env.name}&reason=NoRoom")
+    await view.open(f"/queue?namespace={env.name}&reason=Unschedulable")
     await view.see("1 workload waits")
     await view.see("needs capacity for 4 more pods; 0 fit", "tbody")
 
     await view.open(address(f"{env.name}/JobSet/train"))
     await view.see("4 running, 4 bound of 4 pods")
     await view.see("kind: JobSet")
-    await view.see("Whole", ".timeline")
+    await view.see("All started", ".timeline")
     await view.open(address(f"{env.name}/JobSet/late") + f"?node={nodes[1]}")
     await view.see("Insufficient cpu: 1 requested, 0 free", ".reasons")
 

@@ -108,7 +108,7 @@ async def test_the_queue_follows_what_comes_and_goes(browser: Browser) -> None:
             third | {"position": 1},
             fifth | {"position": 2, "sentence": "The group has 3 of 4 pods."},
         ]
-        elsewhere = waiting(4, "NoRoom", "not asked for", namespace="vision")
+        elsewhere = waiting(4, "Unschedulable", "not asked for", namespace="vision")
         fake.send("queue", {"changed": [*moved, elsewhere], "gone": [first["id"]], "total": 5})
         await view.see("2 workloads wait")
 
@@ -178,7 +178,7 @@ async def test_an_api_server_that_does_not_answer_the_console_is_said(browser: B
 async def test_a_session_that_ends_leads_to_the_login_and_back(browser: Browser) -> None:
     async with served(small()) as fake, shown(browser, fake.url) as view:
         fake.local = False
-        await view.open("/queue?reason=NoRoom")
+        await view.open("/queue?reason=Unschedulable")
         await _looking(fake, view)
         fake.logged_in = False
         fake.send("end")

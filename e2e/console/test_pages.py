@@ -89,7 +89,7 @@ async def test_five_thousand_nodes_are_kept_up_to_date_quickly(browser: Browser)
         update = median(await view.run("spent"))
         whole = median(await view.run(_REDRAW))
 
-        print(f"an update of 500 nodes: {update:.1f} ms; all drawn anew: {whole:.1f} ms")
+        print(f"an update of 500 nodes: {update:.1f} ms; all drawn again: {whole:.1f} ms")
         assert update < whole
         assert fake.asked.count("/api/map") == 1
         used = sum(one["used"] for one in fake.contents.map()["domains"]) // 1000

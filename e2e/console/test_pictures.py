@@ -14,7 +14,8 @@ from playwright.async_api import Browser
 
 from console.following import history
 from console.serving.in_cluster import Place, in_cluster
-from console.serving.serving import LOOPBACK, LocalConsole, Settings
+from console.serving.serving import LOOPBACK, Console
+from console.state.state import Settings
 from e2e.console.clusters import Contents, blocks, filled
 from e2e.console.page import DESK, Shown, shown
 from e2e.console.real import staged
@@ -127,7 +128,7 @@ async def test_the_login_has_a_picture(browser: Browser, folder: Path) -> None:
         await (await Camera.of(view, folder)).take(LOGIN)
 
 
-async def _log_in(view: Shown, console: LocalConsole) -> None:
+async def _log_in(view: Shown, console: Console) -> None:
     await view.open(console.url.removeprefix(view.origin))
 
 

@@ -9,7 +9,7 @@ from playwright.async_api import Browser
 
 from cli.config.config import File
 from cli.servers.console_service import settings_of
-from console.serving.serving import Settings
+from console.state.state import Settings
 from e2e.console.examples import LONG, SCRIPT, TAG, TURNED
 from e2e.console.page import Shown, address, shown
 from e2e.console.real import BLOCK, RACK, Stage, staged
@@ -57,13 +57,13 @@ async def test_a_gang_is_seen_to_wait_and_to_start(browser: Browser) -> None:
         await view.see("8 of 10", "tbody")
 
         await view.open("/workloads/default/Job/train")
-        await view.see("0 running, 0 bound of 10 pods, at least 10 together")
+        await view.see("0 running, 0 bound of 10 pods, minimum 10")
         await view.see("kind: Job")
-        await view.see("Refused", ".timeline")
+        await view.see("Unschedulable", ".timeline")
         await stage.node("n-1-1-3", "b1", "b1-r1")
         await view.see("10 running, 10 bound of 10 pods")
         assert await view.text(".facts .state") == "Running"
-        for event in ("Created", "Refused", "Scheduled", "Whole"):
+        for event in ("Created", "Unschedulable", "Scheduled", "All started"):
             await view.see(event, ".timeline")
 
         await view.open("/map?workload=default/Job/train")

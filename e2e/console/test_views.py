@@ -81,7 +81,7 @@ async def test_a_chosen_workload_is_highlighted_where_its_pods_run(browser: Brow
 async def test_a_shape_that_the_server_refuses_is_said(browser: Browser) -> None:
     async with served(small()) as fake, shown(browser, fake.url) as view:
         await view.open("/map")
-        await view.page.get_by_label("One pod asks for").fill("eight")
+        await view.page.get_by_label("One pod requests").fill("eight")
         await view.page.get_by_role("button", name="Show", exact=True).click()
 
         await view.see("A shape must have the form cpu=1,memory=2Gi, with each resource once.")
@@ -103,7 +103,7 @@ async def test_the_queue_is_in_the_scheduler_s_order_with_reasons(browser: Brows
 @pytest.mark.long
 async def test_the_queue_s_filters_are_in_its_address(browser: Browser) -> None:
     async with served(small()) as fake, shown(browser, fake.url) as view:
-        await view.open("/queue?reason=NoRoom")
+        await view.open("/queue?reason=Unschedulable")
         await view.see("2 workloads wait")
         await view.page.get_by_label("Namespace").fill("vision")
         await view.see("No waiting workload matches these filters.")
@@ -134,14 +134,14 @@ async def test_more_of_a_long_queue_is_shown_when_asked_for(browser: Browser) ->
 async def test_one_workload_shows_its_tree_its_time_line_and_its_yaml(browser: Browser) -> None:
     async with served(small()) as fake, shown(browser, fake.url) as view:
         await view.open(address(GANG))
-        await view.see("12 running, 16 bound of 16 pods, at least 16 together")
+        await view.see("12 running, 16 bound of 16 pods, minimum 16")
 
         pods = await view.page.locator("table.pods tbody tr").all_inner_texts()
         events = await view.page.locator(".timeline strong").all_inner_texts()
         assert len(pods) == 16
         assert sum("Running" in pod for pod in pods) == 12
         assert events == [
-            "Created", "Quorum", "Refused", "Refused", "Scheduled", "Started"
+            "Created", "Quorum", "Unschedulable", "Unschedulable", "Scheduled", "Started"
         ]  # fmt: skip
         assert "parallelism: 16" in await view.text("pre")
         await view.page.get_by_role("link", name="node-1-1-1").first.click()

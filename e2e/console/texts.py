@@ -1,12 +1,13 @@
 """The sources of the page's texts: constants of its scripts, and responses of the server."""
 
+import contextlib
 import json
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from playwright.async_api import Page, Response
+from playwright.async_api import Error, Page, Response
 
 STATIC: Final = Path(__file__).resolve().parents[2] / "console" / "static"
 
@@ -81,7 +82,9 @@ class Sources:
 
     async def _answered(self, response: Response) -> None:
         if "/api/" in response.url and "json" in response.headers.get("content-type", ""):
-            self.add(await response.text())
+            # The browser drops the responses of a page that was left, which no longer shows them.
+            with contextlib.suppress(Error):
+                self.add(await response.text())
 
     def _made_of_known(self, text: str) -> bool:
         """Return true if the text consists of complete constants, response values and numbers."""

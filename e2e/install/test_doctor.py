@@ -204,7 +204,7 @@ async def test_an_annotation_that_is_misspelt(env: Environment) -> None:
     (found,) = said.of()
     assert (found["check"], found["severity"]) == ("annotations", "warning")
     assert found["object"]["name"] == "t"
-    assert found["action"] == f"write {ANNOTATION_MIN_COUNT}"
+    assert found["action"] == f"use {ANNOTATION_MIN_COUNT}"
     assert said.code == 1
 
 

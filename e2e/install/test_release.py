@@ -5,6 +5,7 @@ import json
 import subprocess
 import sys
 import tarfile
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +61,11 @@ def test_the_same_commit_makes_the_same_bytes(released: Path, tmp_path: Path) ->
 
 def test_every_file_is_there_and_has_its_checksum(released: Path) -> None:
     names = set(sums(released)) - {"SHA256SUMS"}
-    chart = {f"muster-{VERSION}.tgz"} if in_commit("charts/muster/Chart.yaml") else set()
+    chart = (
+        {f"muster-{numbers.semver(VERSION)}.tgz"}
+        if in_commit("charts/muster/Chart.yaml")
+        else set()
+    )
 
     console = {f"muster-{VERSION}-console.yaml"} if in_commit("manifests/console") else set()
 
@@ -106,13 +111,20 @@ def test_krew_gets_the_archive_of_the_release(released: Path) -> None:
 
 
 def test_the_chart_says_what_artifact_hub_shows(released: Path) -> None:
-    with tarfile.open(released / f"muster-{VERSION}.tgz") as tar:
+    with tarfile.open(released / f"muster-{numbers.semver(VERSION)}.tgz") as tar:
         file = tar.extractfile("muster/Chart.yaml")
         assert file is not None
         about = yaml.safe_load(file.read())
 
-    assert about["version"] == VERSION
+    assert about["appVersion"] == VERSION
     assert {"artifacthub.io/crds", "artifacthub.io/images"} <= set(about["annotations"])
+
+
+def test_the_wheel_has_its_commit(released: Path) -> None:
+    head = ["git", "-C", str(ROOT), "rev-parse", "HEAD"]
+    commit = subprocess.run(head, check=True, capture_output=True, text=True).stdout
+    with zipfile.ZipFile(released / f"muster-{VERSION}-py3-none-any.whl") as wheel:
+        assert wheel.read("kube/base/commit.txt").decode() == commit
 
 
 def test_the_image_can_be_built_from_its_context_alone(released: Path) -> None:

@@ -21,15 +21,12 @@ class Clock(Protocol):
 
     def monotonic(self) -> float:
         """Return seconds from an arbitrary start, not comparable with `now`; they never go back."""
-        ...
 
     def now(self) -> datetime:
         """Return the time of day in UTC, for stamps only. It may jump; measure with `since`."""
-        ...
 
     async def sleep(self, seconds: float) -> None:
         """Wait; zero or less only yields."""
-        ...
 
 
 class SystemClock:
@@ -41,11 +38,9 @@ class SystemClock:
         """Return seconds of the monotonic clock, including those in which it was suspended."""
 
     def now(self) -> datetime:
-        """Return the machine's time of day in UTC."""
         return datetime.now(UTC)
 
     async def sleep(self, seconds: float) -> None:
-        """Wait on the running event loop."""
         await asyncio.sleep(max(0.0, seconds))
 
 
@@ -57,7 +52,6 @@ class ServerClock:
     """
 
     def __init__(self, local: Clock) -> None:
-        """Measure the time that passes by `local`."""
         self._local = local
         self.monotonic = local.monotonic
         self._date = ""
@@ -77,13 +71,11 @@ class ServerClock:
             self._ahead = ahead
 
     def now(self) -> datetime:
-        """Return the server's time of day in UTC."""
         if self._ahead is None:
             return self._local.now()
         return datetime.fromtimestamp(self._ahead + self._local.monotonic(), UTC)
 
     async def sleep(self, seconds: float) -> None:
-        """Wait on the local clock."""
         await self._local.sleep(seconds)
 
 

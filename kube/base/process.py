@@ -13,6 +13,9 @@ from typing import Any, Final, cast
 import structlog
 import uvloop
 
+from kube.base.build import Build
+from kube.base.metrics import BUILD_INFO
+
 _TRIM_SECONDS: Final = 60.0
 """Seconds between two requests to glibc to return freed memory to the system."""
 
@@ -64,6 +67,12 @@ def configure_logging(process: str, level: str = "info") -> None:
     root.handlers = [handler]
     # Libraries log much at level info: only their warnings are written.
     root.setLevel(max(number, logging.WARNING))
+
+
+def announce(build: Build) -> None:
+    """Log the version and the commit at the start of a process, and set the metric."""
+    BUILD_INFO.labels(build.version, build.commit).set(1)
+    _log.info("starting", version=build.version, commit=build.commit)
 
 
 def run(main: Callable[[asyncio.Event], Coroutine[Any, Any, None]]) -> None:

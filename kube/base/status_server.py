@@ -11,7 +11,6 @@ import http
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from types import TracebackType
 from typing import Final, NamedTuple, Self
 
 import structlog
@@ -88,7 +87,6 @@ class StatusServer:
         *,
         host: str = "127.0.0.1",
         port: int = 0,
-        live: Mapping[str, Check] | None = None,
         ready: Mapping[str, Check] | None = None,
         details: Details = tuple,
         pages: Mapping[str, Page] | None = None,
@@ -104,22 +102,23 @@ class StatusServer:
         self._host = host
         self._open: dict[asyncio.Task[None], str] = {}  # the clients' addresses, oldest first
         self._answers: dict[str, tuple[str, _Answer]] = {
-            "/healthz": ("GET", _checks(live or {})),
+            "/healthz": ("GET", _checks({})),
             "/readyz": ("GET", _checks(ready or {}, details)),
             "/metrics": ("GET", _Shared(_metrics(registry))),
             **{path: ("GET", _Shared(_json(page))) for path, page in (pages or {}).items()},
             **{path: ("POST", _whole(_json(act))) for path, act in (actions or {}).items()},
         }
 
-    async def start(self) -> None:
+    async def __aenter__(self) -> Self:
         """Listen. Raises OSError if the address is taken."""
         # Not aiohttp's or uvicorn's server: neither bounds its connections or what is pipelined.
         self._listener = await asyncio.start_server(
             self._serve, self._host, self.port, limit=HEAD_BYTES
         )
         self.port = self._listener.sockets[0].getsockname()[1]
+        return self
 
-    async def stop(self) -> None:
+    async def __aexit__(self, *_error: object) -> None:
         """Close the port and its connections."""
         self._listener.close()
         if self._open:
@@ -127,20 +126,6 @@ class StatusServer:
             for task in left:
                 task.cancel()
             await asyncio.gather(*left)
-
-    async def __aenter__(self) -> Self:
-        """Start listening."""
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Stop listening."""
-        await self.stop()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()

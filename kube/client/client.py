@@ -9,7 +9,6 @@ caller that retries waits as `kube.concurrency.backoff` computes, which respects
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 from urllib.parse import urlencode, urlsplit
 
@@ -154,16 +153,9 @@ class Client:
         await self._watch_sockets.close()
 
     async def __aenter__(self) -> Self:
-        """Return the client itself."""
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Close the pool."""
+    async def __aexit__(self, *_error: object) -> None:
         await self.close()
 
     async def request(
@@ -186,21 +178,16 @@ class Client:
         the form of the response, where it is not the object as JSON. Raises ApiError and its kinds,
         Unreachable, TooLarge beyond `largest` bytes.
         """
-        pool = self._urgent if urgent else self._calls
-        target = f"{path}?{urlencode(params)}" if params else path
         answer = await self._exchange(
-            pool,
+            self._urgent if urgent else self._calls,
             method,
-            target,
+            f"{path}?{urlencode(params)}" if params else path,
             body=body,
             content_type=content_type,
             timeout=timeout,
             largest=largest,
             accept=accept,
         )
-        self.server_clock.heard(answer.date)
-        if answer.status >= 400:
-            raise self._error_of(method, target.partition("?")[0], answer)
         return answer.body
 
     async def behind(self, path: str, *, timeout: float, largest: int) -> Response:
@@ -209,19 +196,9 @@ class Client:
         Its headers are that process's own, and so is its Date: the server's clock ignores it.
         Raises like `request`.
         """
-        answer = await self._exchange(
-            self._calls,
-            "GET",
-            path,
-            body=None,
-            content_type="",
-            timeout=timeout,
-            largest=largest,
-            accept="*/*",
+        return await self._exchange(
+            self._calls, "GET", path, timeout=timeout, largest=largest, accept="*/*", own=False
         )
-        if answer.status >= 400:
-            raise self._error_of("GET", path, answer)
-        return answer
 
     async def get(self, resource: Resource, name: str, namespace: str | None = None) -> Json:
         """Return one object. Raises NotFound."""
@@ -423,27 +400,34 @@ class Client:
         method: str,
         target: str,
         *,
-        body: bytes | None,
-        content_type: str,
         timeout: float,
         largest: int | None,
         accept: str | None,
+        body: bytes | None = None,
+        content_type: str = "",
+        own: bool = True,
     ) -> Response:
+        """Return a 2xx response; `own` if the API server itself responds."""
         await self._renew_authorization()
         headers = self._headers
         if accept is not None:
             headers = {**headers, "Accept": accept}
         if body is not None:
             headers = {**headers, "Content-Type": content_type}
+        path = target.partition("?")[0]
         try:
             answer = await pool.exchange(
                 method, self._base + target, headers, body, timeout, largest=largest
             )
         except ResponseTooLarge as error:
-            raise TooLarge(f"{method} {target.partition('?')[0]}: {error}") from error
+            raise TooLarge(f"{method} {path}: {error}") from error
         except OSError as error:
-            raise self._unreachable(method, target.partition("?")[0], error) from error
+            raise self._unreachable(method, path, error) from error
         self._note_answer(method, answer.status)
+        if own:
+            self.server_clock.heard(answer.date)
+        if answer.status >= 400:
+            raise self._error_of(method, path, answer)
         return answer
 
     def _note_answer(self, method: str, status: int) -> None:

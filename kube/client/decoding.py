@@ -56,7 +56,6 @@ class Decoder(Generic[T]):
         self._decode = msgspec.json.Decoder(form, strict=strict).decode
 
     def __call__(self, data: bytes | msgspec.Raw) -> T:
-        """Return the value."""
         try:
             return self._decode(data)
         except msgspec.ValidationError:

@@ -55,6 +55,15 @@ class ObjectMeta(msgspec.Struct, rename="camel", gc=False):
         return next((ref for ref in self.owner_references if ref.controller), None)
 
 
+class Identity(msgspec.Struct, rename="camel", gc=False):
+    """The metadata that every object has, without what users write."""
+
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+
+
 class Meta(Protocol):
     """The metadata that caches and reflectors need."""
 

@@ -62,11 +62,9 @@ class PatchBuilder:
         return msgspec.json.encode(self.ops)
 
     def __bool__(self) -> bool:
-        """Return whether there is anything to send."""
         return bool(self.ops)
 
     def __iter__(self) -> Iterator[Operation]:
-        """Iterate over the operations in order."""
         return iter(self.ops)
 
     def _push(self, op: Op, path: str, value: Any) -> Self:

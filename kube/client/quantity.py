@@ -25,7 +25,6 @@ class QuantityError(ValueError):
     """The text is not a quantity."""
 
     def __init__(self, text: str) -> None:
-        """Keep the text as given."""
         super().__init__(f"not a quantity: {text!r}")
         self.text = text
 

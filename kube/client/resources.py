@@ -1,67 +1,11 @@
-"""The REST resource of a kind: group, version, plural, and the paths built from them.
+"""The resources of Kubernetes itself; those of Muster and of owners are in `api.constants`."""
 
-Only kinds of Kubernetes itself and of JobSet are defined here; our own are in `api.constants`.
-"""
+from api import constants
+from api.constants import KindName
 
-import re
-from dataclasses import dataclass
-from urllib.parse import quote
+Resource = KindName
 
-_PLAIN = re.compile(r"[a-z0-9.:-]+").fullmatch  # most names, which quoting would leave alone
-
-
-@dataclass(frozen=True, slots=True)
-class Resource:
-    """One resource of an API server. `group` is "" for the core group."""
-
-    group: str
-    version: str
-    plural: str
-    kind: str
-    namespaced: bool = True
-
-    @property
-    def api_version(self) -> str:
-        """The `apiVersion` of a manifest."""
-        return f"{self.group}/{self.version}" if self.group else self.version
-
-    @property
-    def full_name(self) -> str:
-        """`plural.group`, the name that `kubectl` and RBAC know it by."""
-        return f"{self.plural}.{self.group}" if self.group else self.plural
-
-    def path(
-        self,
-        namespace: str | None = None,
-        name: str | None = None,
-        subresource: str | None = None,
-    ) -> str:
-        """Return the URL path of the collection, of one object, or of its subresource.
-
-        Without a namespace it is the collection over all namespaces. Raises ValueError for a named
-        object of a namespaced kind without its namespace.
-        """
-        root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
-        parts = [root]
-        if self.namespaced and namespace:
-            parts += ["namespaces", _segment(namespace)]
-        elif self.namespaced and name is not None:
-            raise ValueError(f"{self.full_name} {name!r}: namespace is required")
-        parts.append(self.plural)
-        if name is not None:
-            parts.append(_segment(name))
-        if subresource is not None:
-            parts.append(subresource)
-        return "/".join(parts)
-
-
-def _segment(text: str) -> str:
-    if not text:
-        raise ValueError("a name in a path must not be empty")
-    return text if _PLAIN(text) else quote(text, safe=":")
-
-
-PODS = Resource("", "v1", "pods", "Pod")
+PODS = constants.POD
 NODES = Resource("", "v1", "nodes", "Node", namespaced=False)
 NAMESPACES = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
 EVENTS = Resource("", "v1", "events", "Event")
@@ -77,18 +21,14 @@ CSI_NODES = Resource("storage.k8s.io", "v1", "csinodes", "CSINode", namespaced=F
 LIMIT_RANGES = Resource("", "v1", "limitranges", "LimitRange")
 RUNTIME_CLASSES = Resource("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", namespaced=False)
 DAEMON_SETS = Resource("apps", "v1", "daemonsets", "DaemonSet")
-DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment")
+DEPLOYMENTS = constants.DEPLOYMENT
 REPLICA_SETS = Resource("apps", "v1", "replicasets", "ReplicaSet")
-STATEFUL_SETS = Resource("apps", "v1", "statefulsets", "StatefulSet")
-JOBS = Resource("batch", "v1", "jobs", "Job")
-JOBSETS = Resource("jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet")
-LEADER_WORKER_SETS = Resource(
-    "leaderworkerset.x-k8s.io", "v1", "leaderworkersets", "LeaderWorkerSet"
-)
-RESOURCE_CLAIMS = Resource("resource.k8s.io", "v1", "resourceclaims", "ResourceClaim")
-RESOURCE_CLAIM_TEMPLATES = Resource(
-    "resource.k8s.io", "v1", "resourceclaimtemplates", "ResourceClaimTemplate"
-)
+STATEFUL_SETS = constants.STATEFUL_SET
+JOBS = constants.JOB
+JOBSETS = constants.JOBSET
+LEADER_WORKER_SETS = constants.LEADER_WORKER_SET
+RESOURCE_CLAIMS = constants.RESOURCE_CLAIM
+RESOURCE_CLAIM_TEMPLATES = constants.RESOURCE_CLAIM_TEMPLATE
 RESOURCE_SLICES = Resource(
     "resource.k8s.io", "v1", "resourceslices", "ResourceSlice", namespaced=False
 )
@@ -99,6 +39,9 @@ DEVICE_TAINT_RULES = Resource(
 LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease")
 PRIORITY_CLASSES = Resource(
     "scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False
+)
+SUBJECT_ACCESS_REVIEWS = Resource(
+    "authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview", namespaced=False
 )
 PDBS = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget")
 CRDS = Resource(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final, Generic, TypeVar
@@ -15,7 +15,7 @@ from kube.concurrency.backoff import Backoff
 K = TypeVar("K", bound=Hashable)
 
 _NAMED: Final = 5
-"""Keys that `/readyz` names. Further ones are counted."""
+"""Keys or objects that `/readyz` names. Further ones are counted."""
 
 _LONGEST: Final = 300
 """Characters of a problem that are kept."""
@@ -47,11 +47,9 @@ class Failures(Generic[K]):
         self._gauge = FAILING.labels(work)
 
     def __contains__(self, key: K) -> bool:
-        """Return whether the key failed and has not succeeded since."""
         return key in self._failures
 
     def __bool__(self) -> bool:
-        """Return whether any key fails."""
         return bool(self._failures)
 
     def keys(self) -> Sequence[K]:
@@ -94,10 +92,12 @@ class Failures(Generic[K]):
         """Yield a line that names the first keys, if any fail."""
         if not self._failures:
             return
-        named = [
-            f"{self._name(key)} ({failure.problem})"
-            for key, failure in islice(self._failures.items(), _NAMED)
-        ]
-        left = len(self._failures) - len(named)
-        more = f" and {left} more" if left else ""
-        yield f"{self._work}: failing: {', '.join(named)}{more}"
+        named = ((self._name(key), failure.problem) for key, failure in self._failures.items())
+        yield f"{self._work}: failing: {first_of(named, len(self._failures))}"
+
+
+def first_of(problems: Iterable[tuple[str, str]], total: int) -> str:
+    """Return the first names with their problems, and the number of the others."""
+    named = [f"{name} ({problem})" for name, problem in islice(problems, _NAMED)]
+    left = total - len(named)
+    return ", ".join(named) + (f" and {left} more" if left else "")

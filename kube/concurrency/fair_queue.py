@@ -36,7 +36,6 @@ class FairOrder(Generic[T]):
         self._waiting = 0
 
     def __len__(self) -> int:
-        """Return the number of items that are not taken."""
         return self._waiting
 
     def put(self, namespace: str, item: T) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from types import TracebackType
 
 import structlog
 
@@ -32,12 +31,7 @@ class Freeze:
             raise RuntimeError("the freeze is already active: wait until it is over")
         self._lasts = True
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self._lasts = False
         postponed, self._postponed = self._postponed, []
         for act in postponed:

@@ -137,7 +137,7 @@ class _Long(Generic[T]):
         self._results: list[T] = []
         self._error: BaseException | None = None
         self._go, self._back = threading.Semaphore(0), threading.Semaphore(0)
-        # A daemon: work that nobody resumes any more must not keep the process from ending.
+        # A daemon: work that no caller resumes must not keep the process from ending.
         self._thread = threading.Thread(target=self._run, name="stepwise", daemon=True)
         self._thread.start()
 

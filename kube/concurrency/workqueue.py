@@ -53,7 +53,6 @@ class WorkQueue(Generic[K]):
         self._seconds = RECONCILE_SECONDS.labels(name)
 
     def __len__(self) -> int:
-        """Return the number of keys that are ready to be taken."""
         return len(self._ready)
 
     def add(self, key: K) -> None:

@@ -1,13 +1,15 @@
 """Kubeconfig files with their credentials in them or in files: tokens, certificates, a password.
 
-Processes and most users have these. Files with exec plugins and providers are read by the official
-client (`kube.credentials.official_config`), which takes long to import.
+Processes and most users have these. `kube.credentials.plugins` asks the exec plugins and providers
+that other files name.
 """
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -45,7 +47,7 @@ class _NamedUser(msgspec.Struct):
 
 
 class _File(msgspec.Struct, rename="kebab"):
-    current_context: str = ""
+    current_context: str | None = None
     contexts: list[_NamedContext] | None = None
     clusters: list[_NamedCluster] | None = None
     users: list[_NamedUser] | None = None
@@ -71,77 +73,140 @@ class _User(msgspec.Struct, rename="kebab"):
     password: str | None = None
 
 
-def read(path: Path, context: str | None = None) -> RestConfig | None:
-    """Return a context of the file, or its current one; None if it needs the official client.
+Certificate = Callable[[], tuple[bytes, bytes] | None]
+"""Return the client certificate of a plugin, with its key; None for the one in the file."""
 
-    Raises ConfigError, which names the file and the field.
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The cluster and the user of a context, each with the folder of its file.
+
+    `user` is as in the file: a mapping, whatever its fields.
+    """
+
+    cluster: _Cluster
+    cluster_folder: Path
+    user: Mapping[str, Any]
+    user_folder: Path
+    user_file: Path
+    namespace: str
+
+    @property
+    def has_plugin(self) -> bool:
+        """True if the credentials come from an exec plugin or a provider."""
+        return not self.user.keys().isdisjoint({"exec", "auth-provider"})
+
+    def rest_config(
+        self, authorization: Authorization, certificate: Certificate = lambda: None
+    ) -> RestConfig:
+        """Return the configuration. Raises ConfigError, ValueError or OSError."""
+        cluster, server = self.cluster, self.cluster.server.rstrip("/")
+        user = msgspec.convert(self.user, _User)
+
+        def material() -> TlsMaterial:
+            return _material(self, user, certificate())
+
+        return RestConfig(
+            server=server,
+            authorization=authorization,
+            tls=Tls(server, material) if server.startswith("https") else None,
+            server_name=cluster.tls_server_name or None,
+            proxy=cluster.proxy_url or None,
+            namespace=self.namespace,
+        )
+
+
+def read(*paths: Path, context: str | None = None) -> RestConfig | None:
+    """Return a context of the files; None if its user has a plugin or a provider.
+
+    Without `context` it is the current one. Raises ConfigError, which names the files and the
+    field.
     """
     try:
-        return _read(path, context)
+        chosen = choose(paths, context)
+        if chosen.has_plugin:
+            return None
+        user = msgspec.convert(chosen.user, _User)
+        return chosen.rest_config(_authorization(user, chosen.user_file))
     except (OSError, ValueError) as error:
-        raise ConfigError(f"kubeconfig {path}: {error}") from error
+        raise ConfigError(f"kubeconfig {os.pathsep.join(map(str, paths))}: {error}") from error
 
 
-def _read(path: Path, wanted: str | None) -> RestConfig | None:
-    """Read like `read`, but raise ValueError and OSError, too."""
-    file = msgspec.yaml.decode(path.read_bytes(), type=_File)
-    context = _named("contexts", file.contexts or (), wanted or file.current_context).context
-    cluster = msgspec.convert(
-        _named("clusters", file.clusters or (), context.cluster).cluster, _Cluster
+def choose(paths: Sequence[Path], context: str | None = None) -> Chosen:
+    """Return what a context names. As in kubectl, the first file that has a name wins.
+
+    Without `context` it is the current one. Raises ValueError or OSError.
+    """
+    files = [(path, msgspec.yaml.decode(path.read_bytes(), type=_File)) for path in paths]
+    current = next((file.current_context for _, file in files if file.current_context), None)
+    name = context or current
+    if name is None:
+        raise ValueError("there is no current-context")
+    _, entry = _named("contexts", [(path, file.contexts) for path, file in files], name)
+    found = entry.context
+    cluster_file, cluster = _named(
+        "clusters", [(path, file.clusters) for path, file in files], found.cluster
     )
-    user = _user(file, context)
-    if user is None:
-        return None
-    server = cluster.server.rstrip("/")
-    tls = None
-    if server.startswith("https"):
-        tls = Tls(server, lambda: _material(cluster, user, path.parent))
-    return RestConfig(
-        server=server,
-        authorization=_authorization(user, path),
-        tls=tls,
-        server_name=cluster.tls_server_name or None,
-        proxy=cluster.proxy_url or None,
-        namespace=context.namespace or DEFAULT_NAMESPACE,
+    user_file, user = _user([(path, file.users) for path, file in files], found)
+    return Chosen(
+        msgspec.convert(cluster.cluster, _Cluster),
+        cluster_file.parent,
+        user,
+        user_file.parent,
+        user_file,
+        found.namespace or DEFAULT_NAMESPACE,
     )
 
 
-def _user(file: _File, context: _Context) -> _User | None:
-    """Return the user of the context; None if it has a plugin or a provider."""
-    users = file.users or ()
-    if not context.user or all(user.name != context.user for user in users):
-        return _User()
-    entry = _named("users", users, context.user).user
-    if entry is None:
-        return _User()
-    if isinstance(entry, dict) and not entry.keys().isdisjoint({"exec", "auth-provider"}):
-        return None
-    return msgspec.convert(entry, _User)
+def _user(
+    files: Sequence[tuple[Path, list[_NamedUser] | None]], context: _Context
+) -> tuple[Path, Mapping[str, Any]]:
+    """Return the user of the context with its file; without one, a user with no credentials."""
+    users = (user.name for _, entries in files for user in entries or ())
+    if not context.user or context.user not in users:
+        return files[0][0], {}
+    path, entry = _named("users", files, context.user)
+    return path, msgspec.convert({} if entry.user is None else entry.user, dict[str, Any])
 
 
 _Named = TypeVar("_Named", _NamedContext, _NamedCluster, _NamedUser)
 
 
-def _named(where: str, entries: Sequence[_Named], name: str) -> _Named:
-    """Return the entry of that name. Raises ValueError if there is none, or more than one."""
-    found = [entry for entry in entries if entry.name == name]
-    if len(found) != 1:
-        raise ValueError(f"{where}: found {len(found)} with the name {name!r}, must be exactly one")
-    return found[0]
+def _named(
+    where: str, files: Sequence[tuple[Path, list[_Named] | None]], name: str
+) -> tuple[Path, _Named]:
+    """Return the entry of that name in the first file that has it, with the file.
+
+    Raises ValueError if there is none, or more than one in that file.
+    """
+    for path, entries in files:
+        found = [entry for entry in entries or () if entry.name == name]
+        if len(found) == 1:
+            return path, found[0]
+        if found:
+            raise ValueError(
+                f"{where}: found {len(found)} with the name {name!r}, must be exactly one"
+            )
+    raise ValueError(f"{where}: found 0 with the name {name!r}, must be exactly one")
 
 
-def _material(cluster: _Cluster, user: _User, folder: Path) -> TlsMaterial:
+def _material(chosen: Chosen, user: _User, given: tuple[bytes, bytes] | None) -> TlsMaterial:
+    cluster, folder = chosen.cluster, chosen.user_folder
+    certificate, key = given or (
+        _content(
+            "client-certificate", user.client_certificate_data, user.client_certificate, folder
+        ),
+        _content("client-key", user.client_key_data, user.client_key, folder),
+    )
     return TlsMaterial(
         authorities=_content(
             "certificate-authority",
             cluster.certificate_authority_data,
             cluster.certificate_authority,
-            folder,
+            chosen.cluster_folder,
         ),
-        certificate=_content(
-            "client-certificate", user.client_certificate_data, user.client_certificate, folder
-        ),
-        key=_content("client-key", user.client_key_data, user.client_key, folder),
+        certificate=certificate,
+        key=key,
         verify=not cluster.insecure_skip_tls_verify,
     )
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from kube.base.errors import ConfigError
-from kube.credentials import kubeconfig as plain
+from kube.credentials import kubeconfig
 from kube.credentials.rest_config import DEFAULT_NAMESPACE, RestConfig, Tls, TlsMaterial
 
 TOKEN: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
@@ -83,15 +83,13 @@ async def _from_kubeconfig(files: str, context: str | None) -> RestConfig:
     found = [path for part in files.split(os.pathsep) if part and (path := _path(part)).is_file()]
     if not found:
         raise ConfigError(f"kubeconfig {files}: no such file")
-    if len(found) == 1:
-        read = plain.read(found[0], context)
-        if read is not None:
-            return read
-    # Several files, a plugin or a provider. Imported here, as it takes as long as all other
-    # imports.
-    from kube.credentials import official_config
+    plain = kubeconfig.read(*found, context=context)
+    if plain is not None:
+        return plain
+    # Imported here, as few files have a plugin or a provider.
+    from kube.credentials import plugins
 
-    return await official_config.read(files, context)
+    return await plugins.read(found, context)
 
 
 def _path(text: str) -> Path:

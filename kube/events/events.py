@@ -31,7 +31,7 @@ from kube.base.errors import (
 )
 from kube.base.metrics import EVENTS_DROPPED
 from kube.client.client import Client
-from kube.client.meta import Json, Meta
+from kube.client.meta import Meta
 from kube.client.patch import PatchBuilder
 from kube.client.resources import EVENTS, Resource
 from kube.concurrency.backoff import Backoff
@@ -70,18 +70,6 @@ class ObjectReference:
     def of(cls, resource: Resource, meta: Meta) -> Self:
         """Return the reference to an object with decoded metadata."""
         return cls(resource.api_version, resource.kind, meta.namespace, meta.name, meta.uid)
-
-    @classmethod
-    def of_object(cls, obj: Json) -> Self:
-        """Return the reference to a complete object as a dict."""
-        meta = obj["metadata"]
-        return cls(
-            obj["apiVersion"],
-            obj["kind"],
-            meta.get("namespace", ""),
-            meta["name"],
-            meta.get("uid", ""),
-        )
 
 
 @dataclass(frozen=True, slots=True)

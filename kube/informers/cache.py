@@ -35,7 +35,6 @@ class Cache(Generic[T]):
     """Objects by key and by index. A `Sink`; its objects are shared and must not be changed."""
 
     def __init__(self) -> None:
-        """Create an empty cache."""
         self._objects: dict[Key, T] = {}
         self._indexes: dict[str, _Index[T]] = {}
         self.listeners: list[Listener[T]] = []
@@ -43,7 +42,6 @@ class Cache(Generic[T]):
         self._untold: set[Key] = set()
 
     def __len__(self) -> int:
-        """Return the number of objects."""
         return len(self._objects)
 
     def get(self, namespace: str, name: str) -> T | None:

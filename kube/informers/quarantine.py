@@ -7,7 +7,6 @@ No object ends a process, whatever it contains. It is named in the log, in an ev
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import islice
 from typing import Final, Protocol
 
 import msgspec
@@ -17,13 +16,11 @@ from kube.base.metrics import QUARANTINED
 from kube.client.meta import Key
 from kube.client.quantity import QuantityError
 from kube.client.resources import Resource
+from kube.concurrency.failures import first_of
 from kube.events.events import EventType, ObjectReference
 
 _LONGEST: Final = 300
 """Characters of a problem that are kept."""
-
-_NAMED: Final = 5
-"""Objects that `/readyz` names. Further ones are counted."""
 
 _TRACES: Final = 100
 """Different tracebacks that are logged. Further kinds have one line only."""
@@ -88,13 +85,13 @@ class Quarantine:
         )
 
     def __bool__(self) -> bool:
-        """Return whether any object is skipped."""
         return bool(self._problems)
 
     def details(self) -> Iterator[str]:
         """Yield a line for each resource: the number of skipped objects, and the first of them."""
         for resource, problems in self._problems.items():
-            yield f"{resource.full_name}: skipped: {_named(problems)}"
+            named = (("/".join(filter(None, key)), problem) for key, problem in problems.items())
+            yield f"{resource.full_name}: skipped: {first_of(named, len(problems))}"
 
     def _is_new(self, error: Exception) -> bool:
         """Return whether no traceback of this kind of error, from this place, was logged yet."""
@@ -107,15 +104,6 @@ class Quarantine:
             return False
         self._traced.add(kind)
         return True
-
-
-def _named(problems: dict[Key, str]) -> str:
-    named = [
-        f"{'/'.join(filter(None, key))} ({problem})"
-        for key, problem in islice(problems.items(), _NAMED)
-    ]
-    more = f" and {len(problems) - _NAMED} more" if len(problems) > _NAMED else ""
-    return ", ".join(named) + more
 
 
 def _message(error: Exception) -> str:

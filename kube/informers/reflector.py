@@ -75,11 +75,9 @@ class Sink(Protocol[T_contra]):
 
     def upsert(self, obj: T_contra) -> None:
         """Store the object, which exists in this form; it may come again unchanged."""
-        ...
 
     def delete(self, key: Key) -> None:
         """Remove the object, which is gone."""
-        ...
 
 
 OnSetAside = Callable[[Key, bytes], None]
@@ -218,7 +216,7 @@ class Reflector(Generic[T]):
             self._state.forget()
             failure = error
             if not self._expired:
-                # The server responds again, so earlier failures do not count any more. It makes a
+                # The server responds again, so earlier failures no longer count. It makes a
                 # watch of an old version list again, as happens to a resource that seldom changes.
                 self._backoff.reset()
                 log = _log.info

@@ -17,7 +17,7 @@ import msgspec
 
 from kube.base.errors import ProtocolError, from_status
 from kube.client.decoding import Decoder, decode_deep
-from kube.client.meta import HasMeta, Key, Meta
+from kube.client.meta import HasMeta, Identity, Key, Meta
 
 T = TypeVar("T", bound=HasMeta)
 
@@ -65,15 +65,8 @@ class _Page(msgspec.Struct):
     items: list[msgspec.Raw] = []
 
 
-class _Identity(msgspec.Struct, rename="camel"):
-    name: str = ""
-    namespace: str = ""
-    uid: str = ""
-    resource_version: str = ""
-
-
 class _Identified(msgspec.Struct):
-    metadata: _Identity
+    metadata: Identity
 
 
 _line = Decoder(_Line)
@@ -218,7 +211,7 @@ def _is_number(version: str) -> bool:
     return version.isascii() and version.isdecimal() and len(version) <= 39
 
 
-def _identify(raw: msgspec.Raw) -> _Identity:
+def _identify(raw: msgspec.Raw) -> Identity:
     """Return only what every object has, so that no odd timestamp or label makes it nameless."""
     try:
         return decode_deep(_identified, raw).metadata

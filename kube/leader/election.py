@@ -38,7 +38,6 @@ class Fence:
     """The validity of the lease; check it right before each write, without awaiting."""
 
     def __init__(self, clock: Clock, token: int, until: float, *, since: float = -math.inf) -> None:
-        """Start with `until` and `since`, both times of `clock.monotonic`."""
         self.token = token
         """A number that grows with each change of leader."""
         self.since = since
@@ -343,16 +342,3 @@ def elector(
         renew=settings.renew_seconds,
         retry=settings.retry_seconds,
     )
-
-
-async def lead(
-    client: Client,
-    name: str,
-    namespace: str,
-    settings: LeaderElection,
-    work: Work,
-    *,
-    clock: Clock | None = None,
-) -> None:
-    """Run `work` whenever this process leads; with the election off, immediately and for ever."""
-    await elector(client, name, namespace, settings, clock=clock).run(work)

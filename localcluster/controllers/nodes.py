@@ -1,8 +1,8 @@
 """Simulated nodes: one loop acts as the kubelet of every node in the cluster.
 
-A Node object is enough, whoever creates it. Its kubelet reports Ready and then handles the pods
-bound to it: it starts them once their claims are reserved, rejects those that do not fit,
-terminates those that must end, and removes deleted ones.
+A Node object of any client is enough. Its kubelet reports Ready and then handles the pods bound to
+it: it starts them once their claims are reserved, rejects those that do not fit, terminates those
+that must end, and removes deleted ones.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -51,7 +51,7 @@ JobSetSuccessPolicy: When a JobSet has succeeded.
   operator! string enum=All|Any: Whether all Jobs must succeed, or one.
   targetReplicatedJobs [string] atomic: The groups that count; all if left out.
 FailurePolicy: What a failed Job means.
-  maxRestarts int32: How often all Jobs are made anew.
+  maxRestarts int32: How often all Jobs are recreated.
   restartStrategy string default=Recreate enum=Recreate|BlockingRecreate|InPlaceRestart: How.
   rules [FailurePolicyRule]: The first one that fits counts.
 FailurePolicyRule: What Jobs that fail in one way mean.
@@ -75,7 +75,7 @@ JobSetStatus: What was last seen of a JobSet.
   conditions [JobSetCondition] key=type: Completed, Failed, Suspended and the like.
   currentInPlaceRestartAttempt int32 min=0: The attempt that runs.
   previousInPlaceRestartAttempt int32 min=0: The attempt before.
-  restarts int32: How often all Jobs were made anew.
+  restarts int32: How often all Jobs were recreated.
   restartsCountTowardsMax int32: How many of these count against maxRestarts.
   terminalState string: Completed or Failed, once it is over.
   replicatedJobsStatus [ReplicatedJobStatus] key=name: The counts of each group.
@@ -105,7 +105,7 @@ _ONE_ORDER = {
 }
 _COLUMNS = (
     ("TerminalState", "string", ".status.terminalState", "How it ended"),
-    ("Restarts", "string", ".status.restarts", "How often all Jobs were made anew"),
+    ("Restarts", "string", ".status.restarts", "How often all Jobs were recreated"),
     ("Completed", "string", '.status.conditions[?(@.type=="Completed")].status', ""),
     ("Suspended", "string", ".spec.suspend", "Whether no Jobs shall run"),
     ("Age", "date", ".metadata.creationTimestamp", "Time since it was made"),

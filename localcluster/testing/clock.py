@@ -55,7 +55,7 @@ class FakeClock:
     async def advance_to_next(self) -> None:
         """Advance the time to the next sleeper, which must exist."""
         if not self._pending():
-            raise AssertionError("nobody is sleeping")
+            raise AssertionError("no task is sleeping")
         self._wake_next()
         await settle()
 

@@ -121,10 +121,7 @@ class Binder:
         )
 
     def submit(self, placement: Placement) -> None:
-        """Queue the Bindings of a root, behind those decided before it.
-
-        Expected pods have no Binding: their places are held, and stay in the Reservation.
-        """
+        """Queue the Bindings of a root, behind those decided before it; expected pods have none."""
         intent = self._intent_for(placement.root)
         bindings = self._bindings(placement, intent)
         minimums = sum(not pod.info.expected for pod in placement.pods[: placement.minimums])
@@ -133,7 +130,7 @@ class Binder:
         decision = None
         if reserves:
             decision = self._pending_decision(intent, placement, bindings, minimums)
-        self._intents.add(intent)
+        self._intents.by_root[intent.root] = intent
         self._add_open(intent, len(bindings))
         if decision is not None:
             self._intents.reservations.add(decision)
@@ -145,12 +142,11 @@ class Binder:
 
         The deadline of a root with held places starts again if none of its Bindings is under way.
         """
-        intent = self._intents.get(root)
+        intent = self._intents.by_root.get(root)
         deadline = self._clock.monotonic() + self._timeout_of(root)
         if intent is None:
             return Intent(root, deadline)
-        # With held places an intent outlives its first Bindings. Pods that come later get the full
-        # time.
+        # With held places an intent outlives its first Bindings. Later pods get the full time.
         if not intent.open and self._holds(root):
             intent.deadline = deadline
         return intent
@@ -187,7 +183,7 @@ class Binder:
         self._provisioning = FairQueue(_PROVISIONED_AT_ONCE)
         if self._allocating is not None:
             self._allocating.reset()
-        self._intents.clear()
+        self._intents.by_root.clear()
         self._activity.binding.clear()
         self._intents.reservations.reset()
         BINDS_OPEN.set(0)
@@ -240,7 +236,7 @@ class Binder:
 
         def stored(reservations: list[StoredReservation]) -> None:
             # The intent may have ended while its Reservation was written.
-            if self._intents.get(intent.root) is intent:
+            if self._intents.by_root.get(intent.root) is intent:
                 intent.reservations += reservations
                 self._allocate_and_bind(bindings, minimums)
             else:
@@ -373,10 +369,7 @@ class Binder:
         self._reports.events.bound(binding.pod, binding.node)
 
     def _wait(self, binding: PodBinding, error: KubeError) -> float | None:
-        """Return the seconds until the next attempt, or None if the time is over.
-
-        The server may ask for a longer wait than the back-off.
-        """
+        """Return the seconds until the next attempt, or None if the time is over."""
         left = binding.intent.deadline - self._clock.monotonic()
         if left <= 0:
             binding.intent.blame(str(error))
@@ -385,10 +378,7 @@ class Binder:
         return min(binding.next_wait(error), left)
 
     def _still_valid(self, binding: PodBinding) -> bool:
-        """Return whether the pod exists, is not bound, and its node exists.
-
-        Rejects the Binding if the node is gone or the pod is being deleted.
-        """
+        """Return whether the pod still waits for its node; reject it if either is about to go."""
         pod = binding.pod
         if self._state.pods.get(pod.info.uid) is not pod or not pod.assumed:
             return False

@@ -36,12 +36,16 @@ _REFUSED_ROUNDS: Final = 5
 """Rounds of refusals in a row, over 15 s, after which a gang is given up before its deadline."""
 
 DELETIONS: Final = 16
+"""Pods that are deleted at a time. Further ones wait."""
+
 _OF_ONE_ROOT: Final = 8
-"""Pods that are deleted at a time, in all and of one root."""
+"""Pods of one root that are deleted at a time. Further ones wait."""
 
 _FIRST_WAIT: Final = 1.0
+"""Seconds between the first two attempts to delete the pods of one root. The wait doubles."""
+
 _LAST_WAIT: Final = 60.0
-"""Seconds between two attempts to delete the pods of one root, at first and at most."""
+"""Seconds between two attempts to delete the pods of one root, at most."""
 
 _log = structlog.get_logger()
 
@@ -90,7 +94,7 @@ class Deadlines:
     def _over(self) -> list[Intent]:
         """End the intents of complete gangs, and return those to give up now."""
         over = []
-        for intent in list(self._intents):
+        for intent in list(self._intents.by_root.values()):
             try:
                 if self._is_over(intent):
                     self._ending.add(intent.root)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -77,29 +76,14 @@ class Intents:
 
     def __init__(self, reservations: Reservations) -> None:
         self.reservations = reservations
-        self._by_root: dict[GroupKey, Intent] = {}
-
-    def __iter__(self) -> Iterator[Intent]:
-        return iter(self._by_root.values())
-
-    def get(self, root: GroupKey) -> Intent | None:
-        """Return the intent of the root, if it has one."""
-        return self._by_root.get(root)
-
-    def add(self, intent: Intent) -> None:
-        """Record that the root is being bound."""
-        self._by_root[intent.root] = intent
+        self.by_root: dict[GroupKey, Intent] = {}
 
     def complete(self, intent: Intent) -> None:
         """End an intent that needs no more Bindings, or was given up."""
-        if self._by_root.get(intent.root) is intent:
-            del self._by_root[intent.root]
+        if self.by_root.get(intent.root) is intent:
+            del self.by_root[intent.root]
         self.reservations.close(intent.reservations)
         intent.reservations = []
-
-    def clear(self) -> None:
-        """Forget all intents; the Reservations stay for the next leader."""
-        self._by_root.clear()
 
 
 def shortened(problem: str) -> str:

@@ -115,7 +115,7 @@ class Recovery:
         else:
             group = self._state.forest.groups.get(intent.root)
             if assumed and group is not None and group.standing and group.parent is None:
-                self._intents.add(intent)
+                self._intents.by_root[intent.root] = intent
                 self._start(intent, [each for each in assumed if not each.pod.info.expected])
                 RESUMED.labels("finished").inc()
                 return True
@@ -147,8 +147,7 @@ class Recovery:
         row = self._state.nodes.row_of.get(node)
         if row is None:
             return False
-        # Where pods of a shape affect each other, each changes for how many more the node has
-        # capacity.
+        # Where pods of a shape affect each other, each changes how many more the node can take.
         at_once = 1 if shape.self_interacting else len(pods)
         for index in range(0, len(pods), at_once):
             if int(self._state.framework.slots_in(shape, np.array([row]))[0]) < at_once:
@@ -159,10 +158,7 @@ class Recovery:
         return True
 
     def _assume_with_devices(self, node: str, pods: list[Pod]) -> bool:
-        """Assume the node for pods with ResourceClaims: with their devices, or any of the node.
-
-        If one does not fit, those before it are forgotten.
-        """
+        """Assume the node, with devices, for all of these pods with claims or for none."""
         row = self._state.nodes.row_of.get(node)
         for index, pod in enumerate(pods):
             if row is None or not assume_on(self._state, pod, row):
@@ -179,7 +175,7 @@ class Recovery:
             self._intents.reservations.close(intent.reservations)
         else:
             RESUMED.labels("continued").inc()
-            self._intents.add(intent)
+            self._intents.by_root[intent.root] = intent
 
 
 def _belongs_to(pod: Pod, root: GroupKey) -> bool:

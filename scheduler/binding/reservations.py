@@ -153,8 +153,7 @@ class Reservations:
 
     def reset(self) -> None:
         """Begin a new term: nothing is pending, and names get another random prefix."""
-        # No name may be that of another leader's Reservation: AlreadyExists counts as our own
-        # success.
+        # No name may be that of another leader's: AlreadyExists counts as our own success.
         self._series = secrets.token_hex(6)
         self._numbers = count(1)
         self._pending = []
@@ -263,8 +262,7 @@ class Reservations:
             except AlreadyExists:
                 pass  # ours: the response to an earlier attempt was lost
             except RETRIABLE as error:
-                # Logged here, as `retry` repeats it without a word: all Bindings of these roots
-                # wait.
+                # `retry` repeats it without a word, and all Bindings of these roots wait.
                 _log.warning("failed to write a Reservation", error=str(error))
                 raise
 
@@ -338,10 +336,7 @@ def _intent(decision: PendingDecision, pods: list[ReservedPod]) -> str:
 
 
 def _intents_of(item: Json) -> list[object]:
-    """Return the intents; log an error and return none if they are no list.
-
-    A Reservation without intents is deleted.
-    """
+    """Return the intents; log an error and return none if they are no list."""
     try:
         return msgspec.convert(item, _Reservation).spec.intents
     except msgspec.MsgspecError as error:

@@ -46,7 +46,7 @@ def _of_kind(
     named: Mapping[str, ReservedPod],
 ) -> Iterator[ReservedPod]:
     found = next((each for each in expected.kinds(kind[0]) if each.name == kind[1]), None)
-    # The group expects no such pods any more: their places are free.
+    # The group no longer expects such pods: their places are free.
     if found is None:
         return
     waiting: list[str] = []

@@ -21,15 +21,13 @@ from scheduler.cel.values import (
 def find(target: Value, key: Value) -> Maybe:
     """Return the entry of a map or list, or none if it is missing. Raises EvaluationError."""
     if isinstance(target, dict):
-        # As in kube-scheduler: a bool or a fraction finds no entry; other types that cannot be keys
-        # are errors.
+        # As in kube-scheduler: a bool or fraction finds no entry; other types but keys are errors.
         if isinstance(key, (bool, float)) and not is_key(key):
             return NONE
         key = key_of(key)
         if key in target:
             return Maybe(target[key])
-        # An expression may name a domain that the device does not have; only a missing id in it is
-        # an error.
+        # A device may lack a domain that an expression names; only a missing id in it is an error.
         return Maybe({}) if isinstance(target, Domains) else NONE
     if isinstance(target, list):
         at = _position(key)

@@ -190,8 +190,7 @@ def _index(node: Index, scope: Scope) -> Evaluate:
 
 
 def _call(node: Call, scope: Scope) -> Evaluate:
-    # kube-scheduler looks up constants in a hash set, which has another cost and other errors than
-    # a search of the list.
+    # kube-scheduler looks up constants in a hash set: its cost and errors differ from a search's.
     if node.name == "in" and isinstance(node.arguments[1], ListOf):
         constants = _constants(node.arguments[1])
         if constants is not None:
@@ -199,8 +198,7 @@ def _call(node: Call, scope: Scope) -> Evaluate:
     if node.name in _WITH_PATTERN and len(node.arguments) > 1:
         node = _with_pattern(node, scope)
     arguments = tuple(build(each, scope) for each in node.arguments)
-    # Functions get evaluated arguments; the argument of these is evaluated only if there is no
-    # value.
+    # Functions get evaluated arguments; that of these is evaluated only if there is no value.
     if node.member and node.name in {"or", "orValue"} and len(arguments) == 2:
         return _or(arguments[0], arguments[1], unwrap=node.name == "orValue")
     found = scope.functions.get((node.name, node.member))
@@ -209,8 +207,7 @@ def _call(node: Call, scope: Scope) -> Evaluate:
     fewest, most, function = found
     if not fewest <= len(arguments) <= most:
         raise SelectorError(f"no overload of {node.name!r} has {len(arguments)} arguments")
-    # Most operators have one or two arguments. These cases do not unpack a generator per
-    # evaluation.
+    # Most operators have one or two arguments, for which no generator has to be unpacked.
     if len(arguments) == 1:
         only = arguments[0]
         return lambda frame: function(frame, only(frame))
@@ -261,8 +258,7 @@ def _in_constants(value: Evaluate, constants: list[Value]) -> Evaluate:
 
     def evaluate(frame: Frame) -> bool:
         wanted = value(frame)
-        # kube-scheduler fails for values that its hash set cannot hash. A list or map is hashable
-        # there.
+        # kube-scheduler fails for what its hash set cannot hash; lists and maps it can.
         if getattr(wanted, "__hash__", None) is None and not isinstance(wanted, (list, dict)):
             raise EvaluationError("a version cannot be looked up in a list of constants")
         frame.charge(1)

@@ -6,14 +6,16 @@ import ipaddress
 import re
 from collections.abc import Callable
 from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface
-from typing import Final
+from typing import Final, TypeVar
 
 from scheduler.cel.errors import EvaluationError, no_overload
 from scheduler.cel.evaluation import Frame, Function, Functions
 from scheduler.cel.operators import tenths
-from scheduler.cel.quantities import Quantity, from_integer, parse_quantity
+from scheduler.cel.quantities import NANO, Quantity, parse_quantity
 from scheduler.cel.values import Value, type_name
 from scheduler.cel.versions import Version, normalized, parse_version
+
+T = TypeVar("T")
 
 _Address = IPv4Address | IPv6Address
 _Network = IPv4Interface | IPv6Interface
@@ -40,10 +42,6 @@ def _tested(name: str, parse: Callable[[str], Value]) -> Function:
     return _parsed(name, test)
 
 
-def _version(text: str, *, tolerant: bool) -> Version:
-    return parse_version(normalized(text) if tolerant else text)
-
-
 def _tolerant(strict: Function, lenient: Function) -> Function:
     """Return the function with an optional second argument that selects the lenient parser."""
 
@@ -55,12 +53,8 @@ def _tolerant(strict: Function, lenient: Function) -> Function:
     return evaluate
 
 
-def _strict_version(text: str) -> Version:
-    return _version(text, tolerant=False)
-
-
 def _lenient_version(text: str) -> Version:
-    return _version(text, tolerant=True)
+    return parse_version(normalized(text))
 
 
 def _compared(name: str, decide: Callable[[int], Value]) -> Function:
@@ -68,8 +62,7 @@ def _compared(name: str, decide: Callable[[int], Value]) -> Function:
 
     def evaluate(frame: Frame, one: Value, other: Value) -> Value:
         frame.charge(1)
-        # Quantities and versions have these functions in common, but do not compare with each
-        # other.
+        # Quantities and versions share these functions, but do not compare with each other.
         if type(one) is not type(other) or not isinstance(one, (Quantity, Version)):
             raise no_overload(f"{name}({type_name(one)}, {type_name(other)})")
         return decide((one > other) - (one < other))
@@ -83,10 +76,12 @@ def _quantity(value: Value, function: str) -> Quantity:
     return value
 
 
-def _of_quantity(name: str, read: Callable[[Quantity], Value]) -> Function:
+def _of(cast: Callable[[Value, str], T], name: str, read: Callable[[T], Value]) -> Function:
+    """Return a function that reads a value which `cast` has checked."""
+
     def evaluate(frame: Frame, value: Value) -> Value:
         frame.charge(1)
-        return read(_quantity(value, name))
+        return read(cast(value, name))
 
     return evaluate
 
@@ -99,7 +94,7 @@ def _as_integer(quantity: Quantity) -> int:
 
 def _as_float(quantity: Quantity) -> float:
     try:
-        return quantity.nano / 10**9
+        return quantity.nano / NANO
     # Go's conversion to float64 has no error; it ends in infinity.
     except OverflowError:
         return float("inf") if quantity.nano > 0 else float("-inf")
@@ -110,20 +105,17 @@ def _sum(name: str, sign: int) -> Function:
         frame.charge(1)
         quantity = _quantity(one, name)
         # Not isinstance: a bool is an int in Python, and a uint is no argument of add and sub.
-        second = from_integer(other) if type(other) is int else _quantity(other, name)
-        return quantity.plus(second, sign)
+        if type(other) is int:
+            return quantity.plus(Quantity(other * NANO, other), sign)
+        return quantity.plus(_quantity(other, name), sign)
 
     return evaluate
 
 
-def _number_of(name: str, place: int) -> Function:
-    def evaluate(frame: Frame, value: Value) -> Value:
-        frame.charge(1)
-        if not isinstance(value, Version):
-            raise no_overload(f"{name}({type_name(value)})")
-        return value.numbers[place]
-
-    return evaluate
+def _version(value: Value, function: str) -> Version:
+    if not isinstance(value, Version):
+        raise no_overload(f"{function}({type_name(value)})")
+    return value
 
 
 def _ip(text: str) -> _Address:
@@ -170,22 +162,6 @@ def _network(value: Value, function: str) -> _Network:
     return value
 
 
-def _of_address(name: str, read: Callable[[_Address], Value]) -> Function:
-    def evaluate(frame: Frame, value: Value) -> Value:
-        frame.charge(1)
-        return read(_address(value, name))
-
-    return evaluate
-
-
-def _of_network(name: str, read: Callable[[_Network], Value]) -> Function:
-    def evaluate(frame: Frame, value: Value) -> Value:
-        frame.charge(1)
-        return read(_network(value, name))
-
-    return evaluate
-
-
 def _contains_ip(frame: Frame, one: Value, other: Value) -> Value:
     network = _network(one, "containsIP")
     frame.charge(4)
@@ -200,10 +176,6 @@ def _contains_cidr(frame: Frame, one: Value, other: Value) -> Value:
     return inner.ip in outer.network and outer.network.prefixlen <= inner.network.prefixlen
 
 
-def _make_ip(frame: Frame, value: Value) -> Value:
-    return _PARSE_IP(frame, value)
-
-
 def _is_global(address: _Address) -> bool:
     # Go's IsGlobalUnicast, which includes private addresses; Python's is_global excludes them.
     special = address.is_unspecified or address.is_loopback or address.is_multicast
@@ -211,7 +183,6 @@ def _is_global(address: _Address) -> bool:
     return not (special or address.is_link_local or broadcast)
 
 
-_PARSE_IP: Final = _parsed("ip", _ip)
 _LOCAL_GROUPS: Final = (ipaddress.ip_network("224.0.0.0/24"), ipaddress.ip_network("ff02::/16"))
 
 
@@ -222,50 +193,50 @@ def _local_multicast(address: _Address) -> bool:
 FUNCTIONS: Final[Functions] = {
     ("quantity", False): (1, 1, _parsed("quantity", parse_quantity)),
     ("isQuantity", False): (1, 1, _tested("isQuantity", parse_quantity)),
-    ("sign", False): (1, 1, _of_quantity("sign", lambda q: (q.nano > 0) - (q.nano < 0))),
+    ("sign", False): (1, 1, _of(_quantity, "sign", lambda q: (q.nano > 0) - (q.nano < 0))),
     ("isGreaterThan", True): (2, 2, _compared("isGreaterThan", lambda result: result > 0)),
     ("isLessThan", True): (2, 2, _compared("isLessThan", lambda result: result < 0)),
     ("compareTo", True): (2, 2, _compared("compareTo", lambda result: result)),
-    ("asInteger", True): (1, 1, _of_quantity("asInteger", _as_integer)),
-    ("isInteger", True): (1, 1, _of_quantity("isInteger", lambda q: q.integer is not None)),
-    ("asApproximateFloat", True): (1, 1, _of_quantity("asApproximateFloat", _as_float)),
+    ("asInteger", True): (1, 1, _of(_quantity, "asInteger", _as_integer)),
+    ("isInteger", True): (1, 1, _of(_quantity, "isInteger", lambda q: q.integer is not None)),
+    ("asApproximateFloat", True): (1, 1, _of(_quantity, "asApproximateFloat", _as_float)),
     ("add", True): (2, 2, _sum("add", 1)),
     ("sub", True): (2, 2, _sum("sub", -1)),
     ("semver", False): (
         1,
         2,
-        _tolerant(_parsed("semver", _strict_version), _parsed("semver", _lenient_version)),
+        _tolerant(_parsed("semver", parse_version), _parsed("semver", _lenient_version)),
     ),
     ("isSemver", False): (
         1,
         2,
-        _tolerant(_tested("isSemver", _strict_version), _tested("isSemver", _lenient_version)),
+        _tolerant(_tested("isSemver", parse_version), _tested("isSemver", _lenient_version)),
     ),
-    ("major", True): (1, 1, _number_of("major", 0)),
-    ("minor", True): (1, 1, _number_of("minor", 1)),
-    ("patch", True): (1, 1, _number_of("patch", 2)),
-    ("ip", False): (1, 1, _make_ip),
+    ("major", True): (1, 1, _of(_version, "major", lambda v: v.numbers[0])),
+    ("minor", True): (1, 1, _of(_version, "minor", lambda v: v.numbers[1])),
+    ("patch", True): (1, 1, _of(_version, "patch", lambda v: v.numbers[2])),
+    ("ip", False): (1, 1, _parsed("ip", _ip)),
     ("isIP", False): (1, 1, _tested("isIP", _ip)),
     ("ip.isCanonical", False): (1, 1, _parsed("ip.isCanonical", _canonical)),
-    ("family", True): (1, 1, _of_address("family", lambda a: a.version)),
-    ("isUnspecified", True): (1, 1, _of_address("isUnspecified", lambda a: a.is_unspecified)),
-    ("isLoopback", True): (1, 1, _of_address("isLoopback", lambda a: a.is_loopback)),
-    ("isLinkLocalMulticast", True): (1, 1, _of_address("isLinkLocalMulticast", _local_multicast)),
+    ("family", True): (1, 1, _of(_address, "family", lambda a: a.version)),
+    ("isUnspecified", True): (1, 1, _of(_address, "isUnspecified", lambda a: a.is_unspecified)),
+    ("isLoopback", True): (1, 1, _of(_address, "isLoopback", lambda a: a.is_loopback)),
+    ("isLinkLocalMulticast", True): (1, 1, _of(_address, "isLinkLocalMulticast", _local_multicast)),
     ("isLinkLocalUnicast", True): (
         1,
         1,
-        _of_address("isLinkLocalUnicast", lambda a: a.is_link_local),
+        _of(_address, "isLinkLocalUnicast", lambda a: a.is_link_local),
     ),
-    ("isGlobalUnicast", True): (1, 1, _of_address("isGlobalUnicast", _is_global)),
+    ("isGlobalUnicast", True): (1, 1, _of(_address, "isGlobalUnicast", _is_global)),
     ("cidr", False): (1, 1, _parsed("cidr", _cidr)),
     ("isCIDR", False): (1, 1, _tested("isCIDR", _cidr)),
     ("containsIP", True): (2, 2, _contains_ip),
     ("containsCIDR", True): (2, 2, _contains_cidr),
-    ("ip", True): (1, 1, _of_network("ip", lambda n: n.ip)),
+    ("ip", True): (1, 1, _of(_network, "ip", lambda n: n.ip)),
     ("masked", True): (
         1,
         1,
-        _of_network("masked", lambda n: ipaddress.ip_interface(n.network)),
+        _of(_network, "masked", lambda n: ipaddress.ip_interface(n.network)),
     ),
-    ("prefixLength", True): (1, 1, _of_network("prefixLength", lambda n: n.network.prefixlen)),
+    ("prefixLength", True): (1, 1, _of(_network, "prefixLength", lambda n: n.network.prefixlen)),
 }

@@ -73,8 +73,7 @@ def _quantified(every: bool) -> Callable[..., Evaluate]:
         def attempts(frame: Frame) -> Iterator[Evaluate]:
             for _ in walk(frame, target(frame)):
                 frame.charge(1)
-                # settled() evaluates the body before it takes the next one, so the slot has the
-                # right element.
+                # settled() evaluates one body before it takes the next: the slot has its element.
                 yield body
 
         return lambda frame: settled(every, attempts(frame), frame)

@@ -17,6 +17,8 @@ _SYNTAX: Final = re.compile(
 _DECIMAL: Final = {"n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY: Final = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 _LONGEST: Final = 1024
+"""Characters of a quantity. A longer text is none."""
+
 _EXPONENT: Final = 1100
 """Largest exponent; larger ones are cut off. No quantity that an API server stores comes near."""
 
@@ -46,8 +48,7 @@ class Quantity:
 
     def plus(self, other: Quantity, sign: int = 1) -> Quantity:
         """Return the sum, or the difference if `sign` is -1."""
-        # Kubernetes adds int64 values as long as both are; after an overflow asInteger() fails for
-        # good.
+        # Kubernetes adds int64 values if both are; after an overflow asInteger() fails for good.
         integer = None
         if self.integer is not None and other.integer is not None:
             integer = self.integer + sign * other.integer
@@ -61,11 +62,6 @@ def from_nano(nano: int) -> Quantity:
     # In its canonical form, a full number of units has no fraction or smaller suffix.
     whole, rest = divmod(nano, NANO)
     return Quantity(nano, whole if not rest and abs(whole) < 10**_DIGITS else None)
-
-
-def from_integer(value: int) -> Quantity:
-    """Return a quantity of so many units."""
-    return Quantity(value * NANO, value)
 
 
 @functools.lru_cache(maxsize=1024)
@@ -95,8 +91,7 @@ def parse_quantity(text: str) -> Quantity:
 
 def _power(suffix: str | None, exponent: str | None) -> int:
     if exponent is not None:
-        # The slice comes first: int() of 1,000 digits would be slow, and a number of that size
-        # slower.
+        # First the slice: int() of 1,000 digits would be slow, and a number of that size slower.
         return max(-_EXPONENT, min(_EXPONENT, int(exponent[:8])))
     return _DECIMAL.get(suffix or "", 0)
 

@@ -89,8 +89,7 @@ class Selector:
         frame = Frame(variable(driver, device), self._slots, limit)
         try:
             value = self._evaluate(frame)
-            # Reads of variables and fields add to the cost without a check, so the last of them are
-            # checked here.
+            # Reads of variables and fields add cost without a check: the last are checked here.
             frame.charge(0)
         except EvaluationError as error:
             raise SelectorError(f"CEL runtime error: {error}") from None
@@ -169,10 +168,7 @@ class Selectors:
         return self._verdicts
 
     def allow(self, cost: int | None) -> None:
-        """Set the cost that the decision of one root may spend from now on; None: no limit.
-
-        A postponed decision can be repeated later: it finds all the verdicts that it got.
-        """
+        """Set the cost that the decision of one root may spend from now on; None: no limit."""
         self._allowance = cost
 
     def judge(self, text: str, driver: str, device: Device) -> bool | str:

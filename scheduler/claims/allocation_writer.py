@@ -54,7 +54,7 @@ _TRIES: Final = 5
 _IMMUTABLE: Final = "field is immutable"
 _NOT_COMPACT: Final = (
     "resourceclaim {name} cannot be patched, as its spec has JSON with blanks that was stored as it"
-    " was sent: make it, or its template, anew with the parameters of its config as compact JSON"
+    " was sent: create it, or its template, again with the parameters of its config as compact JSON"
 )
 """The API server compares a patched spec, which it writes without blanks, with the stored bytes."""
 
@@ -154,8 +154,7 @@ class Allocations:
                     if not effort.problem:
                         await self._extended.tell(key, pods[0], effort.deadline, effort.fence)
                 if needed:
-                    # Outside the lock: a driver may take minutes, and other pods become consumers
-                    # meanwhile.
+                    # Outside the lock: a driver may take minutes, and others become consumers.
                     await self._confirm(key, pods, effort)
         except (UnusableError, KubeError) as error:
             effort.fail(str(error))
@@ -181,7 +180,7 @@ class Allocations:
                 # Invalid, too: the API server answers so if the name has another UID by now.
                 _conflict.inc()
                 conflicts += 1
-                # Nobody else wrote to it, so a repetition would fail in the same way.
+                # No other client wrote to it, so a repetition would fail in the same way.
                 if not await self._access.read(key) or conflicts > _TRIES:
                     raise
             except RETRIABLE as error:
@@ -250,8 +249,7 @@ class Allocations:
             raise UnusableError(f"the devices for claim {key[1]} cannot be used on its pod's node")
         # Another scheduler may have allocated a device since the decision.
         self._check_free(key, allocation)
-        # Order as upstream: with the allocation first, a claim could be deleted while its devices
-        # are in use.
+        # Order as upstream: an allocated claim without it could be deleted while in use.
         if FINALIZER not in seen.finalizers:
             return finalizer_patch(seen), None, _finalized
         missing += self._others(key, claim, allocation, missing, room)
@@ -271,8 +269,7 @@ class Allocations:
         waiting = [pod for uid, pod in self._users.get(key, {}).items() if uid not in own]
         if not waiting:
             return []
-        # A pod on a node that cannot use the allocation is not bound, so it must not use up an
-        # entry.
+        # A pod whose node cannot use the allocation is not bound: it must not take an entry.
         admitted = self._devices.admitted(allocation.nodes)
         return [pod for pod in self._alive(waiting) if admitted[pod.row]][: max(0, room)]
 
@@ -306,18 +303,14 @@ class Allocations:
     # Confirming
 
     async def _confirm(self, key: ClaimKey, pods: list[Pod], effort: _Effort) -> None:
-        """Wait until the watch delivers the write, no other claim was first, and devices are ready.
-
-        Raises UnusableError.
-        """
+        """Wait until the write is seen, came first, and devices are ready. Raises UnusableError."""
         changed = asyncio.Event()
         effort.waiting.add(changed)
         ready_until = 0.0
         with self._news.listening(key, changed.set):
             while not effort.problem:
                 await self._freeze.over()
-                # Before the state is read: a change after the read sets it again, so none is
-                # missed.
+                # Before the state is read: a later change sets it again, so none is missed.
                 changed.clear()
                 # The binder has given these pods up, and reports why.
                 if not self._alive(pods):
@@ -325,17 +318,15 @@ class Allocations:
                 claim, seen = self._usable(key)
                 if claim.allocation is None:
                     raise UnusableError(f"claim {key[1]} got deallocated in the meantime")
-                # Until the watch delivers the write, older writes of other schedulers may be
-                # unknown.
+                # Until the watch delivers the write, older writes of others may be unknown.
                 if not self._claims.awaits(key):
                     if not ready_until:
                         self._check_first(key, claim.allocation)
-                        # From here on only drivers are waited for, which may take longer than a
-                        # binding may.
+                        # From here on only drivers are waited for, longer than for a Binding.
                         ready_until = self._clock.monotonic() + _READY_WITHIN
                     if _is_ready(key, claim.allocation, seen):
                         return
-                # A leader whose lease ends must not bind any more, so it need not wait longer.
+                # A leader whose lease ends must stop binding, so it need not wait longer.
                 until = min(ready_until or effort.deadline, effort.fence.until)
                 if self._clock.monotonic() >= until:
                     what = "was not made ready" if ready_until else "was not confirmed"

@@ -89,8 +89,7 @@ class ClaimAccess:
 
         Raises UnusableError if the claim was deleted, or another one has its name.
         """
-        # Taken before the request: the watch may deliver the news during it, which counts as news,
-        # too.
+        # Before the request: what the watch delivers during it counts as a change, too.
         seen = self.claims.observed.get(key)
         try:
             answer = await self._api.get(RESOURCE_CLAIMS, key[1], key[0])

@@ -72,8 +72,7 @@ def claim_spec(ask: Ask) -> Json:
 
 
 def _patch(claim: ObservedClaim) -> PatchBuilder:
-    # Both are tested: the patch must not hit another claim of this name, nor overwrite consumers
-    # that others added.
+    # The patch must not hit another claim of this name, nor overwrite consumers of others.
     return PatchBuilder().of_uid(claim.uid).at_version(str(claim.version))
 
 

@@ -79,7 +79,7 @@ class ClaimReleases:
         news.subscribe(self._claim_changed)
 
     def forgotten(self, pod: Pod) -> None:
-        """Release what was written for a pod that is not assumed any more."""
+        """Release what was written for a pod that is no longer assumed."""
         if pod.info.device_claims:
             # Read first: reshape() replaces the pod's claims.
             keys = pod.info.device_claims
@@ -101,7 +101,7 @@ class ClaimReleases:
         self._leads = leads
 
     def reset(self) -> None:
-        """Start a new term: check what waiting pods have, whoever allocated it."""
+        """Start a new term: check what waiting pods have, whichever scheduler allocated it."""
         self._queued = FairQueue(RELEASES)
         self._offered.clear()
         self._idle.clear()
@@ -153,8 +153,7 @@ class ClaimReleases:
             if claim is None or not any(map(self._is_idle, claim.reserved)):
                 del self._idle[key]
             elif now - since >= IN_VAIN:
-                # The release may not succeed, or not for all consumers: it is checked again after
-                # that time.
+                # The release may fail, or not be for all consumers: it is checked again then.
                 self._idle[key] = now
                 self._offer(key)
 
@@ -178,8 +177,7 @@ class ClaimReleases:
                 _log.exception("failed to release a ResourceClaim", namespace=key[0], claim=key[1])
             self._queued.done(key[0])
             if wait:
-                # It remains offered meanwhile: no other event may repeat the request before the
-                # server's Retry-After.
+                # It remains offered: no other event may repeat it before the server's Retry-After.
                 group.create_task(self._put_later(key, wait))
             else:
                 self._offered.discard(key)
@@ -194,8 +192,7 @@ class ClaimReleases:
         async with self._access.locked(key):
             for _ in range(_TRIES):
                 await self._access.freeze.over()
-                # From the current state in each attempt: the pod may be assumed again by now, and
-                # keeps its devices.
+                # From the current state each time: a pod that is assumed again keeps its devices.
                 patch, left_over = self._patch(key), self._is_left_over(key)
                 if not (patch or left_over) or not fence.valid():
                     return 0.0
@@ -266,7 +263,6 @@ def _waiting(entity: Group | Pod) -> Iterator[Pod]:
         return
     for leaf in entity.leaves():
         for shape, pods in leaf.pending.items():
-            # Only an allocated or shared claim is requested by its key; other shapes have nothing
-            # to release.
+            # Only an allocated or shared claim is requested by key; others have nothing to release.
             if any(isinstance(ask, tuple) for ask in shape.requirements.asks):
                 yield from pods.values()

@@ -114,8 +114,7 @@ class ExtendedClaims:
     async def delete(self, key: ClaimKey) -> None:
         """Delete a claim that has no allocation. Raises KubeError."""
         seen = self._access.claims.observed[key]
-        # The scheduler added it at the creation. With it the deletion would have to wait for
-        # others.
+        # The scheduler added it. With it the deletion would have to wait for others.
         if FINALIZER in seen.finalizers:
             at = seen.finalizers.index(FINALIZER)
             patch = PatchBuilder().of_uid(seen.uid).at_version(str(seen.version))

@@ -41,10 +41,7 @@ class Cycle:
         budget: Callable[[], SearchBudget] = SearchBudget,
         log_decisions: bool = False,
     ) -> None:
-        """Decide the roots of `queue`; `stepwise` runs the `pause` of the budgets.
-
-        With `log_decisions` the log has a line for each decision.
-        """
+        """Decide the roots of `queue`; `stepwise` runs the `pause` of the budgets."""
         self._state = state
         self._queue = queue
         self._parts = parts
@@ -94,15 +91,14 @@ class Cycle:
                 yield from self._equals.decide_batch(entity, kind)
             else:
                 yield from self._decide_alone(entity)
-                # Equal roots need no decision of their own where this one has a plan that fits
-                # them.
+                # Equal roots need no decision of their own where this one's plan fits them.
                 yield from self._equals.evict_for_equals(kind)
         return key
 
     def _take_over(self, entity: Group | Pod) -> bool:
         """Bind the root's pods that came to the places held for them; return whether that is all.
 
-        Nobody else can have these places meanwhile, so nothing has to be decided.
+        No other root can have these places meanwhile, so nothing has to be decided.
         """
         placement = self._parts.held_places.taken_over(entity, self._budget)
         if placement is None:

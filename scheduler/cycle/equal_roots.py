@@ -99,8 +99,7 @@ class EqualRoots:
         """Choose victims for roots that are equal to one that evicts, without deciding them."""
         example = self._outcomes.example
         if kind is not None and example is not None:
-            # Volumes that every node can use do not matter for victims: pods with one each are
-            # equal here.
+            # Volumes for every node do not matter for victims: pods with one each are equal.
             equals = self._queue.pop_batch(kind, _EQUALS, any_volumes=True)
             yield from self._evict_for(example, equals)
 
@@ -130,8 +129,7 @@ class EqualRoots:
             plans: list[Plan] = end.value
             return plans
         except Exception:  # noqa: BLE001 - logged
-            # Without plans the roots are ready again, and an error is found at the root that causes
-            # it.
+            # Without plans the roots are ready again; an error is found at the root that causes it.
             _log.exception("failed to plan equal roots together", roots=len(roots))
             return []
 

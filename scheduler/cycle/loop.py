@@ -85,8 +85,7 @@ class Loop:
         while self._queue:
             key = await self._decide()
             if self._deciding.over(key or ()):
-                # A Reservation waits a moment for roots that are about to be decided, to be shared
-                # by them.
+                # A Reservation waits a moment to be shared by roots that are about to be decided.
                 self._activity.deciding = len(self._queue) > 0
                 await self._give_way(self._deciding)
             # Events that arrived meanwhile, and effects of the decisions.

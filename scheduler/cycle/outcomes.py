@@ -27,7 +27,7 @@ from scheduler.support.device_budget import POSTPONED
 from scheduler.support.metrics import DECISIONS
 
 Work = Generator[None, None, None]
-"""The work on one root, in steps between which nobody may change the state."""
+"""The work on one root, in steps between which no task may change the state."""
 
 Steps = Generator[tuple[str, ...], None, None]
 """The same work, with the key of the root at each step."""
@@ -108,7 +108,7 @@ class Outcomes:
     def bind(self, entity: Group | Pod, placement: Placement) -> Work:
         """Bind the root, which fits."""
         key = entity.key
-        # Now: once its pods are assumed, a gang has no signature any more.
+        # Now: once its pods are assumed, a gang no longer has a signature.
         equal = self._queue.equal_kind(entity) if self._queue.has_equal else None
         self._parts.starvation.placed(key, entity)
         try:

@@ -75,8 +75,7 @@ class StarvationMonitor:
         if gate.closed_for is None:
             if not gate.starves(key, priority, now, self._limits):
                 return
-            # A root that does not even fit an empty cluster would keep the gate closed without
-            # effect.
+            # For a root that does not fit an empty cluster, it would close for nothing.
             if not (yield from self._could_fit(entity)):
                 return
             gate.close(key, priority, now, self._limits)
@@ -98,7 +97,7 @@ class StarvationMonitor:
         )
 
     def forget_gone(self, keys: Iterable[GroupKey]) -> None:
-        """Forget entities that cannot be decided any more; open the gate if it is overdue."""
+        """Forget entities that can no longer be decided; open the gate if it is overdue."""
         if not self._enabled:
             return
         for key in keys:

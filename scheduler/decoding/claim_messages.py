@@ -25,10 +25,7 @@ def terminating(name: str) -> str:
 
 
 def of_another_owner(key: ClaimKey, kind: str, owner: str) -> str:
-    """Return the message for a claim whose owner is not the pod or PodGroup that should own it.
-
-    `owner` is the namespace and name of that pod or PodGroup.
-    """
+    """Return the message for a claim that this Pod or PodGroup (namespace/name) does not own."""
     # Muster creates only the claims of PodGroups. Those of pods are kube-controller-manager's.
     text = f"ResourceClaim {key[0]}/{key[1]} was not created for {kind} {owner}"
     advice = " Delete it, and Muster creates that of the group." if kind == "PodGroup" else ""

@@ -25,10 +25,11 @@ from api.constants import (
 )
 from api.duration import seconds
 from api.features import Feature, FeatureGates, feature_of_owner
-from api.groups import Form, GroupReference, WorkloadForm, group_of_pod, workload_form
+from api.groups import Form, GroupReference, WorkloadForm, groups_of_pod, workload_form
 from api.integration.pods.groups_from_pods import ask_of
 from api.membership import NOBODY, Owners, claims_of
 from api.ownership import OwnerId, made_for
+from api.reading import listing, mapping
 from api.scheduler_names import USUAL, SchedulerNames
 from kube.client.meta import OwnerReference
 from scheduler.core.state.disruption_budgets import DisruptionBudget
@@ -62,8 +63,7 @@ MIRROR: Final = "kubernetes.io/config.mirror"
 """Annotation of mirror pods, which represent a kubelet's static pods."""
 
 _USUAL_PREEMPTION: Final = PreemptionInfo()
-# Most pods have these values: comparing tuples is cheaper than creating a PreemptionInfo for each
-# event.
+# Most pods have these values: comparing tuples is cheaper than a PreemptionInfo per event.
 _USUAL_VALUES: Final = astuple(_USUAL_PREEMPTION)
 _NO_MEMBERSHIP: Final = MembershipInfo()
 
@@ -90,6 +90,7 @@ def node_info(node: Node) -> NodeInfo:
         taints=tuple(Taint(t.key, t.value, t.effect) for t in node.spec.taints),
         unschedulable=node.spec.unschedulable,
         uid=node.metadata.uid,
+        declared_features=tuple(sorted(node.status.declared_features)),
     )
 
 
@@ -104,8 +105,7 @@ def pod_info(
     meta, spec, owner = pod.metadata, pod.spec, pod.metadata.controller
     ours = spec.scheduler_name in schedulers
     if before is not None and _just_bound(pod, before):
-        # A binding is the most frequent event of all and changes no requirement: this saves half of
-        # its cost.
+        # A binding is the most frequent event and changes no requirement: this halves its cost.
         requirements, to_group = before.requirements, before.group_affinity
     elif ours:
         requirements, to_group = requirements_of(pod)
@@ -143,8 +143,7 @@ def pod_info(
 
 
 def _conditions(pod: Pod) -> Literal["", "some", "target"]:
-    # An eviction patches its condition in: it needs to know if there is a list, and this entry in
-    # it.
+    # An eviction patches its condition in, depending on the list and on this entry in it.
     found = pod.status.conditions
     if any(condition.type == CONDITION_DISRUPTION_TARGET for condition in found):
         return "target"
@@ -204,10 +203,7 @@ def _owner_uid(owner: OwnerReference | None, version: str, kind: str) -> str:
 
 
 def _just_bound(pod: Pod, before: PodInfo) -> bool:
-    """True if the pod got a node and nothing else of its spec or labels changed.
-
-    Binding does not change the generation.
-    """
+    """True if the pod got a node and no other part of its spec, or label, changed."""
     meta = pod.metadata
     # API servers before 1.33 do not maintain the generation and keep what a user wrote. So it is
     # trusted for this event only.
@@ -257,11 +253,10 @@ def _reference_and_claims(
     """Return the reference of the pod to its PodGroup, if any, and the owners it may have."""
     meta, spec, said = pod.metadata, pod.spec, pod.spec.workload_ref
     workload = None
-    # kube-scheduler's own gangs use workloadRef, too: only Muster's pods mean Muster's groups by
-    # it.
+    # kube-scheduler's own gangs use workloadRef, too: only Muster's pods mean Muster's groups.
     if said is not None and ours:
         workload = WorkloadForm(said.name, said.pod_group, said.pod_group_replica_key)
-    reference = group_of_pod(
+    references = groups_of_pod(
         meta.labels,
         ours=ours,
         scheduling_group=spec.scheduling_group.pod_group_name if spec.scheduling_group else "",
@@ -269,6 +264,7 @@ def _reference_and_claims(
         managed=meta.annotations.get(ANNOTATION_MANAGED_GROUP, ""),
         group_by=meta.annotations.get(ANNOTATION_GROUP_BY, ""),
     )
+    reference = next(references, None)
     if reference is None:
         return None, NOBODY
     of_template = reference.form is Form.WORKLOAD
@@ -357,13 +353,8 @@ _SCHEDULED: Final = (CONDITION_POD_GROUP_SCHEDULED, CONDITION_COMPOSITE_SCHEDULE
 
 def initially_scheduled(group: GroupObject) -> bool:
     """True if the status reports the group as scheduled. Users can write the status, too."""
-    conditions = (group.status or {}).get("conditions")
-    if not isinstance(conditions, list):
-        return False
-    return any(
-        isinstance(it, dict) and it.get("type") in _SCHEDULED and it.get("status") == "True"
-        for it in conditions
-    )
+    conditions = map(mapping, listing((group.status or {}).get("conditions")))
+    return any(it.get("type") in _SCHEDULED and it.get("status") == "True" for it in conditions)
 
 
 def topology_of(constraints: Constraints | None) -> Topology | None:

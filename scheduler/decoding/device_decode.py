@@ -41,14 +41,13 @@ from scheduler.core.values.devices import (
     SliceInfo,
 )
 from scheduler.core.values.extended_devices import CLASS_PREFIX, may_be_mapped
-from scheduler.core.values.model import Term
+from scheduler.core.values.model import Release, Term
 from scheduler.decoding.device_objects import (
     AllocationTaken,
     Amount,
     AttributeWritten,
     CapacityWritten,
     ClaimStatusTaken,
-    ConfigWritten,
     ConstraintWritten,
     CounterWritten,
     DeviceClass,
@@ -94,10 +93,7 @@ class NotUnderstoodError(Exception):
 
 
 def device_class_info(device_class: DeviceClass, *, implicit: bool = False) -> DeviceClassInfo:
-    """Decode a class; with `implicit` it also maps the extended resource of its name.
-
-    Raises NotUnderstoodError.
-    """
+    """Decode a class; `implicit`: its name's resource is mapped, too. Raises NotUnderstoodError."""
     try:
         spec = decode_class_spec(device_class.spec)
     except msgspec.DecodeError as error:
@@ -113,12 +109,17 @@ def device_class_info(device_class: DeviceClass, *, implicit: bool = False) -> D
     )
 
 
-def device_taint_rule(rule: TaintRule) -> DeviceTaintRule:
-    """Decode a DeviceTaintRule. Raises NotUnderstoodError."""
+def device_taint_rule(rule: TaintRule, release: Release) -> DeviceTaintRule | None:
+    """Decode a DeviceTaintRule; return None if it taints nothing. Raises NotUnderstoodError.
+
+    Without a selector it taints nothing since Kubernetes 1.37, and all devices before.
+    """
     try:
         spec = decode_taint_rule_spec(rule.spec)
     except msgspec.DecodeError as error:
         raise _not_understood("spec", error) from None
+    if spec.device_selector is None and release >= (1, 37):
+        return None
     wanted = spec.device_selector or TaintRuleSelector()
     return DeviceTaintRule(
         name=rule.metadata.name,
@@ -159,12 +160,8 @@ def resource_claim_info(claim: ResourceClaim) -> tuple[DeviceClaimInfo, str]:
 
 
 def ask_of(spec: bytes) -> tuple[Ask, str]:
-    """Decode a claim's spec; also return why it is not understood, or an empty text.
-
-    Equal bytes are decoded once while they are cached.
-    """
-    # All claims of a template have equal specs. Long ones stay out, or a tenant could fill the
-    # memory.
+    """Decode a claim's spec; also return why it is not understood, or an empty text."""
+    # All claims of a template have equal specs. Long ones of a tenant could fill the memory.
     return _remembered_ask(spec) if len(spec) <= _LONG else _ask_or_problem(spec)
 
 
@@ -200,7 +197,8 @@ def slice_info(resource_slice: ResourceSlice) -> tuple[SliceInfo, tuple[str, ...
         driver=spec.driver,
         pool=spec.pool.name,
         devices=tuple(devices),
-        scope=_slice_scope(spec),
+        # Otherwise each device has a scope of its own.
+        scope=None if spec.per_device_node_selection else _scope(spec),
         generation=spec.pool.generation,
         slices=spec.pool.resource_slice_count,
         counters=tuple(
@@ -237,7 +235,8 @@ def _ask(spec: bytes) -> Ask:
             for at, each in enumerate(written.constraints)
         ),
         config=tuple(
-            _claim_config(f"{where}.config[{at}]", c) for at, c in enumerate(written.config)
+            _config(f"{where}.config[{at}]", each.opaque, tuple(each.requests))
+            for at, each in enumerate(written.config)
         ),
     )
 
@@ -299,14 +298,10 @@ def _constraint(where: str, written: ConstraintWritten) -> DeviceConstraint:
     )
 
 
-def _claim_config(where: str, written: ConfigWritten) -> DeviceConfig:
-    return _config(where, written.opaque, tuple(written.requests))
-
-
 def _config(where: str, opaque: Opaque | None, requests: tuple[str, ...]) -> DeviceConfig:
     if opaque is None:
         raise NotUnderstoodError(f"{where} has no opaque, which is all that Muster knows")
-    # Kept as text: nobody but the driver reads it, and text compares and hashes.
+    # Kept as text: only the driver reads it, and text compares and hashes.
     return DeviceConfig(msgspec.json.encode({"opaque": opaque}).decode(), requests)
 
 
@@ -348,8 +343,7 @@ def _allocation(taken: AllocationTaken) -> tuple[Allocation, str]:
         try:
             consumed = _amounts("status.allocation.consumedCapacity", each.consumed_capacity)
         except NotUnderstoodError as error:
-            # The device is in use, whatever it consumes of its capacity; the problem refuses the
-            # claim.
+            # The device is in use, whatever it consumes; the problem refuses the claim.
             consumed, problem = (), str(error)
         devices.append(_taken(each, consumed))
     return Allocation(tuple(devices), nodes=None if nodes is None else _terms(nodes)), problem
@@ -370,13 +364,6 @@ def _taken(result: ResultTaken, consumed: Amounts) -> AllocatedDevice:
 
 def _terms(selector: NodeSelector) -> tuple[Term, ...]:
     return tuple(node_selector_term(term) for term in selector.node_selector_terms)
-
-
-def _slice_scope(spec: SliceSpec) -> NodeScope | None:
-    # Each device has a scope of its own then.
-    if spec.per_device_node_selection:
-        return None
-    return _scope(spec)
 
 
 def _scope(written: SliceSpec | DeviceWritten) -> NodeScope:

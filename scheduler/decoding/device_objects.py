@@ -196,17 +196,11 @@ class ClaimStatusTaken(_Struct):
     devices: list[DeviceStatus] = []
 
 
-class ClaimMetadata(Metadata):
-    """The metadata of a claim, as far as used."""
-
-    finalizers: list[str] = msgspec.field(default_factory=list)
-
-
 # The spec is decoded on its own: an unknown field must not hide the devices of the status.
 class ResourceClaim(_Struct):
     """A ResourceClaim. Its spec is kept as bytes, because equal specs are decoded once."""
 
-    metadata: ClaimMetadata
+    metadata: Metadata
     spec: msgspec.Raw = msgspec.Raw(b"{}")
     status: ClaimStatusTaken | None = None
 
@@ -218,21 +212,15 @@ class TemplateSpec(_Struct):
 
 
 class ClaimTemplate(_Struct):
-    """A ResourceClaimTemplate."""
-
-    metadata: ClaimMetadata
+    metadata: Metadata
     spec: TemplateSpec = msgspec.field(default_factory=TemplateSpec)
 
 
 class ClassConfig(_Strict):
-    """Configuration of a class."""
-
     opaque: Opaque | None = None
 
 
 class ClassSpec(_Strict):
-    """The spec of a DeviceClass."""
-
     selectors: list[DeviceSelector] = []
     config: list[ClassConfig] = []
     extended_resource_name: str | None = None
@@ -240,8 +228,6 @@ class ClassSpec(_Strict):
 
 # `device_decode` decodes the spec strictly, and names an unknown field.
 class DeviceClass(_Struct):
-    """A DeviceClass."""
-
     metadata: Metadata
     spec: msgspec.Raw = msgspec.Raw(b"{}")
 
@@ -272,15 +258,11 @@ class PolicyWritten(_Strict):
 
 
 class CapacityWritten(_Strict):
-    """A capacity of a device."""
-
     value: Amount = "0"
     request_policy: PolicyWritten | None = None
 
 
 class CounterWritten(_Strict):
-    """A counter."""
-
     value: Amount = "0"
 
 
@@ -299,8 +281,6 @@ class ConsumptionWritten(_Strict):
 
 
 class DeviceTaintWritten(_Strict):
-    """A taint of a device."""
-
     key: str = ""
     value: str = ""
     effect: str = ""
@@ -308,8 +288,6 @@ class DeviceTaintWritten(_Strict):
 
 
 class DeviceWritten(_Strict):
-    """A device."""
-
     name: str = ""
     attributes: dict[str, AttributeWritten] = {}
     capacity: dict[str, CapacityWritten] = {}
@@ -356,22 +334,16 @@ class TaintRuleSelector(_Strict):
 
 
 class TaintRuleSpec(_Strict):
-    """The spec of a DeviceTaintRule."""
-
     device_selector: TaintRuleSelector | None = None
     taint: DeviceTaintWritten = msgspec.field(default_factory=DeviceTaintWritten)
 
 
 class TaintRule(_Struct):
-    """A DeviceTaintRule."""
-
     metadata: Metadata
     spec: msgspec.Raw = msgspec.Raw(b"{}")
 
 
 class ResourceSlice(_Struct):
-    """A ResourceSlice."""
-
     metadata: Metadata
     spec: msgspec.Raw = msgspec.Raw(b"{}")
 

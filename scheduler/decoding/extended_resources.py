@@ -32,10 +32,7 @@ def _claim_key(namespace: str, name: str, uid: str) -> ClaimKey:
 
 
 def containers_of(pod: Pod, requests: Iterable[tuple[str, int]]) -> tuple[ContainerDevices, ...]:
-    """Return the containers that request such resources; `requests` are those of the pod.
-
-    Raises kube.client.quantity.QuantityError for an invalid request.
-    """
+    """Return the containers that request such resources. Raises QuantityError."""
     # Nearly all pods end here, without a look at their containers.
     if not any(may_be_mapped(name) for name, _ in requests):
         return ()

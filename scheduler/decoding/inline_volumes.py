@@ -48,10 +48,6 @@ class _GceDisk(_Struct):
     read_only: bool = False
 
 
-class _AwsDisk(_Struct):
-    volume_id: str = msgspec.field(name="volumeID", default="")
-
-
 class _Iscsi(_Struct):
     iqn: str = ""
     read_only: bool = False
@@ -74,7 +70,6 @@ class _VolumeId(_Struct):
 
 
 _gce: Final = Decoder(_GceDisk)
-_aws: Final = Decoder(_AwsDisk)
 _iscsi: Final = Decoder(_Iscsi)
 _rbd: Final = Decoder(_Rbd)
 _azure: Final = Decoder(_AzureDisk)
@@ -86,10 +81,10 @@ def disks(volumes: Iterable[Volume]) -> tuple[Disk, ...]:
 
     A pod does not conflict with itself. It shares a disk if all of its volumes do.
     """
-    # An exclusive use sorts before a shared one of the same disk, so groupby's first is the
-    # stronger.
-    found = sorted({disk for volume in volumes for disk in _disks(volume)}, key=_by_strength)
-    return tuple(next(same) for _, same in groupby(found, key=lambda disk: disk.key))
+    found = {disk for volume in volumes for disk in _disks(volume)}
+    # An exclusive use sorts before a shared one of the same disk: groupby's first is stronger.
+    by_strength = sorted(found, key=lambda disk: (disk.key, disk.shared))
+    return tuple(next(same) for _, same in groupby(by_strength, key=lambda disk: disk.key))
 
 
 def attachments(volumes: Iterable[Volume]) -> tuple[Attachment, ...]:
@@ -99,16 +94,12 @@ def attachments(volumes: Iterable[Volume]) -> tuple[Attachment, ...]:
     return tuple(sorted(found, key=lambda it: (it.driver, it.handle)))
 
 
-def _by_strength(disk: Disk) -> tuple[tuple[str, ...], bool]:
-    return (disk.key, disk.shared)
-
-
 def _disks(volume: Volume) -> Iterator[Disk]:
     if _GCE in volume:
         gce = _gce(volume[_GCE])
         yield Disk(_GCE, gce.pd_name, shared=gce.read_only)
     elif _AWS in volume:
-        aws = _aws(volume[_AWS])
+        aws = _volume_id(volume[_AWS])
         # As in VolumeRestrictions, not even readers share it.
         yield Disk(_AWS, aws.volume_id)
     elif "iscsi" in volume:
@@ -132,7 +123,7 @@ def _attachments(volume: Volume) -> Iterator[Attachment]:
 
 def _aws_handle(raw: msgspec.Raw) -> str:
     """Return the volume's ID, also from `aws://zone/vol-1`; empty if the address has none."""
-    name = _aws(raw).volume_id
+    name = _volume_id(raw).volume_id
     if not name.startswith(_AWS_PREFIX):
         return name
     handle = name.removeprefix(_AWS_PREFIX).partition("/")[2].strip("/")

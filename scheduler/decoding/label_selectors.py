@@ -15,8 +15,7 @@ def label_expressions(
     found = {Expression(key, "In", (value,)) for key, value in selector.match_labels.items()}
     for entry in selector.match_expressions:
         found.add(Expression(entry.key, entry.operator, tuple(sorted(entry.values))))
-    # The order has no meaning in Kubernetes. Pods of equal selectors share a shape only if theirs
-    # compare equal.
+    # The order means nothing in Kubernetes, but pods share a shape only if theirs compare equal.
     return tuple(sorted(found.union(added), key=lambda e: (e.key, e.operator, e.values)))
 
 

@@ -57,6 +57,12 @@ class ContainerPort(_Struct):
     protocol: str = ""
 
 
+class RestartRule(_Struct):
+    """What the kubelet does when a container exits."""
+
+    action: str = ""
+
+
 class Container(_Struct):
     """A container, or an init container; restartPolicy Always makes the latter a sidecar."""
 
@@ -64,6 +70,7 @@ class Container(_Struct):
     resources: ResourceRequirements = msgspec.field(default_factory=ResourceRequirements)
     ports: list[ContainerPort] = []
     restart_policy: str = ""
+    restart_policy_rules: list[RestartRule] = []
 
 
 class NodeSelectorRequirement(_Struct):
@@ -212,6 +219,8 @@ class PodSpec(_Struct):
     resource_claims: list[msgspec.Raw] = []
     scheduling_group: SchedulingGroup | None = None
     workload_ref: WorkloadRef | None = None
+    host_network: bool = False
+    host_users: bool | None = None
 
 
 class ConditionType(_Struct):
@@ -261,16 +270,12 @@ class PodStatus(_Struct):
 
 
 class Pod(_Struct):
-    """A pod."""
-
     metadata: Metadata
     spec: PodSpec = msgspec.field(default_factory=PodSpec)
     status: PodStatus = msgspec.field(default_factory=PodStatus)
 
 
 class TaintSpec(_Struct):
-    """A taint as written."""
-
     key: str = ""
     value: str = ""
     effect: str = ""
@@ -284,14 +289,13 @@ class NodeSpec(_Struct):
 
 
 class NodeStatus(_Struct):
-    """The allocatable resources."""
+    """The allocatable resources, and the features of the kubelet."""
 
     allocatable: dict[str, str | int] = {}
+    declared_features: list[str] = []
 
 
 class Node(_Struct):
-    """A node."""
-
     metadata: Metadata
     spec: NodeSpec = msgspec.field(default_factory=NodeSpec)
     status: NodeStatus = msgspec.field(default_factory=NodeStatus)
@@ -434,8 +438,6 @@ class WorkloadSpec(_Struct):
 
 
 class Workload(_Struct):
-    """A Workload."""
-
     metadata: Metadata
     spec: WorkloadSpec = msgspec.field(default_factory=WorkloadSpec)
 
@@ -459,8 +461,6 @@ class PodDisruptionBudgetStatus(_Struct):
 
 
 class PodDisruptionBudget(_Struct):
-    """A PodDisruptionBudget."""
-
     metadata: Metadata
     spec: PodDisruptionBudgetSpec = msgspec.field(default_factory=PodDisruptionBudgetSpec)
     status: PodDisruptionBudgetStatus = msgspec.field(default_factory=PodDisruptionBudgetStatus)

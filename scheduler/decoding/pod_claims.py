@@ -26,11 +26,11 @@ from scheduler.core.values.devices import DeviceClaimInfo
 from scheduler.core.values.extended_devices import ContainerDevices, resources_of
 from scheduler.core.values.model import ClaimKey, PodInfo, Requirements
 from scheduler.decoding import claim_messages
-from scheduler.decoding.device_objects import decode_pod_claim
+from scheduler.decoding.device_objects import PodClaimEntry, decode_pod_claim
 from scheduler.decoding.extended_resources import claim_key, containers_of
 from scheduler.decoding.group_claims import GroupClaims
 from scheduler.decoding.limits import excess_of_claims
-from scheduler.decoding.objects import GroupObject, Pod
+from scheduler.decoding.objects import GroupObject, Pod, PodSpec
 
 NOT_SERVED: Final = "resourceClaims (resource.k8s.io/v1 is not served, or may not be read)"
 
@@ -107,8 +107,7 @@ class PodClaims:
         Return the UIDs of pods that have to be evaluated because of it.
         """
         uid, requirements = info.uid, info.requirements
-        # Extended resources of a bound pod are decided: its node offers them, or its status names
-        # the claim.
+        # For a bound pod these are decided: its node offers them, or its status names the claim.
         waits = info.ours and not info.node
         extended = containers_of(pod, requirements.requests) if waits else ()
         made = pod.status.extended_resource_claim_status
@@ -202,13 +201,12 @@ class PodClaims:
         if uses is None:
             return info
         if info.node:
-            # A bound pod requests nothing any more, but it is a consumer of its claims.
+            # A bound pod requests nothing, but it is a consumer of its claims.
             keys = _keys(info, uses)
             return replace(info, device_claims=keys, unclaimed="") if keys else info
         if not info.ours:
             return info
-        # Once its own claim is written, that counts as allocated, and the pod would get another
-        # shape.
+        # Once its own claim is written it counts as allocated, and the shape would change.
         if known is not None and known.assumed:
             wants, keys = known.info.requirements, known.info.device_claims
             return self._with(info, wants.asks, keys, wants.extended)
@@ -232,8 +230,7 @@ class PodClaims:
                 return self._refused(info, f'ResourceClaim "{entry.claim}", which {problem}')
             # Two entries may name one claim, which counts once.
             if key not in keys:
-                # An own claim that is not allocated counts by its spec, not its name: so equal pods
-                # share a shape.
+                # An own claim without an allocation counts by spec: equal pods share a shape.
                 asks.append(claim.ask if entry.own and claim.allocation is None else key)
                 keys.append(key)
         if not uses.extended:
@@ -241,8 +238,7 @@ class PodClaims:
         key = claim_key(info)
         claim = self._table.claims.get(key)
         if claim is None:
-            # No claim yet: a decision may still choose any node, with devices or with the node's
-            # own resource.
+            # No claim yet: a decision may choose any node, with devices or with its own resource.
             extended = uses.extended if resource else ()
             return self._with(info, tuple(asks), (*keys, key) if resource else (*keys,), extended)
         lack = self._lack(info, _Entry("", key[1], _NO_TEMPLATE), key, claim)
@@ -296,6 +292,24 @@ class PodClaims:
         return ""
 
 
+def entries_of(spec: PodSpec) -> tuple[list[PodClaimEntry], str]:
+    """Return the entries that can be read, none of too many, and why others are not understood."""
+    if problem := excess_of_claims(len(spec.resource_claims)):
+        return [], problem
+    entries: list[PodClaimEntry] = []
+    for index, raw in enumerate(spec.resource_claims):
+        try:
+            entry = decode_pod_claim(raw)
+        except msgspec.DecodeError as error:
+            problem = problem or f"resourceClaims[{index}], which Muster does not know: {error}"
+            continue
+        entries.append(entry)
+        if not (entry.resource_claim_name or entry.resource_claim_template_name):
+            neither = f"resourceClaims[{index}], which names neither a claim nor a template"
+            problem = problem or neither
+    return entries, problem
+
+
 def _keys(info: PodInfo, uses: _Uses) -> tuple[ClaimKey, ...]:
     names = dict.fromkeys(entry.claim for entry in uses.entries if entry.claim)
     if uses.made:
@@ -305,27 +319,20 @@ def _keys(info: PodInfo, uses: _Uses) -> tuple[ClaimKey, ...]:
 
 def _uses_of(pod: Pod) -> _Uses:
     """Return the claims in spec and status of the pod. Too many are ignored and cost nothing."""
-    if problem := excess_of_claims(len(pod.spec.resource_claims)):
+    written, problem = entries_of(pod.spec)
+    if problem:
         return _Uses((), problem, claims=True)
     made = {each.name: each.resource_claim_name for each in pod.status.resource_claim_statuses}
     entries: list[_Entry] = []
-    for index, raw in enumerate(pod.spec.resource_claims):
-        try:
-            entry = decode_pod_claim(raw)
-        except msgspec.DecodeError as error:
-            return _Uses(
-                (), f"resourceClaims[{index}], which Muster does not know: {error}", claims=True
-            )
-        if entry.resource_claim_name is not None:
+    for entry in written:
+        template = entry.resource_claim_template_name or ""
+        if entry.resource_claim_name:
             entries.append(_Entry(entry.name, entry.resource_claim_name))
-        elif entry.resource_claim_template_name is None:
-            problem = f"resourceClaims[{index}], which names neither a claim nor a template"
-            return _Uses((), problem, claims=True)
         elif entry.name not in made:
-            entries.append(_Entry(entry.name, "", entry.resource_claim_template_name))
+            entries.append(_Entry(entry.name, "", template))
         # A status entry without a name means that the pod needs no claim for this entry.
         elif (name := made[entry.name]) is not None:
-            entries.append(_Entry(entry.name, name, entry.resource_claim_template_name))
+            entries.append(_Entry(entry.name, name, template))
     namespace = pod.metadata.namespace
     keys = tuple((namespace, entry.claim) for entry in entries if entry.claim)
     return _Uses(tuple(entries), claims=bool(pod.spec.resource_claims), keys=keys)

@@ -26,10 +26,7 @@ _HUGE_PAGES: Final = "hugepages-"
 # The same few quantities occur in all pods of a cluster.
 @lru_cache(maxsize=4096)
 def amount(resource: str, quantity: str | int) -> int:
-    """Return a quantity in the unit of the decision core: milli for cpu, whole units otherwise.
-
-    Raises kube.client.quantity.QuantityError.
-    """
+    """Return a quantity in milli for cpu, in whole units otherwise. Raises QuantityError."""
     return parse_milli(quantity) if resource == "cpu" else parse_value(quantity)
 
 
@@ -123,8 +120,7 @@ def _add_init_containers(
             _raise(starting, sidecars)
         else:
             requests = amounts(container.resources.requests)
-            # Sidecars that were started earlier run next to this init container, later ones do not
-            # yet.
+            # Sidecars that were started earlier run next to this one, later ones do not yet.
             _add(requests, sidecars)
             _raise(starting, requests)
     _add(running, sidecars)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import lru_cache
+from typing import Final
 
 from scheduler.core.values.model import GroupTerm, Requirements, Term, Toleration
 from scheduler.decoding import limits, pod_terms
 from scheduler.decoding.label_selectors import node_selector_term
 from scheduler.decoding.node_uses import NO_VOLUMES, NodeUses, node_uses
 from scheduler.decoding.objects import Pod, PodSpec, TolerationSpec
+
+_RESTART_ALL: Final = "RestartAllContainers"
 
 
 def requirements_of_others(pod: Pod) -> Requirements:
@@ -20,8 +23,7 @@ def requirements_of_others(pod: Pod) -> Requirements:
 def _of_others(pod: Pod, uses: NodeUses, excess: str = "") -> Requirements:
     if not excess and _is_plain(pod.spec, uses):
         return _plain(uses.requests, (), ())
-    # Terms of running pods affect every later decision, so the limit holds for other schedulers,
-    # too.
+    # Terms of running pods affect every later decision: the limit is for others, too.
     considered = not limits.excess_about_pods(pod.spec)
     volumes = uses.volumes
     return Requirements(
@@ -45,7 +47,8 @@ def requirements_of(pod: Pod) -> tuple[Requirements, tuple[GroupTerm, ...]]:
         return _of_others(pod, uses, excess), ()
     # Sorted, so that equal selectors compare equal.
     selector = tuple(sorted(spec.node_selector.items()))
-    if _is_plain(spec, uses):
+    declared_features = _declared_features(spec)
+    if _is_plain(spec, uses) and not declared_features:
         return _plain(uses.requests, selector, spec.tolerations), ()
     required_affinity, to_group = pod_terms.required_affinity(pod)
     volumes = uses.volumes
@@ -65,8 +68,21 @@ def requirements_of(pod: Pod) -> tuple[Requirements, tuple[GroupTerm, ...]]:
         preferred_node_affinity=_preferred_node_affinity(spec),
         preferred_affinity=pod_terms.preferred_affinity(pod),
         preferred_spread=pod_terms.preferred_spread(pod),
+        declared_features=declared_features,
     )
     return wants, to_group
+
+
+def _declared_features(spec: PodSpec) -> tuple[str, ...]:
+    """Return the features that the pod's node must declare, as kube-scheduler infers them."""
+    found = []
+    containers = (*spec.containers, *spec.init_containers)
+    rules = (rule for container in containers for rule in container.restart_policy_rules)
+    if any(rule.action == _RESTART_ALL for rule in rules):
+        found.append("RestartAllContainersOnContainerExits")
+    if spec.host_network and spec.host_users is False:
+        found.append("UserNamespacesHostNetworkSupport")
+    return tuple(found)
 
 
 def _is_plain(spec: PodSpec, uses: NodeUses) -> bool:

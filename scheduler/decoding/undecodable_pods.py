@@ -77,8 +77,7 @@ def _requirements(pod: HeldPod, node: NodeInfo | None) -> Requirements:
     """Return the containers' requests, if they are quantities and the node has the resource."""
     there = node.allocatable if node is not None else {}
     total: dict[str, int] = {}
-    # Each container separately: one that cannot be decoded must not hide the requests of the
-    # others.
+    # Each separately: one that cannot be decoded must not hide the requests of others.
     for raw in pod.spec.containers:
         for resource, taken in _readable(raw).items():
             total[resource] = min(total.get(resource, 0) + taken, there.get(resource, 0))

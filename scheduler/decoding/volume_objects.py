@@ -21,18 +21,6 @@ class _Struct(msgspec.Struct, rename="camel", gc=False):
     pass
 
 
-class StorageMetadata(_Struct):
-    """The metadata in use. Annotations are part of the state of claims and volumes."""
-
-    name: str = ""
-    namespace: str = ""
-    uid: str = ""
-    resource_version: str = ""
-    deletion_timestamp: str | None = None
-    labels: dict[str, str] = {}
-    annotations: dict[str, str] = {}
-
-
 class Sizes(_Struct):
     """A resource list with storage only."""
 
@@ -66,7 +54,7 @@ class ClaimStatus(_Struct):
 class Claim(_Struct):
     """A PersistentVolumeClaim."""
 
-    metadata: StorageMetadata
+    metadata: Metadata
     spec: ClaimSpec = msgspec.field(default_factory=ClaimSpec)
     status: ClaimStatus = msgspec.field(default_factory=ClaimStatus)
 
@@ -120,7 +108,7 @@ class VolumeStatus(_Struct):
 class Volume(_Struct):
     """A PersistentVolume."""
 
-    metadata: StorageMetadata
+    metadata: Metadata
     spec: VolumeSpec = msgspec.field(default_factory=VolumeSpec)
     status: VolumeStatus = msgspec.field(default_factory=VolumeStatus)
 
@@ -132,8 +120,6 @@ class TopologyTerm(_Struct):
 
 
 class StorageClass(_Struct):
-    """A StorageClass."""
-
     metadata: Metadata
     provisioner: str = ""
     volume_binding_mode: str = ""

@@ -6,12 +6,9 @@ the pod does, so the devices assumed for it are kept under a key that no claim h
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
 from typing import Final
-
-import msgspec
 
 from kube.client.meta import Key
 from scheduler.core.devices.table import DeviceTable
@@ -20,11 +17,10 @@ from scheduler.core.values.extended_devices import ContainerDevices, resources_o
 from scheduler.core.values.model import ClaimKey, PodInfo
 from scheduler.decoding.claim_messages import not_found, terminating
 from scheduler.decoding.device_decode import ask_of
-from scheduler.decoding.device_objects import PodClaimEntry, decode_pod_claim
+from scheduler.decoding.device_objects import PodClaimEntry
 from scheduler.decoding.extended_resources import containers_of
-from scheduler.decoding.limits import excess_of_claims
 from scheduler.decoding.objects import Metadata, Pod, PodSpec
-from scheduler.decoding.pod_claims import NOT_SERVED
+from scheduler.decoding.pod_claims import NOT_SERVED, entries_of
 
 OWN: Final = "/"
 """Prefix of the number of an expected pod's own claim in its key. No claim's name has a slash."""
@@ -80,8 +76,7 @@ class ExpectedClaims:
 
     def stale(self) -> list[Key]:
         """Return some of the stale groups, each of them once."""
-        # Any number of groups may name one class or template, and the event loop must not wait for
-        # all.
+        # Any number of groups may name one object, and the event loop must not wait for all.
         found = list(islice(self._stale, _AT_ONCE))
         for key in found:
             del self._stale[key]
@@ -96,7 +91,7 @@ class ExpectedClaims:
                 self._naming.setdefault(thing, {})[group] = None
 
     def forget(self, group: Key) -> None:
-        """Drop a group that expects no pods any more."""
+        """Drop a group that no longer expects pods."""
         self._stale.pop(group, None)
         for thing in self._named.pop(group, ()):
             del self._naming[thing][group]
@@ -105,9 +100,9 @@ class ExpectedClaims:
 
     def unseen(self, spec: PodSpec) -> bool:
         """True if the devices of such a pod are unknown before it exists."""
-        return not self.templates_known and any(
-            entry.resource_claim_template_name for entry in _readable(spec)
-        )
+        if self.templates_known:
+            return False
+        return any(entry.resource_claim_template_name for entry in entries_of(spec)[0])
 
     def applied(self, info: PodInfo, spec: PodSpec) -> tuple[PodInfo, set[Thing]]:
         """Return a pod of the kind with the requests of its claims, and the objects it names.
@@ -120,7 +115,8 @@ class ExpectedClaims:
         things = {(RESOURCE, "", resource) for resource in resources}
         if not (spec.resource_claims or extended):
             return info, things
-        for entry in _readable(spec):
+        entries, problem = entries_of(spec)
+        for entry in entries:
             if entry.resource_claim_template_name:
                 things.add((TEMPLATE, info.namespace, entry.resource_claim_template_name))
             elif entry.resource_claim_name:
@@ -129,16 +125,19 @@ class ExpectedClaims:
         if self._why_refused and (spec.resource_claims or mapped):
             why = self._why_refused
             return _refused(info, why if spec.resource_claims else f"{mapped} by {why}"), things
-        return self._asking(info, spec, extended if mapped else ()), things
+        if problem:
+            return _refused(info, problem), things
+        return self._asking(info, entries, extended if mapped else ()), things
 
     def _asking(
-        self, info: PodInfo, spec: PodSpec, extended: tuple[ContainerDevices, ...]
+        self,
+        info: PodInfo,
+        entries: list[PodClaimEntry],
+        extended: tuple[ContainerDevices, ...],
     ) -> PodInfo:
-        if problem := _problem(spec):
-            return _refused(info, problem)
         asks: list[Ask | ClaimKey] = []
         keys: list[ClaimKey] = []
-        for number, entry in enumerate(_readable(spec)):
+        for number, entry in enumerate(entries):
             if name := entry.resource_claim_name:
                 key = (info.namespace, name)
                 lack = self._lack(key)
@@ -193,27 +192,3 @@ def own_keys(info: PodInfo) -> list[ClaimKey]:
 def _refused(info: PodInfo, feature: str) -> PodInfo:
     wants = info.requirements
     return replace(info, requirements=replace(wants, unsupported=(*wants.unsupported, feature)))
-
-
-def _problem(spec: PodSpec) -> str:
-    """Return why its entries are not understood, or an empty text."""
-    if problem := excess_of_claims(len(spec.resource_claims)):
-        return problem
-    for index, raw in enumerate(spec.resource_claims):
-        try:
-            entry = decode_pod_claim(raw)
-        except msgspec.DecodeError as error:
-            return f"resourceClaims[{index}], which Muster does not know: {error}"
-        if not (entry.resource_claim_name or entry.resource_claim_template_name):
-            return f"resourceClaims[{index}], which names neither a claim nor a template"
-    return ""
-
-
-def _readable(spec: PodSpec) -> Iterator[PodClaimEntry]:
-    """Yield its entries, none if there are too many."""
-    for raw in () if excess_of_claims(len(spec.resource_claims)) else spec.resource_claims:
-        try:
-            yield decode_pod_claim(raw)
-        except msgspec.DecodeError:
-            # `_problem` reports entries that cannot be decoded.
-            continue

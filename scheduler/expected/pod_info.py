@@ -70,8 +70,7 @@ def info_of(
         name=kind.name,
         namespace=key[0],
         uid=UID_PREFIX,
-        # The label wins over the template's: an expected pod is a member of the group that declares
-        # it.
+        # The label wins over the template's: the pod is a member of the group that declares it.
         labels={**kind.template.metadata.labels, LABEL_POD_GROUP: key[1]},
     )
     info = decode.pod_info(Pod(metadata, spec), None, schedulers)
@@ -83,8 +82,7 @@ def info_of(
         # Members need the priority of their group.
         priority=group.spec.priority or 0,
         created=_LAST,
-        # Preemption compares the start times of victims: a pod that has not started is the
-        # youngest.
+        # Preemption compares start times: a pod that has not started is the youngest.
         started=decode.FAR_AWAY,
         gated=False,
         expected=True,

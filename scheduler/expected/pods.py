@@ -37,6 +37,12 @@ class Changes:
     set: list[PodInfo] = field(default_factory=list)
     gone: list[str] = field(default_factory=list)
 
+    def apply(self, state: State) -> None:
+        for uid in self.gone:
+            state.remove_pod(uid)
+        for info in self.set:
+            state.set_pod(info)
+
 
 @dataclass(frozen=True, slots=True)
 class Left:
@@ -115,16 +121,12 @@ class ExpectedPods:
         return len(self._groups)
 
     def group_is(self, key: Key, group: GroupObject | None) -> Changes:
-        """Apply a PodGroup (None: deleted).
-
-        Raises kube.client.quantity.QuantityError for an invalid request in a template.
-        """
+        """Apply a PodGroup (None: deleted). Raises QuantityError if a template is invalid."""
         known = self._groups.get(key)
         written = [] if group is None else group.spec.expected_pods
         if known is None and not written:
             return Changes()
-        # All templates are decoded before anything changes: an invalid one leaves the group as it
-        # was.
+        # All templates are decoded first: an invalid one leaves the group as it was.
         kinds = {} if group is None or not written else dict(self._kinds(key, group))
         if known is None:
             known = self._groups[key] = ExpectedGroup(key)
@@ -214,7 +216,7 @@ class ExpectedPods:
         return self._balance(group, Changes())
 
     def expired(self, key: GroupKey) -> bool:
-        """True if no places are held for the group any more."""
+        """True if places are no longer held for the group."""
         group = self._groups.get(key[1:])
         return group is not None and group.expired
 
@@ -296,16 +298,14 @@ class ExpectedPods:
 
     def _succeed(self, group: ExpectedGroup, name: str, kind: Kind, left: Left) -> None:
         """Give the place of a deleted pod to an expected one, if it fits there."""
-        # No place for more pods than expected: the replacement may have arrived and be placed
-        # already.
+        # No place for more pods than expected: the replacement may be placed already.
         placed = sum(not self._is_unplaced(uid) for uid in kind.came)
         held = sum(map(self._is_held_number, ((group.key, name, at) for at in kind.numbers)))
         if group.expired or group.refused or placed + held + kind.done >= kind.count:
             return
         waiting = [at for at in kind.numbers if not self._is_held_number((group.key, name, at))]
         free = (at for at in range(kind.count) if at not in kind.numbers)
-        # An expected pod without a place first, as a new one would count against the namespace's
-        # limit.
+        # One without a place first: a new one would count against the namespace's limit.
         at = min(waiting) if waiting else next(free, None)
         if at is None:
             return

@@ -2,7 +2,7 @@
 
 A decision places a root's expected pods like all others. Their places remain taken, and the root's
 Reservation remains, until the pods arrive. A pod that arrives takes over the place of an expected
-pod of its kind. When the time is over, the scheduler does not wait for missing pods any more.
+pod of its kind. When the time is over, the scheduler stops waiting for missing pods.
 """
 
 from __future__ import annotations
@@ -128,8 +128,7 @@ class HeldPlaces:
                     if not self._may_take_over(pod, expected):
                         continue
                 except POSTPONED:
-                    # Places that were taken over are returned to be bound; the rest follows with
-                    # the next attempt.
+                    # What was taken over is returned to be bound; the rest follows later.
                     if not pods:
                         raise
                     break
@@ -180,7 +179,7 @@ class HeldPlaces:
                 self._store_new()
 
     def look(self) -> None:
-        """Release what was held too long or cannot be used any more, and restart what ended."""
+        """Release what was held too long or can no longer be used, and restart what ended."""
         self._pods.renew_expected()
         self._try_deferred()
         for key in self._expected.take_touched():
@@ -316,7 +315,7 @@ class HeldPlaces:
     def _set_expired(self, leaf: Group, *, expired: bool) -> None:
         changes = self._expected.expire(leaf.key, expired=expired)
         if changes != Changes():
-            self._pods.apply(changes)
+            changes.apply(self._state)
             self._on_change()
 
     def _duration(self, leaf: Group) -> timedelta:
@@ -333,7 +332,7 @@ class HeldPlaces:
         return (group for key in self._expected if (group := groups.get(key)) is not None)
 
     def _release_lost(self) -> bool:
-        """Release the places on nodes that are deleted or do not take such pods any more."""
+        """Release the places on nodes that are deleted or no longer take such pods."""
         lost = list(self._on_nodes_gone())
         rows, nodes = self._rows_to_look_at(), self._state.nodes
         # A node can be overcommitted: by pods of other schedulers, or after its allocatable shrank.
@@ -392,10 +391,7 @@ class HeldPlaces:
             return len(pods)
 
     def _slots_without(self, pods: list[Pod], shape: Shape, claims: Iterable[ClaimKey] = ()) -> int:
-        """Return how many pods of the shape fit on the node of these equal pods without them.
-
-        The devices of these `claims` count as free, too.
-        """
+        """Return how many pods of the shape fit there without these pods and these `claims`."""
         own, row = pods[0].shape, np.array([pods[0].row], np.int64)
         with self._state.nodes.trial():
             if own.requirements.needs_devices:
@@ -424,10 +420,7 @@ class HeldPlaces:
         return False
 
     def _returning(self, pods: list[Pod]) -> set[ClaimKey]:
-        """Return the claims that are about to release devices of these places.
-
-        They belong to the pods that had the places before.
-        """
+        """Return the claims of these places' former pods that are to release their devices."""
         use, returning = self._state.devices.use, self._state.devices.consumers.returning
         if not returning:
             return set()
@@ -459,7 +452,7 @@ class HeldPlaces:
         """Assume the expected pod's node for the pod. Return its row, None if it does not fit."""
         row, uid = expected.row, expected.info.uid
         # Removed first, as the pod is to use its capacity. If the pod does not fit, the place is
-        # given up: there is nobody else to come.
+        # given up: no other pod will come.
         self._state.remove_pod(uid)
         self._expected.removed(uid)
         if row < 0:

@@ -43,8 +43,7 @@ class DisruptionMarks:
         """
         said = _TARGET | {"message": message}
         if info.version and info.conditions != "target":
-            # For another pod of the name, the list to add to may be missing: the patch is Invalid
-            # then.
+            # For another pod of the name, the list to add to may be missing: Invalid.
             with suppress(Conflict, Invalid):
                 await self._add(info, said)
                 return
@@ -83,8 +82,7 @@ class DisruptionMarks:
         condition = self._condition(said)
         if resource is not PODS:
             condition["observedGeneration"] = meta.get("generation", 0)
-            # A pod's time begins with this eviction instead: `Evictor.resume` compares it with
-            # creations.
+            # A pod's begins with this eviction: `Evictor.resume` compares it with creations.
             condition["lastTransitionTime"] = _since(obj, said) or condition["lastTransitionTime"]
         others = [c for c in _conditions(obj) if c.get("type") != CONDITION_DISRUPTION_TARGET]
         ops = PatchBuilder().at_version(meta["resourceVersion"])

@@ -64,7 +64,7 @@ class EvictionBackoff:
 
     def evicted(self, plan: Plan, state: State, now: float) -> None:
         """Record that the plan is being carried out."""
-        before = self._forget(plan.root)
+        before = self.forget(plan.root)
         victims = tuple(uid for unit in plan.victims for uid in unit.pods)
         # Kept over evictions: it is what makes the pauses longer.
         lost = before.lost if before is not None else 0
@@ -78,7 +78,7 @@ class EvictionBackoff:
         for root in list(self._evictions):
             if now - self._evictions[root].at < _KEPT:
                 break
-            self._forget(root)
+            self.forget(root)
 
     def gone(self, uids: Iterable[str]) -> list[GroupKey]:
         """Record that these pods are gone; return the roots whose last victims are among them."""
@@ -131,10 +131,6 @@ class EvictionBackoff:
             last.until = last.at + _pause(last.lost) if taken else now
         return (last.until, _pause(last.lost)) if now < last.until else None
 
-    def placed(self, root: GroupKey) -> None:
-        """Record that the root got its slots, and end the back-off."""
-        self._forget(root)
-
     def clear(self) -> None:
         """Forget everything: another process may have led meanwhile."""
         self._evictions.clear()
@@ -142,7 +138,8 @@ class EvictionBackoff:
         self._roots_on.clear()
         self._seen.clear()
 
-    def _forget(self, root: GroupKey) -> _Eviction | None:
+    def forget(self, root: GroupKey) -> _Eviction | None:
+        """End the back-off of a root, for instance because it got its slots."""
         eviction = self._evictions.pop(root, None)
         for uid in eviction.left if eviction is not None else ():
             # The pod may be a victim of another root by now.
@@ -163,7 +160,7 @@ def _pause(lost: int) -> float:
 def _taken(last: _Eviction, shapes: Collection[Shape], state: State) -> bool:
     """Return whether others have the slots: all victims left, and all nodes can be used.
 
-    If a victim stayed or a node cannot be used any more, the root may choose other victims at once.
+    If a victim stayed or a node can no longer be used, the root may choose other victims at once.
     """
     if not _usable(last, shapes, state):
         return False

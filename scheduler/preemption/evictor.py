@@ -231,8 +231,7 @@ class Evictor:
             try:
                 await self._carry_out(plan, units, groups, message, fence)
             finally:
-                # After an error, too: statuses and events of bound pods wait for evictions under
-                # way.
+                # After an error, too: statuses and events wait for evictions under way.
                 self._activity.evicting.discard(plan)
                 done()
 

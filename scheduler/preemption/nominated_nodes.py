@@ -32,8 +32,7 @@ class NominatedNodes:
             known = before.pop(pod, None)
             # An unchanged node need not be written again.
             same = known is not None and known.node == node
-            # The API server may still have an earlier node of the pod, which a withdrawal has to
-            # clear.
+            # The server may still have the pod's earlier node, which a withdrawal has to clear.
             places[pod] = known if known is not None and same else _Place(node, _told(known))
         return [pod for pod, place in before.items() if place.told]
 

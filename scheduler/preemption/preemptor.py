@@ -34,27 +34,17 @@ _WAITING: Final = "Waiting for the evicted pods to terminate."
 
 
 class Evicting(Protocol):
-    """The interface of what carries out preemption plans."""
+    """The interface of what carries out preemption plans, as Evictor does."""
 
-    def evict(self, plan: Plan, priority: int) -> None:
-        """Set the condition on all pods of the victims, and delete them."""
-        ...
+    def evict(self, plan: Plan, priority: int) -> None: ...
 
-    def readmit(self) -> None:
-        """Let victims be chosen again whose deletion failed long ago."""
-        ...
+    def readmit(self) -> None: ...
 
-    def nominate(self, root: GroupKey, nodes: Mapping[Pod, str]) -> None:
-        """Set nominatedNodeName of these pods of the root, and clear that of its others."""
-        ...
+    def nominate(self, root: GroupKey, nodes: Mapping[Pod, str]) -> None: ...
 
-    def adopt(self, root: GroupKey, nodes: Mapping[Pod, str]) -> None:
-        """Record that these pods of the root have their nominatedNodeName already."""
-        ...
+    def adopt(self, root: GroupKey, nodes: Mapping[Pod, str]) -> None: ...
 
-    def withdraw(self, root: GroupKey) -> None:
-        """Clear nominatedNodeName of the root's pods that wait."""
-        ...
+    def withdraw(self, root: GroupKey) -> None: ...
 
 
 class Preemptor:
@@ -105,7 +95,7 @@ class Preemptor:
     def placed(self, key: GroupKey, rows: Sequence[int]) -> None:
         """End the nomination of a root that is being bound, with its pods on these rows."""
         self._delayed_since.pop(key, None)
-        self._backoff.placed(key)
+        self._backoff.forget(key)
         if self._state.end_nomination(key, rows):
             self._evictor.withdraw(key)
 
@@ -143,7 +133,7 @@ class Preemptor:
         waits = self._pause(key, refusal) or self._wait(key, entity, victims)
         if not waits:
             self._example = (refusal, plan)
-        return waits or self._evict(plan, entity)
+        return waits or self.evict(plan, entity)
 
     @property
     def evicts(self) -> bool:
@@ -179,10 +169,6 @@ class Preemptor:
             PREEMPTION_SECONDS.observe(each)
         return plans
 
-    def evict(self, plan: Plan, entity: Group | Pod) -> str:
-        """Carry out a plan of `plans_of_equals`. Return what to add to the blocker's summary."""
-        return self._evict(plan, entity)
-
     def _planned(self, entity: Group | Pod, refusal: Refusal, effort: Effort) -> Plan | Refusal:
         begun = self._stepwise.monotonic()
         plan = preempt(self._state, entity, refusal, self._budget(), effort)
@@ -215,7 +201,8 @@ class Preemptor:
         # The complete delay: the remaining time would change the status with each decision.
         return f"It preempts {victims} unless it fits within {_delay(entity):.0f} s."
 
-    def _evict(self, plan: Plan, entity: Group | Pod) -> str:
+    def evict(self, plan: Plan, entity: Group | Pod) -> str:
+        """Carry out the plan. Return what to add to the blocker's summary."""
         self._nominate(plan, entity)
         self._delayed_since.pop(plan.root, None)
         now = self._clock.monotonic()
@@ -257,7 +244,7 @@ class Preemptor:
                 self._queue.review(key)
 
     def forget_gone(self, keys: Iterable[GroupKey]) -> None:
-        """Drop the nominations of entities that cannot be decided any more."""
+        """Drop the nominations of entities that can no longer be decided."""
         for key in keys:
             if self._state.nominations.own(key) and self._queue.entity(key) is None:
                 self._drop_nomination(key)

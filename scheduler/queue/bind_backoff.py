@@ -50,24 +50,20 @@ class _Pause:
 class BindBackoff:
     """The waits of all roots. Times are seconds of a monotonic clock, passed by the caller.
 
-    `waiting` are the roots that wait; it follows all changes.
+    `waiting` are the roots that wait, with the end of their wait.
     """
 
     def __init__(self) -> None:
         self._failures: dict[GroupKey, int] = {}
         self._pauses: dict[GroupKey, _Pause] = {}
-        self._until = Timers()
-        self.waiting = self._until.keys
+        self.waiting = Timers()
 
     def failures(self, key: GroupKey) -> int:
         """Return how often in a row binding the root failed."""
         return self._failures.get(key, 0)
 
     def fail(self, key: GroupKey, now: float, *, refused: bool = False) -> float:
-        """Record that binding the root failed; return the seconds that it waits.
-
-        `refused` is true if the server will probably give the same response again.
-        """
+        """Record a failed Binding, perhaps `refused` by the server; return the seconds to wait."""
         # Removed and added again, so that the oldest failure is the first to be forgotten.
         failures = self._failures.pop(key, 0)
         self._failures[key] = failures + 1
@@ -75,7 +71,7 @@ class BindBackoff:
         last = _LAST_REFUSED if refused else _LAST
         # The exponent is bounded: failures are counted without a limit.
         seconds: float = min(last, _FIRST * 2 ** min(failures, 12))
-        self.wait(key, now + seconds)
+        self.waiting.set(key, now + seconds)
         return seconds
 
     def pause(self, key: GroupKey, group: Group | None, now: float) -> float:
@@ -88,7 +84,7 @@ class BindBackoff:
         self._pauses[key] = _Pause(count, spec, frozenset(_kinds(group)))
         _forget_oldest(self._pauses)
         seconds: float = min(_LAST_PAUSE, _FIRST_PAUSE * 2 ** min(count - 1, 12))
-        self.wait(key, now + seconds)
+        self.waiting.set(key, now + seconds)
         return seconds
 
     def succeed(self, key: GroupKey) -> None:
@@ -101,19 +97,7 @@ class BindBackoff:
         pause = self._pauses.get(key)
         if pause is not None and _changed(pause, group):
             del self._pauses[key]
-            self._until.discard(key)
-
-    def pop_due(self, now: float) -> GroupKey | None:
-        """Return a root that has waited long enough, and waits no more; None if there is none."""
-        return self._until.pop_due(now)
-
-    def next_time(self) -> float | None:
-        """Return when the next root is due, if any waits."""
-        return self._until.next()
-
-    def wait(self, key: GroupKey, until: float) -> None:
-        """Let the root wait until then, whatever happened to it before."""
-        self._until.set(key, until)
+            self.waiting.discard(key)
 
 
 def _changed(pause: _Pause, group: Group | None) -> bool:

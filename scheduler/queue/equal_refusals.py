@@ -136,7 +136,7 @@ class EqualRoots:
         self._kinds[key] = kind
 
     def discard(self, key: GroupKey) -> None:
-        """Remove a root that is not refused any more, or has no equals."""
+        """Remove a root that is no longer refused, or has no equals."""
         kind = self._kinds.pop(key, None)
         if kind is None:
             return

@@ -15,8 +15,10 @@ _AFTER: Final = 5.0
 """Seconds for which a refused root keeps its numbers."""
 
 _PAUSE: Final = 0.01
+"""Seconds between two decisions that renew the numbers of refused roots, at least."""
+
 _REST: Final = 19.0
-"""Seconds between two such decisions, and for each second that one took.
+"""Seconds until the next such decision, for each second that the last one took.
 
 All of them together take a twentieth of the time, however many roots and nodes there are, and
 however often these change.
@@ -43,7 +45,7 @@ class Renewals:
         self._refused.setdefault(key[1], {})[key] = now, version
 
     def discard(self, key: GroupKey) -> None:
-        """Remove a root that is not refused any more."""
+        """Remove a root that is no longer refused."""
         roots = self._refused.get(key[1], {})
         if roots.pop(key, None) is not None and not roots:
             del self._refused[key[1]]
@@ -61,8 +63,7 @@ class Renewals:
             self._not_before = now + max(_PAUSE, _REST * took)
         if now < self._not_before:
             return None
-        # Only the first root of each namespace: it is the oldest, and others cannot be due before
-        # it.
+        # Only the first root of each namespace: it is the oldest, so none is due before it.
         firsts = ((namespace, *_first(roots)) for namespace, roots in self._refused.items())
         due = (it for it, at, of in firsts if of != version and now >= at + _AFTER)
         namespace = next(due, None)

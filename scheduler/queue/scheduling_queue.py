@@ -100,14 +100,14 @@ class Queue:
 
     def waiting(self) -> list[GroupKey]:
         """Return all entities, in the order in which they would be decided if all were ready."""
-        keys = {*self._active, *self._unschedulable, *self._backoff.waiting}
+        keys = {*self._active, *self._unschedulable, *self._backoff.waiting.keys}
         entities = ((key, self.entity(key)) for key in keys)
         ranked = ((rank_of(entity), key) for key, entity in entities if entity is not None)
         return [key for _, key in sorted(ranked)]
 
     def sizes(self) -> dict[str, int]:
         """Return the number of roots in each part."""
-        sizes = (len(self._active), len(self._unschedulable), len(self._backoff.waiting))
+        sizes = (len(self._active), len(self._unschedulable), len(self._backoff.waiting.keys))
         return dict(zip(QUEUES, sizes, strict=True))
 
     def refresh(self, changes: Changes, now: float) -> None:
@@ -126,8 +126,7 @@ class Queue:
             if key in changes.reconsider:
                 self._backoff.reconsider(key, self._state.forest.groups.get(key))
                 self.review(key)
-            # A change that cannot help leaves the root in its part, unless it is not to be decided
-            # any more.
+            # A change that cannot help leaves the root in its part, if it may still be decided.
             elif self.entity(key) is None:
                 self._drop(key)
                 self._forget(key)
@@ -142,7 +141,7 @@ class Queue:
             yield
         self._behind = changes.more or bool(self._new_room)
         # Asked for each pod event, mostly when nothing waits.
-        if self._backoff.waiting or self._due.keys or self._unschedulable:
+        if self._backoff.waiting.keys or self._due.keys or self._unschedulable:
             yield from self._wake_due(now)
 
     def pop(self) -> GroupKey | None:
@@ -189,8 +188,7 @@ class Queue:
             return False
         self._unschedulable.add(key, replace(refused, retry_at=self._now + self._retry))
         self._due.set(key, self._now + _AGAIN)
-        # It was made ready on behalf of its equals, so it joins them with the refusal that they
-        # had.
+        # It was made ready on behalf of its equals: it joins them with their refusal.
         head, entity = self._heads.pop(key, None), self.entity(key)
         if head is not None and entity is not None:
             kind, answer = head
@@ -248,8 +246,7 @@ class Queue:
         short = refusal.shortage
         entity = self.entity(key)
         plain = isinstance(entity, Pod) or (entity is not None and not entity.composite)
-        # Only with a single shape can the free slots of all nodes be compared with what the root
-        # needs.
+        # Only the free slots of a single shape can be compared with what the root needs.
         exact = plain and len(refusal.shapes) == 1 and short.kind == "capacity"
         # Beyond the minimum, each further slot helps one more pod.
         needed = short.needed if short.minimum else 1
@@ -267,8 +264,7 @@ class Queue:
     def equal_kind(self, entity: Group | Pod) -> EqualKind | None:
         """Return what the entity and its equals have in common; None if it is decided alone."""
         state = self._state
-        # Behind a closed starvation gate, or with nominated places, its result is not that of its
-        # equals.
+        # Behind a closed starvation gate, or with nominated places, its result is its own.
         if state.starvation.closed_for is not None or entity.key in state.nominations:
             return None
         kind = signature(entity)
@@ -295,7 +291,7 @@ class Queue:
             self._unschedulable.leave_to_equals(key)
             decided = None if known else self._now
             self._equal.add(key, rank_of(entity), kind, answer, decided)
-        # It was ready for its former equals, which it cannot represent any more.
+        # It was ready for its former equals, which it can no longer represent.
         if head is not None and head != kind:
             self._pass_on(head, 1)
 
@@ -328,10 +324,7 @@ class Queue:
         self._due.set(key, at)
 
     def fail(self, key: GroupKey, now: float, *, refused: bool = False) -> float:
-        """Record that binding failed; decide the root after a back-off, and return its seconds.
-
-        The back-off is longer if the server refused the Binding.
-        """
+        """Record a failed Binding; return the seconds of the back-off, longer if `refused`."""
         self._drop(key)
         return self._backoff.fail(key, now, refused=refused)
 
@@ -344,7 +337,7 @@ class Queue:
         """Do not decide the root before that time, whatever changes."""
         self._drop(key)
         self._forget(key)
-        self._backoff.wait(key, until)
+        self._backoff.waiting.set(key, until)
 
     def succeed(self, key: GroupKey) -> None:
         """Record that the root was bound: its back-off starts from the beginning."""
@@ -372,7 +365,7 @@ class Queue:
         """Return when the next refused or failing entity is due, if any."""
         first = self._unschedulable.first_due()
         moments = (
-            self._backoff.next_time(),
+            self._backoff.waiting.next(),
             self._due.next(),
             self._long_searches.next_time(),
             self._renewals.next_time(self._version),
@@ -388,7 +381,7 @@ class Queue:
 
     def review(self, key: GroupKey) -> None:
         """Make the root ready if it may be decided, else drop it."""
-        if key in self._backoff.waiting or key in self._blocked:
+        if key in self._backoff.waiting.keys or key in self._blocked:
             return
         # Dropped first: the root may be in another part, or have another rank than before.
         self._drop(key)
@@ -420,7 +413,7 @@ class Queue:
             self._renewals.discard(key)
 
     def _forget(self, key: GroupKey) -> None:
-        """Forget a root that cannot be decided any more; another may represent its equals."""
+        """Forget a root that can no longer be decided; another may represent its equals."""
         self._first_decisions.forget(key)
         self._long_searches.forget(key)
         head, _ = self._heads.pop(key, (None, None))
@@ -444,7 +437,7 @@ class Queue:
         return self._device_work.allowed("", alone=not self._active)
 
     def _wake_due(self, now: float) -> Iterator[None]:
-        while (waited := self._backoff.pop_due(now)) is not None:
+        while (waited := self._backoff.waiting.pop_due(now)) is not None:
             self.review(waited)
             yield
         while (due_now := self._due.pop_due(now)) is not None:

@@ -27,8 +27,7 @@ class Timers:
         """Set the moment at which the key is due."""
         self._at[key] = at
         heapq.heappush(self._heap, (at, key))
-        # Replaced and removed moments stay in the heap until they reach its top: it must not grow
-        # for ever.
+        # Replaced and removed moments stay in the heap until they reach its top.
         if len(self._heap) > 2 * len(self._at) + _SLACK:
             self._heap = [(moment, each) for each, moment in self._at.items()]
             heapq.heapify(self._heap)

@@ -58,8 +58,7 @@ class RefusedRoots:
 
     def add(self, key: GroupKey, refused: RefusedRoot) -> None:
         """Add a root, to be woken by capacity for any of its shapes."""
-        # Removed and added at the end, as its `retry_at` is the latest of all: `first_due` relies
-        # on it.
+        # At the end, as its `retry_at` is the latest of all: `first_due` relies on it.
         self.discard(key)
         self._roots[key] = refused
         self._priorities[refused.priority] += 1
@@ -67,7 +66,7 @@ class RefusedRoots:
             self._by_shape.setdefault(shape, set()).add(key)
 
     def discard(self, key: GroupKey) -> None:
-        """Remove a root that is not refused any more."""
+        """Remove a root that is no longer refused."""
         self.leave_to_equals(key)
         refused = self._roots.pop(key, None)
         if refused is not None:

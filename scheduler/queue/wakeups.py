@@ -90,15 +90,12 @@ class NewRoom:
         shapes, scan.shapes = scan.shapes[-_SHAPES:], scan.shapes[:-_SHAPES]
         if not scan.shapes:
             self._scans.pop()
-        # Shapes with which no root waits any more may have been freed.
+        # Shapes with which no root waits may have been freed.
         waiting = [s for s in shapes if self._refused.waiting(s) or self._equal.firsts(s)]
         return self._gains(waiting, scan.rows) if waiting else []
 
     def enough(self, refused: RefusedRoot) -> bool:
-        """Return whether there is capacity for as many pods of its one shape as it needs.
-
-        True also if that is not known, or finding devices takes long.
-        """
+        """Return whether its one shape has enough capacity, or finding that out would take long."""
         return refused.shape is None or self._in_all(refused.shape) >= refused.needed
 
     def _in_all(self, shape: Shape) -> float:
@@ -117,8 +114,7 @@ class NewRoom:
         match_ids, self._match_ids = self._match_ids, set()
         shapes = dict.fromkeys([*self._refused.shapes, *self._equal.shapes()])
         self._scan(shapes, rows)
-        # An affinity or spread filter reads counts of other nodes: these shapes may fit anywhere
-        # now.
+        # Affinity and spread read counts of other nodes: these shapes may fit anywhere now.
         if match_ids:
             readers = [s for s in shapes if not match_ids.isdisjoint(s.filter_match_ids)]
             self._scan(readers, sorted(self._state.nodes.row_of.values()))

@@ -32,7 +32,7 @@ from scheduler.core.state.disruption_budgets import DisruptionBudget
 from scheduler.core.state.node_daemons import DaemonSetKey
 from scheduler.core.state.nominations import Nomination
 from scheduler.core.state.starvation_gate import ClosedFor
-from scheduler.core.state.state import State
+from scheduler.core.state.state import NEWEST_RELEASE, State
 from scheduler.core.values.devices import Allocation, DeviceClaimInfo, DeviceClassInfo, SliceInfo
 from scheduler.core.values.model import (
     ClaimInfo,
@@ -41,6 +41,7 @@ from scheduler.core.values.model import (
     GroupSpec,
     NodeInfo,
     PodInfo,
+    Release,
     Requirements,
     StorageClassInfo,
     VolumeInfo,
@@ -65,7 +66,7 @@ class Limits(msgspec.Struct, frozen=True):
     """The budget of one decision, without a limit of time.
 
     `preempts` is true if pods may be evicted. `overdue` (seconds of the monotonic clock, as all its
-    times) is the limit for terminating pods that are not waited for any more, `soon` for those
+    times) is the limit for terminating pods that are no longer waited for, `soon` for those
     deleted by others that are not waited for yet; None waits for all. `profiles` are by
     schedulerName, and `profile` is for others.
     """
@@ -135,7 +136,8 @@ class Snapshot(msgspec.Struct, frozen=True):
     before others. `templates` are those of each Workload, with which groups are compared.
     `initially_scheduled` are the groups that were scheduled once. `slices`, `device_classes` and
     `device_claims` are all that is known of devices, `device_taint_rules` what else taints them,
-    `assumed_devices` the allocations of claims that were decided and are not written yet.
+    `assumed_devices` the allocations of claims that were decided and are not written yet. `release`
+    is that of Kubernetes.
     """
 
     format: int
@@ -171,6 +173,7 @@ class Snapshot(msgspec.Struct, frozen=True):
     device_claims: list[DeviceClaimInfo] = []
     assumed_devices: list[tuple[ClaimKey, Allocation]] = []
     device_taint_rules: list[DeviceTaintRule] = []
+    release: Release = NEWEST_RELEASE
 
 
 def take(
@@ -226,8 +229,7 @@ def take(
             for group in all_of(groups)
             if group.pending
         },
-        # A foreign one follows from the pod's own nominatedNodeName, which is restored with the
-        # pod.
+        # A foreign one follows from nominatedNodeName, which is restored with the pod.
         nominations=[_places_of(each, shapes) for each in state.nominations if not each.foreign],
         # JSON has no infinity, which is the time of pods that may never end.
         evicting={
@@ -260,8 +262,9 @@ def take(
             for key, each in state.devices.assumed.items()
         ],
         device_taint_rules=sorted(
-            state.devices.taint_rules.all.values(), key=lambda each: each.name
+            state.devices.slices.rules.all.values(), key=lambda each: each.name
         ),
+        release=state.release,
     )
 
 
@@ -305,6 +308,7 @@ def _nodes(state: State, placement: Placement) -> dict[str, str]:
 def restore(snapshot: Snapshot) -> tuple[State, Queue]:
     """Return a state and a queue that decide as those that the snapshot was taken from."""
     state = State(judge=Selectors().judge)
+    state.set_release(snapshot.release)
     _put_nodes(state, snapshot)
     for name, labels in snapshot.namespaces.items():
         state.set_namespace(name, labels)
@@ -345,9 +349,9 @@ def queue_of(state: State, pause: Callable[[], None] = nothing) -> Queue:
     return queue
 
 
-def encode(value: Snapshot | Decision) -> bytes:
-    """Return the value as JSON; equal values give equal bytes."""
-    return _encode(value)
+def encode(value: object) -> bytes:
+    """Return a snapshot, or a part of it, as JSON; equal values give equal bytes."""
+    return msgspec.json.encode(value, order="deterministic")
 
 
 def encode_in_parts(snapshot: Snapshot, pause: Callable[[], None]) -> list[bytes]:
@@ -359,19 +363,14 @@ def encode_in_parts(snapshot: Snapshot, pause: Callable[[], None]) -> list[bytes
         parts += [b"," if parts else b"{", field]
         # Only lists grow with the cluster.
         if not isinstance(value, list):
-            parts.append(_encode(value))
+            parts.append(encode(value))
             continue
         parts.append(b"[")
         for first in range(0, len(value), _PART):
             pause()
-            parts += [b","] * (first > 0) + [_encode(value[first : first + _PART])[1:-1]]
+            parts += [b","] * (first > 0) + [encode(value[first : first + _PART])[1:-1]]
         parts.append(b"]")
     return [*parts, b"}"]
-
-
-def _encode(value: object) -> bytes:
-    # Snapshots of equal states can be compared byte by byte.
-    return msgspec.json.encode(value, order="deterministic")
 
 
 def decode(data: bytes, source: str) -> Snapshot:
@@ -467,9 +466,9 @@ def _put_storage(state: State, snapshot: Snapshot) -> None:
 def _put_devices(state: State, snapshot: Snapshot) -> None:
     # Before the slices, which get the taints of the rules that exist.
     for rule in snapshot.device_taint_rules:
-        state.devices.set_taint_rule(rule)
+        state.devices.slices.set_rule(rule)
     for info in snapshot.slices:
-        state.devices.set_slice(info)
+        state.devices.slices.set(info)
     for device_class in snapshot.device_classes:
         state.devices.set_class(device_class)
     for claim in snapshot.device_claims:

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
-from api import features
 from api.constants import (
     CONDITION_COMPOSITE_SCHEDULED,
     CONDITION_POD_GROUP_SCHEDULED,
@@ -104,7 +103,7 @@ class PodView:
     significant: tuple[object, ...]
 
 
-def waiting_for(state: State, top: Group, gates: FeatureGates = features.USUAL) -> Blocker | None:
+def waiting_for(state: State, top: Group, gates: FeatureGates) -> Blocker | None:
     """Return why a tree is not ready for a decision, as a blocker; None if it is ready."""
     # A flaw first: more members do not help an invalid tree.
     flaw = tree_validation.check(top)
@@ -145,7 +144,7 @@ def group_view(state: State, group: Group, blocker: Blocker | None) -> GroupView
 
 
 def binding_failed(state: State, root: GroupKey, message: str) -> Blocker | None:
-    """Return the blocker of a root whose Bindings failed; None if it has no policy any more."""
+    """Return the blocker of a root whose Bindings failed; None if it no longer has a policy."""
     if root[0] == SINGLE_POD:
         return Blocker(message, "binding", root, 1, 0)
     group = state.forest.groups.get(root)
@@ -156,7 +155,9 @@ def binding_failed(state: State, root: GroupKey, message: str) -> Blocker | None
     return Blocker(message, "binding", root, max(0, group.minimum - present), 0)
 
 
-def pod_views(state: State, pods: Iterator[Pod], blocker: Blocker) -> Iterator[PodView]:
+def pod_views(
+    state: State, pods: Iterator[Pod], blocker: Blocker, gates: FeatureGates
+) -> Iterator[PodView]:
     """Yield the views of a root's pending pods.
 
     While the root waits for capacity, all of them are Unschedulable, even if some fit. Pods of a
@@ -167,7 +168,7 @@ def pod_views(state: State, pods: Iterator[Pod], blocker: Blocker) -> Iterator[P
         group, cause = pod.group, blocker
         if group is not None:
             if group.key not in causes:
-                causes[group.key] = _missing_members(state, group, blocker) or blocker
+                causes[group.key] = _missing_members(state, group, blocker, gates) or blocker
             cause = causes[group.key]
         fault = group is None or group.key == cause.at
         # Autoscalers add nodes for pods with the reason Unschedulable, and for no others. If the
@@ -177,7 +178,9 @@ def pod_views(state: State, pods: Iterator[Pod], blocker: Blocker) -> Iterator[P
         yield PodView(pod, reason, message, (reason, *cause.significant))
 
 
-def _missing_members(state: State, leaf: Group, blocker: Blocker) -> Blocker | None:
+def _missing_members(
+    state: State, leaf: Group, blocker: Blocker, gates: FeatureGates
+) -> Blocker | None:
     """Return the blocker of the outermost group around the leaf that lacks members, if any.
 
     The root does not count: `blocker` is about the root.
@@ -190,7 +193,7 @@ def _missing_members(state: State, leaf: Group, blocker: Blocker) -> Blocker | N
         found = found if group.quorate else group
         group = group.parent
     held = state.forest.not_ready(found) if found is not None else None
-    return None if held is None else _blocker(held)
+    return None if held is None else _blocker(held, gates)
 
 
 def exceeding_views(group: Group) -> Iterator[PodView]:
@@ -259,7 +262,7 @@ def blocker_json(blocker: Blocker, group: GroupKey, since: str) -> Json:
     return document
 
 
-def _blocker(not_ready: NotReady, gates: FeatureGates = features.USUAL) -> Blocker:
+def _blocker(not_ready: NotReady, gates: FeatureGates) -> Blocker:
     at, needed, present = not_ready.at.key, not_ready.needed, not_ready.present
     return Blocker(summary(not_ready, gates), "quorum", at, needed, present)
 
@@ -300,11 +303,6 @@ def _counts(group: Group) -> dict[str, int]:
     if group.composite:
         return {"children": len(group.children), "scheduledChildren": group.bound_children}
     return {"members": group.alive, "scheduledPods": group.bound_pods}
-
-
-def confirmed(group: Group) -> bool:
-    """Return True if the watch has delivered all Bindings of the subtree."""
-    return not group.assumed_total
 
 
 def _message(blocker: Blocker, at: GroupKey | None) -> str:

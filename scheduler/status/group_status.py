@@ -15,6 +15,7 @@ from api.constants import (
     CONDITION_HOLD_EXPIRED,
     REASON_SCHEDULED,
 )
+from api.reading import listing, text
 from kube.client.meta import Json
 from scheduler.status.conditions import GroupView, blocker_json, condition_type
 
@@ -59,10 +60,8 @@ def wanted_status(
 
 def _conditions(status: Json) -> list[Json]:
     """Return the conditions that are objects with a type."""
-    found = status.get("conditions")
-    if not isinstance(found, list):
-        return []
-    return [each for each in found if isinstance(each, dict) and _text(each.get("type"))]
+    found = listing(status.get("conditions"))
+    return [each for each in found if isinstance(each, dict) and text(each.get("type"))]
 
 
 def _is_disruption_target(condition: Json) -> bool:
@@ -130,16 +129,12 @@ def _with_hold(conditions: list[Json], held: Json | None, generation: int, now: 
 def _moment(value: Any) -> str | None:
     """Return the value if it is a time, otherwise None."""
     # The API server rejects a status whose times have another form.
-    text = _text(value)
+    written = text(value)
     try:
-        datetime.fromisoformat(text)
+        datetime.fromisoformat(written)
     except ValueError:
         return None
-    return text
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else ""
+    return written
 
 
 _NUMBER: Final = re.compile(r"\d+|s\b")
@@ -161,12 +156,11 @@ def _without_numbers(status: Json) -> Json | None:
     blocker = status.get("blocker")
     if not isinstance(blocker, dict) or blocker.get("kind") != "capacity":
         return None
-    counts = blocker.get("counts")
-    first = counts[0] if isinstance(counts, list) and counts else None
+    first = next(iter(listing(blocker.get("counts"))), None)
     return {
         **status,
         "blocker": [blocker.get(key) for key in ("needed", "impossible", "since")],
-        "summary": _NUMBER.sub("", _text(blocker.get("summary"))),
+        "summary": _NUMBER.sub("", text(blocker.get("summary"))),
         "conditions": [{**each, "message": ""} for each in _conditions(status)],
         "reason": first.get("reason") if isinstance(first, dict) else None,
     }

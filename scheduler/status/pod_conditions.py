@@ -17,9 +17,10 @@ from scheduler.support.metrics import STATUS_WRITES
 from scheduler.watch.event_handlers import PendingPod
 
 _NUMBERS_SECONDS: Final = 15.0
+"""Delay of the condition of a pod without a group if only its numbers changed."""
+
 _NUMBERS_PER_SECOND: Final = 20.0
-"""Delay of the condition of a pod without a group if only its numbers changed, and limit of such
-writes per second: the delay is longer if too many pods wait for that."""
+"""Writes of conditions a second of which only the numbers changed. With more, the delay grows."""
 
 
 class PodConditions:
@@ -42,7 +43,7 @@ class PodConditions:
 
     def says_the_same(self, view: PodView) -> bool:
         """Return True if the pod needs no write, except for new numbers."""
-        # A pod that is not pending any more is bound or deleted.
+        # A pod that is no longer pending is bound or deleted.
         uid = view.pod.info.uid
         written = self._written.get(uid)
         return uid not in self._pending or (written is not None and written[0] == view.significant)
@@ -77,7 +78,7 @@ class PodConditions:
             self._events.failed(view)
 
     def forget_gone(self) -> None:
-        """Drop the entries of pods that do not wait any more, if there are many."""
+        """Drop the entries of pods that no longer wait, if there are many."""
         # Rarely, so that a round does not visit all entries.
         if len(self._written) > 2 * len(self._pending) + 1000:
             written = self._written.items()

@@ -21,8 +21,10 @@ OF_A_GROUP: Final = 16
 """Limit of pods of a group that get an event about one change."""
 
 _BURST: Final = 50
+"""Limit of events on the pods of one namespace at once. After that, `_PER_SECOND` applies."""
+
 _PER_SECOND: Final = 5.0
-"""Limits of events on the pods of one namespace: at once, and afterwards per second."""
+"""Limit of events a second on the pods of one namespace after `_BURST`. More are dropped."""
 
 _REMEMBERED: Final = 1000
 """Limit of namespaces whose allowance is kept. With more, idle ones are dropped first."""

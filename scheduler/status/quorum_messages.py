@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from api import features
 from api.constants import (
     DEPLOYMENT,
     JOB,
@@ -23,7 +22,7 @@ from api.constants import (
     WORKLOAD,
 )
 from api.features import Feature, FeatureGates, feature_of_form, off_text
-from api.groups import Form, group_of_pod, workload_form
+from api.groups import Form, groups_of_pod, workload_form
 from scheduler.core.groups.forest import Group, NotReady, Pod
 from scheduler.core.values.wording import count, sentence
 
@@ -35,7 +34,7 @@ _MANAGED: Final = {STATEFUL_SET.kind: Feature.STATEFUL_SET, _REPLICA_SET: Featur
 """The feature that creates the group named at admission, by the kind that creates the pods."""
 
 
-def summary(not_ready: NotReady, gates: FeatureGates = features.USUAL) -> str:
+def summary(not_ready: NotReady, gates: FeatureGates) -> str:
     """Return the message of a group that is not ready: what is missing, and who creates it.
 
     If Muster does not create it because a feature gate is off, the message names the gate.
@@ -171,7 +170,7 @@ def _feature_of(group: Group) -> Feature | None:
         return _MANAGED.get(pod.info.membership.maker.partition(" ")[0], Feature.JOB)
     if _leader_worker_set(pod):
         return Feature.LEADER_WORKER_SET
-    reference = group_of_pod(pod.info.labels, ours=True)
+    reference = next(groups_of_pod(pod.info.labels, ours=True), None)
     if reference is None or reference.name != group.name:
         return None
     return feature_of_form(reference.form)
@@ -209,7 +208,7 @@ def _created_by_muster(owner: str) -> str:
 
 def _by_label(pod: Pod, name: str) -> str:
     """Return who creates a group that the labels of a pod name."""
-    reference = group_of_pod(pod.info.labels, ours=True)
+    reference = next(groups_of_pod(pod.info.labels, ours=True), None)
     if reference is None or reference.name != name:
         return _MISSPELT
     if reference.form is Form.COSCHEDULING:

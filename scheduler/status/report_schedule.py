@@ -13,7 +13,6 @@ from typing import Any, Final
 from kube.base.clock import Clock
 from scheduler.core.state.state import State
 from scheduler.core.values.model import GroupKey
-from scheduler.status.conditions import confirmed
 from scheduler.support.activity import Activity
 from scheduler.support.config import Status
 from scheduler.support.fair_keys import FairKeys
@@ -64,7 +63,7 @@ class DueReports:
         return len(self._groups) + len(self._pods)
 
     def done(self) -> None:
-        """Clear `arrived` if no report is due any more."""
+        """Clear `arrived` if no report is due."""
         if not len(self) and not len(self._numbers):
             self.arrived.clear()
 
@@ -150,7 +149,7 @@ class DueReports:
 
     def _unconfirmed(self, key: GroupKey) -> bool:
         group = self._state.forest.groups.get(key)
-        return group is not None and not confirmed(group)
+        return group is not None and group.assumed_total > 0
 
     def _lacks_members(self, key: GroupKey) -> bool:
         group = self._state.forest.groups.get(key)

@@ -76,9 +76,10 @@ _RETRY_SECONDS: Final = 10.0
 """Delay of a report whose write failed, and first back-off after an unexpected error."""
 
 _NUMBERS_SECONDS: Final = 15.0
+"""Delay of a status if only numbers changed, of nodes or of pods that fit."""
+
 _NUMBERS_PER_SECOND: Final = 20.0
-"""Delay of a status if only numbers changed, of nodes or of pods that fit, and limit of such writes
-per second: the delay is longer if there are too many groups for that."""
+"""Writes of statuses a second of which only numbers changed. With more groups, the delay grows."""
 
 _ROUND_ROOTS: Final = 100
 """Limit of reports that start in a round, and of those under way in one namespace. The next round
@@ -289,7 +290,7 @@ class Reporter:
         return self._group_write(group, blocker)
 
     def _forget(self, key: GroupKey) -> None:
-        """Drop the entries of a key that is not a root, or not any more."""
+        """Drop the entries of a key that is not, or no longer, a root."""
         self._blockers.pop(key, None)
         self._told.pop(key, None)
         self._priorities_told.pop(key, None)
@@ -426,7 +427,8 @@ class Reporter:
         blocker = waiting_for(self._state, group, self._gates) if group is not None else None
         blocker = blocker or self._blockers.get(key)
         if blocker is not None:
-            yield from pod_views(self._state, waiting_pods(self._state, key), blocker)
+            pods = waiting_pods(self._state, key)
+            yield from pod_views(self._state, pods, blocker, self._gates)
 
     def _pod_write(self, root: GroupKey, view: PodView, *, told: bool) -> _Write:
         return _Write(view.pod.key, root, lambda: self._pod_conditions.write(view, told=told))

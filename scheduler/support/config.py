@@ -37,7 +37,7 @@ class Status(Section, frozen=True):
 class Preemption(Section, frozen=True):
     """The permission of roots to preempt, and the limits of evictions.
 
-    A victim that still runs `patience_seconds` after its grace period is not waited for any more.
+    A victim that still runs `patience_seconds` after its grace period is no longer waited for.
     The same holds for pods that others deleted and that exist longer than that. A deletion that
     fails for so long is given up. `writers` requests at a time are for victims of one namespace,
     and twice as many in all.

@@ -28,20 +28,28 @@ _TRIED: Final = 20_000
 _COST: Final = 500_000
 """Cost of the selectors of one decision, in kube-scheduler's units."""
 
+# Enough to repeat what earlier decisions have found out.
 _TRIED_IN_DEBT: Final = 200
-_COST_IN_DEBT: Final = 1_000
-"""The same for a namespace that has to wait: enough for what is known already."""
+"""Steps and evaluations in one decision of a namespace that has to wait."""
 
+_COST_IN_DEBT: Final = 1_000
+"""Cost of the selectors of one decision of a namespace that has to wait."""
+
+# Another namespace may come in the meantime.
 _TRIED_ALONE: Final = 5_000
+"""Steps and evaluations in one decision if no other namespace waits."""
+
 _COST_ALONE: Final = 125_000
-"""The same if no other namespace waits, but one might come in the meantime."""
+"""Cost of the selectors of one decision if no other namespace waits."""
 
 _REST: Final = 4.0
 """Seconds to wait for each second of work."""
 
 _OF_A_STEP: Final = 10e-6
+"""Seconds that a step of the allocator takes on average."""
+
 _OF_A_UNIT: Final = 0.5e-6
-"""Seconds that a step, and a unit of cost, take on average."""
+"""Seconds that a unit of cost takes on average."""
 
 _SHORT: Final = 0.005
 """Seconds of work that count for no namespace."""

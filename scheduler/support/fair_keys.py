@@ -78,8 +78,7 @@ class FairKeys(Generic[V]):
                     self._by_namespace[namespace] = self._by_namespace.pop(namespace)
                 elif len(found) < most:
                     del searches[namespace]
-                    # Otherwise the same keys would be passed over next time, and ready ones behind
-                    # them never found.
+                    # Or the same keys would be passed over again, and those behind never found.
                     for passed in search.passed_over:
                         self.move_to_end(passed)
         for key in found:

@@ -17,19 +17,16 @@ from scheduler.core.state.state import State
 from scheduler.core.values.model import ClaimKey
 from scheduler.decoding.device_decode import (
     device_class_info,
-    device_taint_rule,
     resource_claim_info,
     slice_info,
 )
 from scheduler.decoding.device_objects import (
     ClaimStatusTaken,
-    ClaimTemplate,
     Consumer,
     DeviceClass,
     DeviceStatus,
     ResourceClaim,
     ResourceSlice,
-    TaintRule,
 )
 from scheduler.support.metrics import DEVICES_HIDDEN
 from scheduler.watch.claim_notifications import ClaimNews
@@ -56,7 +53,7 @@ class DeviceClassHandler:
         info = device_class_info(obj, implicit=self.implicit)
         before = self._resources_of(info.name)
         self._devices.set_class(info)
-        # Pods of a resource that the class does not map any more have to be evaluated, too.
+        # Pods of a resource that the class no longer maps have to be evaluated, too.
         self._changed(before | self._resources_of(info.name))
 
     def set_aside(self, key: Key, _raw: bytes) -> None:
@@ -79,26 +76,6 @@ class DeviceClassHandler:
         self._on_change()
 
 
-class DeviceTaintRuleHandler:
-    """Event handler of DeviceTaintRules."""
-
-    def __init__(self, state: State, on_change: Callable[[], None]) -> None:
-        self._devices = state.devices
-        self._on_change = on_change
-
-    def upsert(self, obj: TaintRule) -> None:
-        self._devices.set_taint_rule(device_taint_rule(obj))
-        self._on_change()
-
-    def set_aside(self, key: Key, _raw: bytes) -> None:
-        """Drop a rule that is not understood: the devices that it taints are unknown."""
-        self.delete(key)
-
-    def delete(self, key: Key) -> None:
-        self._devices.remove_taint_rule(key[1])
-        self._on_change()
-
-
 class ResourceSliceHandler:
     """Event handler of ResourceSlices. Devices that are not understood are hidden."""
 
@@ -110,7 +87,7 @@ class ResourceSliceHandler:
     def upsert(self, obj: ResourceSlice) -> None:
         info, hidden = slice_info(obj)
         self._hide(info.name, hidden)
-        self._devices.set_slice(info)
+        self._devices.slices.set(info)
         self._on_change()
 
     def set_aside(self, key: Key, _raw: bytes) -> None:
@@ -119,7 +96,7 @@ class ResourceSliceHandler:
 
     def delete(self, key: Key) -> None:
         self._hide(key[1], ())
-        self._devices.remove_slice(key[1])
+        self._devices.slices.remove(key[1])
         self._on_change()
 
     def _hide(self, name: str, problems: tuple[str, ...]) -> None:
@@ -137,26 +114,6 @@ class ResourceSliceHandler:
                 devices=now[0],
                 error=now[1],
             )
-
-
-class ClaimTemplateHandler:
-    """Event handler of ResourceClaimTemplates, which expected pods' claims will be created from."""
-
-    def __init__(self, on_change: Callable[[], None], pods: PodHandler) -> None:
-        self._on_change = on_change
-        self._pods = pods
-
-    def upsert(self, obj: ClaimTemplate) -> None:
-        self._pods.template_is((obj.metadata.namespace, obj.metadata.name), bytes(obj.spec.spec))
-        self._on_change()
-
-    def set_aside(self, key: Key, _raw: bytes) -> None:
-        """Drop a template that is not understood: its requests are unknown. Expected pods wait."""
-        self.delete(key)
-
-    def delete(self, key: Key) -> None:
-        self._pods.template_is(key, None)
-        self._on_change()
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,21 +18,17 @@ from api.scheduler_names import USUAL, SchedulerNames
 from kube.base.clock import Clock, SystemClock
 from kube.client.meta import Key, Partial, RawObject
 from scheduler.core.state.state import State
-from scheduler.core.values.extended_devices import ContainerDevices
 from scheduler.core.values.model import ClaimKey, GroupKey, PodInfo
 from scheduler.decoding import decode
 from scheduler.decoding.objects import (
     ConditionType,
     GroupObject,
-    Namespace,
-    Node,
     Pod,
-    PodDisruptionBudget,
 )
 from scheduler.decoding.pod_claims import PodClaims
 from scheduler.decoding.undecodable_pods import decode_held_pod, held_pod_info
 from scheduler.expected.claims import CLAIM, RESOURCE, Thing
-from scheduler.expected.pods import Changes, ExpectedPods, Left
+from scheduler.expected.pods import ExpectedPods, Left
 from scheduler.watch.departures import Departures
 from scheduler.watch.growth import Growth
 from scheduler.watch.membership import Membership
@@ -55,42 +51,6 @@ class PendingPod:
             # All waiting pods of a group have the same message.
             scheduled.message = intern(scheduled.message)
         return cls(obj.metadata.resource_version, types, scheduled)
-
-
-class NodeHandler:
-    """Event handler of nodes."""
-
-    def __init__(self, state: State, on_change: Callable[[], None]) -> None:
-        self._state = state
-        self._on_change = on_change
-
-    def upsert(self, obj: Node) -> None:
-        self._state.set_node(decode.node_info(obj))
-        self._on_change()
-
-    def set_aside(self, key: Key, _raw: bytes) -> None:
-        """Drop a node that cannot be decoded: it takes no pods."""
-        self.delete(key)
-
-    def delete(self, key: Key) -> None:
-        self._state.remove_node(key[1])
-        self._on_change()
-
-
-class NamespaceHandler:
-    """Event handler of namespaces, whose labels namespace selectors match."""
-
-    def __init__(self, state: State, on_change: Callable[[], None]) -> None:
-        self._state = state
-        self._on_change = on_change
-
-    def upsert(self, obj: Namespace) -> None:
-        self._state.set_namespace(obj.metadata.name, obj.metadata.labels)
-        self._on_change()
-
-    def delete(self, key: Key) -> None:
-        self._state.remove_namespace(key[1])
-        self._on_change()
 
 
 class PodHandler:
@@ -122,15 +82,12 @@ class PodHandler:
         self._departures = Departures(clock or SystemClock())
         self._expected = expected
         self.unreadable_claims: dict[ClaimKey, str] = {}
-        self._claims = PodClaims(state.devices, self.unreadable_claims, claims_refused)
+        self.claims = PodClaims(state.devices, self.unreadable_claims, claims_refused)
 
     def serve_claims(self, *, templates: bool = False) -> None:
-        """Record that the API server serves ResourceClaims, and that all of them are known.
-
-        With `templates`, their templates are known, too.
-        """
-        self._claims.serve()
-        for uid in self._claims.all():
+        """Record that ResourceClaims are served and known, and `templates` if so."""
+        self.claims.serve()
+        for uid in self.claims.all():
             self.reshape(uid)
         if self._expected is not None:
             self._expected.claims.serve(templates=templates)
@@ -139,7 +96,7 @@ class PodHandler:
     def renew_expected(self) -> None:
         """Evaluate the expected pods of some groups again that name a changed object."""
         if self._expected is not None:
-            self.apply(self._expected.renewed())
+            self._expected.renewed().apply(self._state)
 
     def template_is(self, key: Key, spec: bytes | None) -> None:
         """Record the spec of a ResourceClaimTemplate (None: deleted)."""
@@ -155,27 +112,18 @@ class PodHandler:
 
     def claim_is(self, key: ClaimKey) -> None:
         """Evaluate the waiting pods of a changed or deleted ResourceClaim, and requeue them."""
-        for uid in self._claims.naming(key):
+        for uid in self.claims.naming(key):
             self.reshape(uid)
-            # A consumer that leaves frees an entry of the claim, which changes nothing of the pod
-            # itself.
+            # A consumer that leaves frees an entry of the claim, but changes nothing of the pod.
             self._state.reconsider(uid)
         self._named_changed((CLAIM, *key))
 
     def resource_is(self, resource: str) -> None:
         """Requeue the waiting pods of an extended resource whose device class changed."""
-        for uid in self._claims.requesting(resource):
+        for uid in self.claims.requesting(resource):
             self.reshape(uid)
             self._state.reconsider(uid)
         self._named_changed((RESOURCE, "", resource))
-
-    def containers_of(self, uid: str) -> tuple[ContainerDevices, ...]:
-        """Return the containers of a waiting pod that request extended resources."""
-        return self._claims.containers_of(uid)
-
-    def claim_said(self, uid: str) -> str:
-        """Return the name of the ResourceClaim for extended resources in the pod's status."""
-        return self._claims.claim_said(uid)
 
     def reshape(self, uid: str) -> None:
         """Evaluate a waiting pod with its current ResourceClaims."""
@@ -191,14 +139,14 @@ class PodHandler:
                 self._set(each)
         for info in self._growth.group_is(key, group):
             self._set(info)
-        if self._claims.group_is(key, group):
+        if self.claims.group_is(key, group):
             known = self._state.forest.groups.get((POD_GROUP.kind, *key))
             # Shared claims of the group: its status names them once they are created.
-            for uid in filter(self._claims.has, list(known.members) if known else ()):
+            for uid in filter(self.claims.has, list(known.members) if known else ()):
                 self.reshape(uid)
                 self._state.reconsider(uid)
         if self._expected is not None:
-            self.apply(self._expected.group_is(key, group))
+            self._expected.group_is(key, group).apply(self._state)
 
     def upsert(self, obj: Pod) -> None:
         meta = obj.metadata
@@ -213,13 +161,13 @@ class PodHandler:
         info = decode.pod_info(obj, before_info, self._schedulers)
         # Before anything keeps the pod: the decoded stamp is a time of day.
         info = self._departures.timed(info, before_info, meta.deletion_grace_period_seconds)
-        promoted = self._claims.note(obj, info)
+        promoted = self.claims.note(obj, info)
         if info.ours and not info.node:
             self.pending[meta.uid] = PendingPod.of(obj)
         else:
             # A bound pod's status belongs to the kubelet.
             self.pending.pop(meta.uid, None)
-        # A pod that is too many, or not any more, may change how others of its group count.
+        # A pod that is, or no longer is, too many may change how others of its group count.
         for each in self._growth.judged(obj, self._members.judged(info)):
             self._set(each)
         self._reshape_promoted(promoted)
@@ -235,8 +183,7 @@ class PodHandler:
         if obj.spec.node_name:
             row = self._state.nodes.row_of.get(obj.spec.node_name)
             node = self._state.nodes.infos[row] if row is not None else None
-            # What was known of it is more than can be read now: its group, and requests of all
-            # containers.
+            # More was known than can be read now: its group, and requests of all containers.
             before = known.info if known is not None else None
             self._set(held_pod_info(obj, before, node))
         self._on_change()
@@ -252,7 +199,7 @@ class PodHandler:
         # Read before the change: an expected pod may take over the place that the pod leaves.
         left = Left.of(self._state, info.uid) if self._expected is not None else None
         # Claims first: the stage is part of the requirements that they replace.
-        info = self._claims.applied(info, known)
+        info = self.claims.applied(info, known)
         if self._expected is not None:
             info = self._expected.staged(info)
         try:
@@ -265,14 +212,7 @@ class PodHandler:
             self._state.discard_pod(info.uid)
             raise
         if self._expected is not None:
-            self.apply(self._expected.pod_is(info, left))
-
-    def apply(self, changes: Changes) -> None:
-        """Apply changes of expected pods to the state."""
-        for uid in changes.gone:
-            self._state.remove_pod(uid)
-        for info in changes.set:
-            self._state.set_pod(info)
+            self._expected.pod_is(info, left).apply(self._state)
 
     def _forget(self, uid: str) -> None:
         self.pending.pop(uid, None)
@@ -280,7 +220,7 @@ class PodHandler:
         self._departures.forget(uid)
         for info in self._growth.forget(uid):
             self._set(info)
-        promoted = self._claims.forget(uid)
+        promoted = self.claims.forget(uid)
         left = Left.of(self._state, uid) if self._expected is not None else None
         try:
             self._state.remove_pod(uid)
@@ -288,7 +228,7 @@ class PodHandler:
             self._state.discard_pod(uid)
             raise
         if self._expected is not None:
-            self.apply(self._expected.forget(uid, left))
+            self._expected.forget(uid, left).apply(self._state)
         self._reshape_promoted(promoted)
 
     def _reshape_promoted(self, uids: list[str]) -> None:
@@ -340,19 +280,6 @@ class DaemonSetHandler:
             self._daemons.unset((key[0], uid))
 
 
-class DisruptionBudgetHandler:
-    """Event handler of PodDisruptionBudgets. Their changes requeue no root."""
-
-    def __init__(self, state: State) -> None:
-        self._state = state
-
-    def upsert(self, obj: PodDisruptionBudget) -> None:
-        self._state.disruption_budgets.set(decode.disruption_budget(obj))
-
-    def delete(self, key: Key) -> None:
-        self._state.disruption_budgets.remove(key)
-
-
 class GroupHandler:
     """Event handler of PodGroups or CompositePodGroups. It keeps the last object of each."""
 
@@ -385,8 +312,7 @@ class GroupHandler:
             if decode.initially_scheduled(obj):
                 self._state.forest.was_scheduled(spec.key)
         except Exception:
-            # A group that is applied in part could be decided; a missing one keeps its pods
-            # waiting.
+            # A group that is applied in part could be decided; without it, its pods wait.
             self.delete(key=(spec.key[1], spec.key[2]))
             raise
         self._observed[spec.key] = obj

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
 import structlog
@@ -40,7 +40,7 @@ from kube.informers.quarantine import Quarantine
 from kube.informers.reflector import Delivery, OnSetAside, Reflector, Sink
 from scheduler.cel.selectors import Selectors
 from scheduler.core.state.state import State
-from scheduler.core.values.model import COMPOSITE_POD_GROUP, POD_GROUP, GroupKey
+from scheduler.core.values.model import COMPOSITE_POD_GROUP, POD_GROUP, GroupKey, Release
 from scheduler.decoding.device_objects import (
     decode_claim_template,
     decode_device_class,
@@ -70,29 +70,29 @@ from scheduler.support.kinds import GROUPS, WORKLOADS
 from scheduler.support.metrics import TAKEOVERS_STALE
 from scheduler.watch.claim_notifications import ClaimNews
 from scheduler.watch.device_handlers import (
-    ClaimTemplateHandler,
     DeviceClassHandler,
-    DeviceTaintRuleHandler,
     ResourceClaimHandler,
     ResourceSliceHandler,
 )
 from scheduler.watch.event_handlers import (
     DaemonSetHandler,
-    DisruptionBudgetHandler,
     GroupHandler,
-    NamespaceHandler,
-    NodeHandler,
     PodHandler,
     PriorityClassHandler,
 )
-from scheduler.watch.published_places import assume_told
-from scheduler.watch.volume_handlers import (
-    ClaimHandler,
-    CsiNodeHandler,
-    StorageClassHandler,
-    VolumeHandler,
+from scheduler.watch.object_handlers import (
+    claim_handler,
+    claim_template_handler,
+    csi_node_handler,
+    disruption_budget_handler,
+    namespace_handler,
+    node_handler,
+    storage_class_handler,
+    taint_rule_handler,
+    volume_handler,
+    workload_handler,
 )
-from scheduler.watch.workload_templates import WorkloadHandler
+from scheduler.watch.published_places import assume_told
 
 T = TypeVar("T", bound=HasMeta)
 
@@ -100,8 +100,8 @@ _PATIENCE: Final = 30.0
 """Seconds that a new leader waits for each kind it can decide without; then it uses its old
 cache."""
 
-_TAINT_RULE_VERSIONS: Final = ("v1beta2", "v1alpha3")
-"""The version since Kubernetes 1.36, and the earlier one. Neither is served by default."""
+_TAINT_RULE_VERSIONS: Final = ("v1", "v1beta2", "v1alpha3")
+"""The version since Kubernetes 1.37, which is served by default, and the earlier ones."""
 
 _ASKED_AGAIN: Final = 1.0
 """Seconds between two requests for a kind after an error of the API server."""
@@ -110,7 +110,7 @@ _PROBE_SECONDS: Final = 60.0
 """Seconds between two probes for ResourceClaims and other kinds that are not served yet."""
 
 _MAPS_CLASSES: Final = (1, 36)
-"""Release since which the gate DRAExtendedResource is on by default."""
+"""Release since which each class maps an extended resource of its name, by default."""
 
 _log = structlog.get_logger()
 
@@ -173,19 +173,21 @@ class Informers:
             clock=self.clock,
         )
         self.priority_classes = PriorityClassHandler(state)
-        nodes = NodeHandler(state, on_change)
-        claims, volumes = ClaimHandler(state, on_change), VolumeHandler(state, on_change)
-        classes = StorageClassHandler(state, on_change)
+        nodes = node_handler(state, on_change)
+        claims, volumes = claim_handler(state, on_change), volume_handler(state, on_change)
+        classes = storage_class_handler(state, on_change)
         self.reflectors = (
             self._reflector(NODES, nodes, decode_node, nodes.set_aside),
-            self._reflector(NAMESPACES, NamespaceHandler(state, on_change), decode_namespace),
-            self._reflector(PDBS, DisruptionBudgetHandler(state), decode_budget),
+            self._reflector(NAMESPACES, namespace_handler(state, on_change), decode_namespace),
+            self._reflector(PDBS, disruption_budget_handler(state), decode_budget),
             self._reflector(PRIORITY_CLASSES, self.priority_classes, decode_raw),
             self._reflector(DAEMON_SETS, DaemonSetHandler(state), decode_partial),
             self._reflector(PVCS, claims, decode_claim, claims.set_aside),
             self._reflector(PVS, volumes, decode_volume, volumes.set_aside),
             self._reflector(STORAGE_CLASSES, classes, decode_class, classes.set_aside),
-            self._reflector(CSI_NODES, CsiNodeHandler(state, on_change), decode_csi_node),
+            # Without `set_aside`: an undecodable CSINode keeps its last limits. Missing ones would
+            # mean no limit at all.
+            self._reflector(CSI_NODES, csi_node_handler(state, on_change), decode_csi_node),
             *(
                 self._reflector(
                     GROUPS[kind],
@@ -195,7 +197,7 @@ class Informers:
                 # Pods name PodGroups only.
                 for kind, members in ((COMPOSITE_POD_GROUP, None), (POD_GROUP, pods))
             ),
-            self._reflector(WORKLOADS, WorkloadHandler(state, on_change), decode_workload),
+            self._reflector(WORKLOADS, workload_handler(state, on_change), decode_workload),
             self._reflector(PODS, pods, decode_pod, pods.set_aside),
         )
         self.device_claims = ResourceClaimHandler(state, on_change, pods, self.claim_news)
@@ -216,14 +218,14 @@ class Informers:
             ),
         )
 
-        templates = ClaimTemplateHandler(on_change, pods)
+        templates = claim_template_handler(on_change, pods)
         self.template_reflector = self._reflector(
             RESOURCE_CLAIM_TEMPLATES, templates, decode_claim_template, templates.set_aside
         )
-        rules = DeviceTaintRuleHandler(state, on_change)
+        rules = taint_rule_handler(state, on_change)
         self.taint_rule_reflectors = tuple(
             self._reflector(
-                replace(DEVICE_TAINT_RULES, version=version),
+                DEVICE_TAINT_RULES._replace(version=version),
                 rules,
                 decode_taint_rule,
                 rules.set_aside,
@@ -273,19 +275,21 @@ class Informers:
 
     async def run_devices(self) -> None:
         """Watch the kinds for devices once the API server serves them, until cancelled."""
+        release = await self._read_release()
         while self._claims_refused or not await self._serves_devices():
             # The scheduler need not wait for them: pods with claims are refused meanwhile.
             self.devices_known.set()
             await asyncio.sleep(_PROBE_SECONDS)
-        # Before the first class is decoded, as its resources depend on it.
-        self._device_classes.implicit = await self._maps_classes()
+            release = await self._read_release()
+        # Before the first class is decoded, as its resources depend on it. Earlier API servers may
+        # map the resource that a class names, which they drop where that is off.
+        self._device_classes.implicit = release >= _MAPS_CLASSES
         async with asyncio.TaskGroup() as group:
             for reflector in self.device_reflectors:
                 group.create_task(reflector.run())
             for reflector in self.device_reflectors:
                 await reflector.synced.wait()
-            # Rules before claims are served, or the first pods would be decided without their
-            # taints.
+            # Rules before claims, or the first pods would be decided without their taints.
             rules_watched = await self._watch_taint_rules(group)
             templates = await self._watch_templates(group)
             await self.freeze.over()
@@ -301,21 +305,31 @@ class Informers:
                     templates = True
                     self.pods.serve_claims(templates=True)
                     self.on_change()
+            # An API server may be upgraded while this process runs.
+            while True:
+                await asyncio.sleep(_PROBE_SECONDS)
+                await self._read_release()
 
-    async def _maps_classes(self) -> bool:
-        """True if each class maps an extended resource of its name, by default since 1.36.
+    async def _read_release(self) -> Release:
+        """Decide as kube-scheduler of the API server's release does, and return that.
 
-        Earlier API servers may map the resource that a class names, which they drop where that is
-        off.
+        Waits while the API server is down.
         """
         while True:
             try:
                 said = await self.client.request("GET", "/version")
             except KubeError as error:
                 _log.warning("failed to read the version of the API server", error=str(error))
-                await asyncio.sleep(1.0)
-            else:
-                return release_of(said) >= _MAPS_CLASSES
+                await asyncio.sleep(_ASKED_AGAIN)
+                continue
+            release = release_of(said)
+            await self.freeze.over()
+            # A proxy in front of the API server may answer without numbers.
+            if release not in {(0, 0), self.state.release}:
+                _log.info("read the release of the API server", release="{}.{}".format(*release))
+                self.state.set_release(release)
+                self.on_change()
+            return self.state.release
 
     async def _serves_devices(self) -> bool:
         """True if all kinds are served and readable. Waits while the API server is down."""
@@ -422,10 +436,7 @@ async def read(
     gates: FeatureGates = features.USUAL,
     expected_limits: ExpectedLimits = ExpectedLimits(),
 ) -> Informers:
-    """Read the state of a cluster once, with the places that statuses report as held.
-
-    Raises KubeError if that takes longer than `seconds`.
-    """
+    """Read a cluster once, with the places in statuses. Raises KubeError after `seconds`."""
     await require_groups(client)
     state = State(judge=Selectors().judge)
     informers = Informers(
@@ -454,7 +465,6 @@ async def read(
     for _ in informers.state.catch_up():
         pass
     if informers.expected is not None:
-        # Reservations are not read here. Without the statuses, explain and simulate would give the
-        # places away.
+        # Reservations are not read here: without the statuses, places would be given away.
         assume_told(state, informers.expected, informers.observed)
     return informers

@@ -63,10 +63,7 @@ class Membership:
             del self._strangers[key]
 
     def group_is(self, key: Key, group: GroupObject | None) -> list[PodInfo]:
-        """Apply a PodGroup (None: deleted). Return the pods that count differently from now on.
-
-        Costs nothing unless its owner changed.
-        """
+        """Apply a PodGroup (None: deleted). Return the pods that count differently from now on."""
         owners = _owners(group)
         # Most events change the status only, and a group may have thousands of pods.
         if owners == self._owners.get(key):
@@ -104,8 +101,7 @@ class Membership:
         members = group.members if group is not None else {}
         strangers = self._strangers.get(key, {})
         return [
-            # A member that names another group came here through a stand-in, and is not a pod of
-            # this name.
+            # A member of another group came through a stand-in, and is not a pod of this name.
             *(it.info for uid, it in members.items() if uid not in self._named),
             *strangers.values(),
         ]
@@ -116,7 +112,7 @@ class Membership:
 
 
 def _as_a_stranger(info: PodInfo) -> PodInfo:
-    # It cannot be kept back any more, and must not count for another owner's gang.
+    # It can no longer be kept back, and must not count for another owner's gang.
     over = info.node or info.phase in ("Succeeded", "Failed")
     if over:
         return replace(info, group=None)

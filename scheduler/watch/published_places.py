@@ -11,12 +11,13 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from api.reading import listing, mapping
 from scheduler.core.groups.forest import Pod
 from scheduler.core.search.place import assume_on
 from scheduler.core.state.state import State
 from scheduler.core.values.model import GroupKey
 from scheduler.decoding.objects import GroupObject
-from scheduler.expected.pods import Changes, ExpectedPods, KindNow
+from scheduler.expected.pods import ExpectedPods, KindNow
 
 
 def assume_told(
@@ -28,7 +29,7 @@ def assume_told(
         if obj is None:
             continue
         if told_expired(obj):
-            _apply(state, expected.expire(key))
+            expected.expire(key).apply(state)
             continue
         places = _places(obj)
         for kind in expected.kinds(key):
@@ -38,14 +39,11 @@ def assume_told(
 def follow_told(
     state: State, expected: ExpectedPods, key: GroupKey, obj: GroupObject | None
 ) -> bool:
-    """Assume a group's expected pods at the places that its status reports now, and no others.
-
-    Return whether all of these could be assumed: their nodes may not be known yet.
-    """
+    """Assume expected pods exactly where the status has them; return whether all could be."""
     if obj is None or key not in expected:
         return True
     over, complete = told_expired(obj), True
-    _apply(state, expected.expire(key, expired=over))
+    expected.expire(key, expired=over).apply(state)
     places = {} if over else _places(obj)
     # After expire(), which creates the expected pods of a group whose time started again.
     for kind in expected.kinds(key):
@@ -100,10 +98,7 @@ def _held(obj: GroupObject) -> Mapping[str, Any] | None:
 def _places(obj: GroupObject) -> dict[str, Counter[str]]:
     """Return the places by kind and node."""
     found: dict[str, Counter[str]] = {}
-    written = (_held(obj) or {}).get("pods")
-    for each in written if isinstance(written, list) else ():
-        if not isinstance(each, dict):
-            continue
+    for each in map(mapping, listing((_held(obj) or {}).get("pods"))):
         name, node, count = (each.get(field) for field in ("name", "node", "count"))
         # type(), as true is an int for isinstance.
         if isinstance(name, str) and isinstance(node, str) and type(count) is int and count > 0:
@@ -129,10 +124,3 @@ def _takers(state: State, kind: KindNow) -> Iterator[Pod]:
         pod = state.pods.get(uid)
         if pod is not None and pod.waiting:
             yield pod
-
-
-def _apply(state: State, changes: Changes) -> None:
-    for uid in changes.gone:
-        state.remove_pod(uid)
-    for info in changes.set:
-        state.set_pod(info)

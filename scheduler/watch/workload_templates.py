@@ -2,31 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
-from kube.client.meta import Key
 from scheduler.core.groups.workload_templates import Template, TemplateKey
-from scheduler.core.state.state import State
 from scheduler.core.values.model import COMPOSITE_POD_GROUP, POD_GROUP
 from scheduler.decoding.decode import topology_of
 from scheduler.decoding.objects import LeafTemplate, LowestTemplate, Workload
-
-
-class WorkloadHandler:
-    """Event handler of Workloads. It keeps only what groups are compared with."""
-
-    def __init__(self, state: State, on_change: Callable[[], None]) -> None:
-        self._state = state
-        self._on_change = on_change
-
-    def upsert(self, obj: Workload) -> None:
-        meta = obj.metadata
-        self._state.set_templates((meta.namespace, meta.name), templates_of(obj))
-        self._on_change()
-
-    def delete(self, key: Key) -> None:
-        self._state.set_templates(key, None)
-        self._on_change()
 
 
 def templates_of(workload: Workload) -> dict[TemplateKey, Template]:

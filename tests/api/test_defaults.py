@@ -8,7 +8,8 @@ import pytest
 from api.causes import Cause
 from api.constants import FINALIZER_COMPOSITE, FINALIZER_POD_GROUP
 from api.defaults import defaults
-from api.inherit import inherited_values, template_of
+from api.inherit import inherited_values
+from api.integration.common.templates import find_template
 from api.priority import PriorityClass, Resolved, resolve
 
 Json = dict[str, Any]
@@ -153,11 +154,12 @@ def test_a_template_fills_what_the_user_left_out() -> None:
     leaf = {"name": "t", "schedulingPolicy": {"basic": {}}, "priorityClassName": "high"}
     tree = {"spec": {"compositePodGroupTemplates": [{"name": "c", "podGroupTemplates": [leaf]}]}}
 
-    template = template_of(tree, "t")
+    template = find_template(tree, "t")
 
-    assert template == leaf
+    assert template is not None
+    assert template.fields == leaf
     assert inherited_values({"priorityClassName": "low"}, leaf) == {
         "schedulingPolicy": {"basic": {}}
     }
-    assert template_of(tree, "c") is None
-    assert template_of(None, "t") is None
+    assert find_template(tree, "c") is None
+    assert find_template({}, "t") is None

@@ -4,10 +4,11 @@ from typing import Any
 
 import pytest
 
-from api.constants import ANNOTATION_MADE_FOR, LABEL_MANAGED_BY, MANAGED_BY
-from api.group_claims import GroupName, claim_object
+from api.constants import ANNOTATION_MADE_FOR, LABEL_MANAGED_BY, MANAGED_BY, POD_GROUP
+from api.group_claims import claim_object
+from api.ownership import Owner
 
-GROUP = GroupName("ns", "g", "u", "g")
+GROUP = Owner(POD_GROUP, "ns", "g", "u")
 OURS = {LABEL_MANAGED_BY: MANAGED_BY}
 NOTE = {ANNOTATION_MADE_FOR: "scheduling.muster.dev/PodGroup/g/u"}
 
@@ -50,7 +51,7 @@ NOTE = {ANNOTATION_MADE_FOR: "scheduling.muster.dev/PodGroup/g/u"}
     ],
 )
 def test_claim(template: dict[str, Any], want: tuple[Any, Any, Any]) -> None:
-    made = claim_object(GROUP, "imex", template)
+    made = claim_object(GROUP, "g.imex", template)
     meta = made["metadata"]
 
     assert (meta.pop("labels"), meta.pop("annotations"), made["spec"]) == want

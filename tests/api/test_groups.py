@@ -13,7 +13,7 @@ from api.constants import (
     LABEL_TEMPLATE,
     LABEL_WORKLOAD,
 )
-from api.groups import Form, GroupReference, group_of_pod, groups_of_object
+from api.groups import Form, GroupReference, groups_of_object, groups_of_pod
 
 WORKLOAD_LABELS = {LABEL_WORKLOAD: "w", LABEL_TEMPLATE: "t"}
 
@@ -104,5 +104,5 @@ def test_foreign_forms_do_not_count_for_pods_of_other_schedulers(
 def test_the_first_reference_is_the_pod_s_group() -> None:
     labels = {LABEL_POD_GROUP: "g", LABEL_COSCHEDULING: "c"}
 
-    assert group_of_pod(labels, ours=True) == GroupReference("g", Form.LABEL)
-    assert group_of_pod({}, ours=True) is None
+    assert next(groups_of_pod(labels, ours=True)) == GroupReference("g", Form.LABEL)
+    assert list(groups_of_pod({}, ours=True)) == []

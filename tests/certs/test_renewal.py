@@ -11,7 +11,6 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from certs.authority import (
     CLOCK_SKEW,
     DEFAULT_LIFETIMES,
-    Lifetimes,
     new_authority,
     new_material,
     renewed_server,
@@ -292,21 +291,6 @@ def test_what_was_damaged_is_not_trusted_beside_what_is_new() -> None:
     fresh = renewed(bad, needed(bad, NAMES, NOW), NAMES, NOW)
 
     assert certificates(fresh.ca_bundle) == certificates(fresh.ca_cert)
-
-
-@pytest.mark.parametrize(
-    ("ca", "server", "ahead"),
-    [
-        pytest.param(10, 20, 5, id="a server certificate that would outlive its CA"),
-        pytest.param(20, 10, 10, id="renewed as soon as it is made"),
-        pytest.param(20, 10, 0, id="renewed when it is too late"),
-    ],
-)
-def test_lifetimes_in_which_renewing_gains_nothing_are_refused(
-    ca: int, server: int, ahead: int
-) -> None:
-    with pytest.raises(ValueError, match="which must be positive"):
-        Lifetimes(timedelta(days=ca), timedelta(days=server), timedelta(days=ahead))
 
 
 def test_certificates_last_as_long_as_they_should_and_a_server_never_outlives_its_ca() -> None:

@@ -15,11 +15,13 @@ from certs.renewal import Renew, needed
 from certs.stores import (
     ATTEMPTS,
     FolderStore,
+    SecretMissingError,
     SecretStore,
     StoreContendedError,
     StoredMaterial,
     ensure,
 )
+from kube.base.errors import Forbidden
 from kube.client.meta import Json
 from kube.client.resources import SECRETS
 from tests.support.memory_api import Event, MemoryApi
@@ -78,6 +80,24 @@ async def test_replicas_that_start_together_end_with_the_same_certificates(
     assert api.secret is not None
     if secret and "mine" in secret.get("data", {}):
         assert api.secret["data"]["mine"] == "a2VwdA=="
+
+
+async def test_a_deleted_secret_that_may_not_be_created_names_the_command_that_creates_it() -> None:
+    """Muster's role may get and patch this Secret, and create none."""
+    api = Secrets()
+    forbidden = Forbidden(403, "Forbidden", 'secrets is forbidden: User "x" cannot create')
+    api.fail(forbidden, verbs=["create"])
+    with pytest.raises(SecretMissingError) as raised:
+        await ensure(store_of(api), NAMES, NOW)
+
+    command = "kubectl create secret generic certs --namespace muster-system"
+    assert "Secret muster-system/certs does not exist" in str(raised.value)
+    assert command in str(raised.value)
+
+    api.put(SECRETS, empty_secret(), "muster-system")
+    found = await ensure(store_of(api), NAMES, NOW)
+
+    assert (await store_of(api).read()).material == found
 
 
 async def test_good_certificates_are_not_written_again() -> None:

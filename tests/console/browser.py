@@ -11,11 +11,13 @@ from typing import Any
 
 import aiohttp
 
+from analysis.what_if.messages import WhatIfAnswer, WhatIfRequest
 from console.access.guard import named
 from console.access.local_key import LocalViewers
-from console.base.protocols import History, Viewers, WhatIf
-from console.serving.server import app
-from console.serving.serving import LOOPBACK, closing_socket, listening
+from console.base.protocols import RefusedError, Viewer, Viewers, WhatIf
+from console.following.history import RecentHistory
+from console.serving.server import Server
+from console.serving.serving import LOOPBACK, listening, listening_socket
 from console.serving.stream import Streams
 from tests.console.cluster_builder import Builder
 
@@ -96,25 +98,34 @@ class Site:
         self.cluster, self.port, self.viewers, self.streams = cluster, port, viewers, streams
 
 
+async def no_manifest(id_: str) -> str:
+    return ""
+
+
+async def no_answers(request: WhatIfRequest, viewer: Viewer) -> WhatIfAnswer:
+    raise RefusedError(400, "Nothing is tried here.")
+
+
 @asynccontextmanager
 async def site(
     cluster: Builder,
     *,
     viewers: Viewers | None = None,
-    what_if: WhatIf | None = None,
-    history: History | None = None,
+    what_if: WhatIf = no_answers,
+    history: RecentHistory | None = None,
     period: float = 0.02,
 ) -> AsyncIterator[Site]:
     """Serve on loopback with a one-time key, or for other viewers."""
-    with closing_socket(0) as sock:
+    with listening_socket((LOOPBACK, 0)) as sock:
         port: int = sock.getsockname()[1]
         own = LocalViewers("admin", port)
+        history = history or RecentHistory(cluster.following)
         streams = Streams(cluster.following, history, period=period)
-        application = app(
-            cluster.following, viewers or own, streams, hosts=named(f"{LOOPBACK}:{port}"),
-            what_if=what_if, history=history,
+        server = Server(
+            cluster.following, viewers or own, streams, history,
+            manifest=no_manifest, what_if=what_if,
         )  # fmt: skip
-        async with listening(application, sock):
+        async with listening(server.application(named(f"{LOOPBACK}:{port}")), sock):
             feeding = asyncio.create_task(streams.run())
             try:
                 yield Site(cluster, port, own, streams)

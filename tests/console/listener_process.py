@@ -14,9 +14,11 @@ from certs.material import ServerNames
 from console.access.guard import named
 from console.access.local_key import LocalViewers
 from console.base.protocols import WhatIf
-from console.serving.server import app
-from console.serving.serving import LOOPBACK, closing_socket, listening
+from console.following.history import RecentHistory
+from console.serving.server import Server
+from console.serving.serving import LOOPBACK, listening, listening_socket
 from console.serving.stream import Streams
+from tests.console.browser import no_manifest
 from tests.console.cluster_builder import Builder
 
 NODES = 1000
@@ -29,17 +31,20 @@ async def main() -> None:
     cluster = Builder()
     cluster.racks(blocks=10, racks=10, nodes=NODES // 100)
     material = new_material(ServerNames.of_host(LOOPBACK), datetime.now(UTC))
-    with closing_socket(0) as sock:
+    with listening_socket((LOOPBACK, 0)) as sock:
         port: int = sock.getsockname()[1]
         viewers = LocalViewers("admin", port)
-        streams = Streams(cluster.following)
-        application = app(
+        history = RecentHistory(cluster.following)
+        streams = Streams(cluster.following, history)
+        server = Server(
             cluster.following,
             viewers,
             streams,
-            hosts=named(f"{LOOPBACK}:{port}"),
+            history,
+            manifest=no_manifest,
             what_if=NO_ANSWERS,
         )
+        application = server.application(named(f"{LOOPBACK}:{port}"))
         async with listening(application, sock, server_context(material)):
             sys.stdout.write(f"{viewers.key}\n{port}\n")
             sys.stdout.flush()

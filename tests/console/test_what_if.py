@@ -15,15 +15,12 @@ import pytest
 from analysis.what_if import worker
 from analysis.what_if.messages import MEMORY, AddNodes, Change, WhatIfAnswer, WhatIfRequest
 from analysis.what_if.worker import memory_limit
-from api import features
-from api.scheduler_names import USUAL
 from console import what_if
 from console.base.protocols import RefusedError, Viewer
 from console.state.state import ClusterState, LiveCluster
 from console.what_if import WAITING, WhatIfProcess
 from kube.base.clock import SystemClock
 from kube.concurrency.stepwise import Stepwise
-from scheduler.core.values.search_budget import SearchBudget
 from tests.analysis.what_if.test_what_if import cluster, gang
 
 ADMIN = Viewer("admin", "one")
@@ -38,10 +35,6 @@ class _Cluster(ClusterState):
 def asker(seconds: float = 60.0, memory: int = MEMORY, of: _Cluster | None = None) -> WhatIfProcess:
     return WhatIfProcess(
         cast("LiveCluster", of or small()),
-        budget=SearchBudget(),
-        schedulers=USUAL,
-        gates=features.USUAL,
-        preempts=True,
         seconds=seconds,
         memory=memory,
         stepwise=Stepwise(_Hurried()),

@@ -17,7 +17,7 @@ from api.integration.kinds import SINGLE_GROUP_KINDS
 from api.integration.lws.admission import lws_admission
 from api.scheduler_names import USUAL, SchedulerNames
 from controllers.cache.informers import COSCHEDULING_KINDS, Caches
-from controllers.cache.objects import COSCHEDULINGS, LEADER_WORKER_SETS, PLUGINS_POD_GROUPS
+from controllers.cache.objects import COSCHEDULINGS, JOBS, LEADER_WORKER_SETS, PLUGINS_POD_GROUPS
 from controllers.cleanup.orphans import OrphanCollector
 from controllers.cleanup.protection import ProtectionController
 from controllers.groups.group_claims import GroupClaims
@@ -25,9 +25,10 @@ from controllers.groups.group_writer import GroupWriter
 from controllers.groups.groups_from_pods import GroupsFromPods
 from controllers.groups.implicit_groups import ImplicitGroups
 from controllers.groups.template_values import TemplateValues
+from controllers.owners.base import Tools
 from controllers.owners.coscheduling import CoschedulingController
 from controllers.owners.creators import CreatorStatus
-from controllers.owners.jobs import job_controller, jobset_controller
+from controllers.owners.jobs import JobController, JobSetController
 from controllers.owners.leader_worker_sets import LeaderWorkerSetController
 from controllers.owners.owner_status import OwnerStatusWriter
 from controllers.owners.single_group import SingleGroupController
@@ -102,17 +103,15 @@ class ControllerHarness:
         writer = Writer(self.api.client, self.fence)
         self.group_writer = GroupWriter(caches, writer, clock, self._gates)
         status = OwnerStatusWriter(caches, writer, recorder, clock)
-        self.jobset = jobset_controller(caches, self.group_writer, status, clock)
-        self.job = job_controller(caches, self.group_writer, status, clock)
-        both: Json = {"group_writer": self.group_writer, "owner_status": status}
+        tools = Tools(caches, writer, clock, self.group_writer, status)
+        self.jobset = JobSetController(JOBSETS, tools)
+        self.job = JobController(JOBS, tools)
         self.single_groups = [
-            SingleGroupController(kind, caches, clock, **both)
-            for kind in SINGLE_GROUP_KINDS.values()
+            SingleGroupController(kind, tools) for kind in SINGLE_GROUP_KINDS.values()
         ]
-        self.lws = LeaderWorkerSetController(LEADER_WORKER_SETS, caches, clock, **both)
+        self.lws = LeaderWorkerSetController(LEADER_WORKER_SETS, tools)
         self.coscheduling, self.plugins = (
-            CoschedulingController(it, caches, clock, writer=writer, **both)
-            for it in (COSCHEDULINGS, PLUGINS_POD_GROUPS)
+            CoschedulingController(it, tools) for it in (COSCHEDULINGS, PLUGINS_POD_GROUPS)
         )
         self.creators = [
             CreatorStatus(resource, caches, writer, recorder, clock)

@@ -73,3 +73,21 @@ def test_lines_are_joined_where_the_message_is_the_same() -> None:
     assert joined("Pod: R: a\nPodGroup: R: a\nJob t waits for: b") == (
         "Pod, PodGroup: R: a\nJob t waits for: b"
     )
+
+
+def test_an_owner_does_not_repeat_the_message_of_its_group() -> None:
+    told = "PodGroup g: False R: a: b\nJob t waits for: PodGroup g: a: b"
+
+    assert joined(told) == "PodGroup g: False R: a: b\nJob t waits for: PodGroup g: ..."
+    assert joined(joined(told)) == joined(told)
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        pytest.param("PodGroup g: R: a\nJob t waits for: PodGroup g: b", id="another message"),
+        pytest.param('Pod: R: Waiting for PodGroup "g": a\nPodGroup g: a', id="a pod's message"),
+    ],
+)
+def test_a_message_that_differs_is_shown(told: str) -> None:
+    assert joined(told) == told

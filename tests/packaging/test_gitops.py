@@ -164,7 +164,7 @@ def test_argo_cd_leaves_what_it_ignores(application: Object) -> None:
 
 
 def test_the_examples_are_of_this_version() -> None:
-    version = yaml.safe_load((ROOT / "charts/muster/Chart.yaml").read_text())["version"]
+    version = yaml.safe_load((ROOT / "charts/muster/Chart.yaml").read_text())["appVersion"]
 
     assert FLUX["GitRepository", "muster"]["spec"]["ref"] == {"tag": f"v{version}"}
     assert FLUX["Kustomization", "muster"]["spec"]["images"][0]["newTag"] == version

@@ -6,10 +6,12 @@ The tests' own environment, which matches the lock, provides its dependencies, b
 
 import importlib.metadata
 import json
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tomllib
 import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,6 +22,8 @@ import pytest
 import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+
+from cli.commands import COMMANDS
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = {
@@ -98,6 +102,13 @@ def build(project: Path, folder: Path) -> Path:
     return wheel
 
 
+def sent_to_the_image() -> list[str]:
+    """Return the files and folders that `.dockerignore` includes."""
+    lines = (ROOT / ".dockerignore").read_text().split()
+    assert lines[0] == "*"
+    return [line.removeprefix("!") for line in lines if line.startswith("!")]
+
+
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build(ROOT, tmp_path_factory.mktemp("wheel"))
@@ -162,6 +173,21 @@ def test_the_wheel_holds_our_packages_and_nothing_else(wheel: Path) -> None:
     assert {"console/static/index.html", "console/static/js/main.js"} <= files
 
 
+def test_the_image_gets_the_same_wheel(wheel: Path, tmp_path: Path) -> None:
+    """A folder that `.dockerignore` excludes is silently absent from the image's wheel."""
+    context = tmp_path / "context"
+    context.mkdir()
+    for name in sent_to_the_image():
+        if (ROOT / name).is_dir():
+            ignored = shutil.ignore_patterns("__pycache__")
+            shutil.copytree(ROOT / name, context / name, ignore=ignored)
+        else:
+            (context / name).parent.mkdir(exist_ok=True)
+            shutil.copy(ROOT / name, context / name)
+
+    assert names(build(context, tmp_path / "wheel")) == names(wheel)
+
+
 def test_the_wheel_of_the_embedded_cluster_holds_that_and_not_its_tests(
     cluster_wheel: Path,
 ) -> None:
@@ -170,6 +196,17 @@ def test_the_wheel_of_the_embedded_cluster_holds_that_and_not_its_tests(
     assert {"localcluster/__main__.py", "localcluster/definitions/kubernetes.txt"} <= inside
     assert {name.partition("/")[0] for name in inside} == {"localcluster"}
     assert not [name for name in inside if "tests/" in name or name.endswith((".toml", ".md"))]
+
+
+def test_what_the_image_installs_stays_small() -> None:
+    """A client library with a model for each field of each API is half an image by itself."""
+    installed = [importlib.metadata.distribution(name) for name in locked("runtime.txt")]
+    files = [Path(str(it.locate_file(file))) for it in installed for file in it.files or ()]
+    kept = {path for path in files if path.suffix != ".pyc" and "tests" not in path.parts}
+    size = sum(path.stat().st_size for path in kept if path.is_file())
+
+    assert "kubernetes" not in {canonicalize_name(name) for name in locked("runtime.txt")}
+    assert size < 125_000_000, f"{size / 1e6:.0f} MB"
 
 
 def test_no_locked_dependency_owns_a_top_level_name_of_ours() -> None:
@@ -239,7 +276,7 @@ def test_the_processes_find_what_comes_with_the_wheel(installed: Environment) ->
     assert said.stdout.split() == ["2", *map(str, counts), "True", "True"]
 
 
-HELP = ("", *PROCESSES, "gc", "demo", "tree", "doctor", "support-bundle", "uninstall")
+HELP = ("", *PROCESSES, *COMMANDS, "lab run", "lab record")
 CLUSTER = ("demo", "localcluster --kubeconfig k")
 
 # Runs commands in one process, because startup and imports dominate the time of each.
@@ -262,6 +299,7 @@ for command in commands:
 def said(installed: Environment) -> Said:
     """Exit code, output and errors of commands that need no server."""
     commands = [*(f"{name} --help" for name in HELP), *PROCESSES, *CLUSTER]
+    commands += ["version", "--version"]
     done = installed.run("python", "-c", RUN, json.dumps(commands))
     assert done.returncode == 0, done.stderr
     return dict(map(json.loads, done.stdout.splitlines()))
@@ -275,13 +313,25 @@ def test_help_is_given(said: Said, command: str) -> None:
     assert "Usage: muster" in output or "usage: muster" in output
 
 
+@pytest.mark.parametrize("command", ["version", "--version"])
+def test_the_version_and_the_commit_are_printed(said: Said, command: str) -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+
+    # A wheel that was built in a checkout has no commit: an archive or an image records it.
+    assert said[command] == [0, f"muster {project['version']}, commit unknown\n", ""]
+
+
 @pytest.mark.parametrize("process", PROCESSES)
 def test_a_process_without_a_kubeconfig_says_which_file_it_looked_for(
     installed: Environment, said: Said, process: str
 ) -> None:
     wanted = installed.folder / ".kube" / "config"
 
-    assert said[process] == [2, "", f"muster: kubeconfig {wanted}: no such file\n"]
+    code, output, errors = said[process]
+    starting, error = errors.splitlines()
+    assert json.loads(starting)["event"] == "starting"
+    assert (code, output) == (2, "")
+    assert error == f"muster: kubeconfig {wanted}: no such file"
 
 
 @pytest.mark.parametrize(

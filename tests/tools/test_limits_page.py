@@ -14,7 +14,7 @@ def test_the_committed_page_is_as_the_code_says() -> None:
 
 
 def test_every_tuned_number_has_an_explanation() -> None:
-    """A string below it (or below its block) has the unit and the behavior beyond the limit."""
+    """A string below it has the unit and the behavior beyond the limit."""
     assert [it.where for it in FOUND if not it.text] == []
 
 
@@ -40,7 +40,7 @@ def test_what_counts_as_a_fact_is_still_there() -> None:
         pytest.param("A = 2  # pods\n", [("A", 2, "pods")], id="a comment behind it"),
         pytest.param("# Pods.\nA = 2\n", [("A", 2, "Pods.")], id="a comment above it"),
         pytest.param(
-            'A = 1\nB = 2\n"""Both."""\n', [("A", 1, "Both."), ("B", 2, "Both.")], id="a block"
+            'A = 1\nB = 2\n"""Two."""\n', [("A", 1, ""), ("B", 2, "Two.")], id="not its neighbor's"
         ),
         pytest.param(
             'A = 1\n\nB = 2\n"""One."""\n', [("A", 1, ""), ("B", 2, "One.")], id="an empty line"

@@ -10,6 +10,7 @@ from typing import Any
 import aiohttp
 import jsonpatch
 import pytest
+from structlog.testing import capture_logs
 
 from api.constants import POD_GROUP
 from kube.client.client import Client
@@ -19,7 +20,7 @@ from tests.support.dated_clock import DatedClock
 from tests.webhooks.readiness import AwaitableReadiness
 from tests.webhooks.review_requests import Read, encoded, pod_group, read, review_of
 from webhooks.app import WebhookConfig, run
-from webhooks.server.readiness import CACHES
+from webhooks.server.readiness import CACHES, CHECKS
 from webhooks.server.registration import RESOURCES, ServiceTarget, Target, UrlTarget, load_manifests
 from webhooks.server.server import bound
 
@@ -103,7 +104,9 @@ async def running(
         port = sock.getsockname()[1]
     readiness, stop, clock = AwaitableReadiness(), asyncio.Event(), DatedClock()
     settings = WebhookConfig(
-        target or UrlTarget(f"https://127.0.0.1:{port}"), host="127.0.0.1", port=port, **config
+        target or UrlTarget(f"https://127.0.0.1:{port}"),
+        port=port,
+        **{"host": "127.0.0.1"} | config,
     )
     async with ScriptedServer() as server, AsyncExitStack() as stack:
         server.handler = cluster.answer
@@ -130,6 +133,23 @@ async def test_by_url_it_becomes_ready_by_itself_and_resolves_priority(tmp_path:
     assert code == 200
     assert answer.result is not None
     assert answer.result["spec"]["priority"] == 7
+
+
+async def test_its_log_names_the_address_it_is_bound_to_and_what_it_waits_for(
+    tmp_path: Path,
+) -> None:
+    with capture_logs() as logs:
+        async with running(tmp_path, host="0.0.0.0") as hook:
+            await hook.ready()
+
+    (listens,) = [line for line in logs if line["event"] == "webhook is listening"]
+    assert listens["address"] == f"0.0.0.0:{hook.port}"
+    passed = [line for line in logs if line["event"] == "readiness check passed"]
+    assert {line["check"] for line in passed} == set(CHECKS)
+    assert all("ready" not in line and line["check"] not in line["waiting_for"] for line in passed)
+    assert passed[-1]["waiting_for"] == []
+    ready = [line["event"] for line in logs].index("webhook is ready")
+    assert logs[ready - 1] == passed[-1]
 
 
 async def test_by_service_the_secret_is_made_and_the_ca_announced(tmp_path: Path) -> None:

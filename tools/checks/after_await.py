@@ -163,7 +163,7 @@ class _Flow:
     def _expressions(self, node: ast.AST, dirty: bool) -> bool:
         """Visit the node's expressions in the order of evaluation."""
         if isinstance(node, ast.Lambda):
-            # Somebody calls it later: a coroutine that it creates starts at that time.
+            # A caller runs it later: a coroutine that it creates starts at that time.
             if self._of.calls(node.body, self._of.opening):
                 self.found.add(node.lineno)
             return dirty

@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from tools.release import changelog
+from tools.release import numbers
 
 PREFIX = "artifacthub.io"
 KINDS = {"added", "changed", "deprecated", "removed", "fixed", "security"}
@@ -18,7 +18,7 @@ def annotations(source: Path, version: str) -> dict[str, str]:
 
     Raises ReleaseError if the changelog has no section of the version.
     """
-    changes = [*_changes(changelog.section((source / "CHANGELOG.md").read_text(), version))]
+    changes = [*_changes(numbers.changes(source, version))]
     structured: dict[str, Any] = {
         "crds": [_definition(path) for path in sorted((source / "manifests/crd").glob("*.yaml"))],
         "crdsExamples": [*_examples(source)],

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from e2e.harness.controlplane.places import BIN
-from tools.release import archives, artifact_hub, changelog
+from tools.release import archives, artifact_hub, numbers
 from tools.release.errors import ReleaseError
 from tools.release.source import Source
 
@@ -54,8 +54,8 @@ def chart(source: Source, version: str, out: Path) -> None:
         return
     artifact_hub.annotate(source.folder / CHART, source.folder, version)
     with tempfile.TemporaryDirectory() as packed:
-        numbers = [f"--version={version}", f"--app-version={version}"]
-        command = [_program("helm"), "package", *numbers, f"--destination={packed}"]
+        options = [f"--version={numbers.semver(version)}", f"--app-version={version}"]
+        command = [_program("helm"), "package", *options, f"--destination={packed}"]
         _run([*command, str(source.folder / CHART)], source)
         (package,) = Path(packed).iterdir()
         archives.repack(package, out / package.name, source.epoch)
@@ -71,8 +71,7 @@ def bill_of_materials(source: Source, version: str, out: Path) -> None:
 
 def changes(source: Source, version: str, out: Path) -> None:
     """Write the version's section of the changelog. Raises ReleaseError."""
-    text = (source.folder / "CHANGELOG.md").read_text()
-    (out / f"muster-{version}-changes.md").write_text(changelog.section(text, version))
+    (out / f"muster-{version}-changes.md").write_text(numbers.changes(source.folder, version))
 
 
 def checksums(out: Path) -> None:

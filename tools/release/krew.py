@@ -5,7 +5,6 @@ https://krew.sigs.k8s.io/docs/developer-guide/plugin-manifest/
 """
 
 import hashlib
-import re
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ import yaml
 
 from tools.release import archives
 from tools.release.errors import ReleaseError
+from tools.release.numbers import semver
 from tools.release.source import Source
 
 LAUNCHER = "kubectl-muster"
@@ -50,7 +50,7 @@ def manifest(package: Path, version: str, url: str) -> dict[str, Any]:
         "kind": "Plugin",
         "metadata": {"name": "muster"},
         "spec": {
-            "version": semantic(version),
+            "version": f"v{semver(version)}",
             "homepage": url,
             "shortDescription": "Show and explain gangs that Muster schedules",
             "description": DESCRIPTION,
@@ -65,11 +65,6 @@ def manifest(package: Path, version: str, url: str) -> dict[str, Any]:
             ],
         },
     }
-
-
-def semantic(version: str) -> str:
-    """Return the number as krew wants it: v1.2.3, or v1.2.3-rc1."""
-    return f"v{re.sub(r'(?<=[0-9])(?=[a-z])', '-', version)}"
 
 
 def write(source: Source, version: str, url: str, out: Path) -> None:

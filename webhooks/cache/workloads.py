@@ -10,36 +10,33 @@ import msgspec
 from api.integration.common.workloads import OwnerName
 from api.ownership import made_for
 from kube.client.decoding import Decoder
+from kube.client.meta import Identity
 from kube.informers.cache import Cache
 
 _BY_OWNER: Final = "owner"
 """Index by namespace, API group, kind and name in the controllerRef."""
 
 
-class WorkloadMeta(msgspec.Struct, rename="camel", gc=False):
-    """The metadata that caches need."""
-
-    name: str = ""
-    namespace: str = ""
-    uid: str = ""
-    resource_version: str = ""
-    deletion_timestamp: str | None = None
-
-
-class _NotedMeta(WorkloadMeta, rename="camel", gc=False):
+class NotedMeta(Identity, rename="camel", gc=False):
     """The metadata as it is decoded; annotations may be long, and are not kept."""
 
-    labels: dict[str, str] = {}
-    annotations: dict[str, str] = {}
+    deletion_timestamp: str | None = None
+    labels: dict[str, str] = msgspec.field(default_factory=dict)
+    annotations: dict[str, str] = msgspec.field(default_factory=dict)
+
+    def identity(self) -> Identity:
+        """Return the part that caches keep."""
+        return Identity(self.name, self.namespace, self.uid, self.resource_version)
 
 
 class WorkloadObject(msgspec.Struct, gc=False):
     """A Workload with its `spec` as raw JSON.
 
-    `owner` is the object in its controllerRef. `generated` is True if Muster created it.
+    `owner` is the object in its controllerRef; None while the Workload is being deleted.
+    `generated` is True if Muster created it.
     """
 
-    metadata: WorkloadMeta
+    metadata: Identity
     # Raw JSON takes a tenth of the memory of decoded objects. A tree may have thousands of
     # templates, and a review needs one of them.
     spec: bytes = b"{}"
@@ -58,7 +55,7 @@ class _WorkloadSpec(msgspec.Struct, rename="camel", gc=False):
 
 
 class _RawWorkload(msgspec.Struct, gc=False):
-    metadata: _NotedMeta
+    metadata: NotedMeta
     spec: msgspec.Raw = msgspec.field(default_factory=lambda: msgspec.Raw(b"{}"))
 
 
@@ -74,20 +71,16 @@ class WorkloadCache(Cache[WorkloadObject]):
         return _as_object(self.get(namespace, name))
 
     def of_user(self, namespace: str, owner: OwnerName) -> Mapping[str, Any] | None:
-        """Return the Workload that a user created for the owner; None without, or with several."""
         found = [it for it in self._of(namespace, owner) if not it.generated]
         # The controllers reject several as a conflict, so the webhook must not choose one.
         return _as_object(found[0]) if len(found) == 1 else None
 
     def of_owner(self, namespace: str, owner: OwnerName) -> Mapping[str, Any] | None:
-        """Return the first Workload by name for the owner, of any creator; None without one."""
         found = self._of(namespace, owner)
         return _as_object(min(found, key=lambda it: it.metadata.name, default=None))
 
     def _of(self, namespace: str, owner: OwnerName) -> list[WorkloadObject]:
-        found = self.by_index(_BY_OWNER, (namespace, *owner))
-        # A Workload that is being deleted provides no templates. The controllers ignore it, too.
-        return [it for it in found if it.metadata.deletion_timestamp is None]
+        return self.by_index(_BY_OWNER, (namespace, *owner))
 
 
 _decode_raw: Final = Decoder(_RawWorkload)
@@ -98,12 +91,11 @@ def decode_workload(data: bytes) -> WorkloadObject:
     """Decode a Workload. Raises msgspec.DecodeError."""
     raw = _decode_raw(data)
     meta, ref = raw.metadata, _decode_spec(raw.spec).controller_ref
-    kept = WorkloadMeta(
-        meta.name, meta.namespace, meta.uid, meta.resource_version, meta.deletion_timestamp
-    )
-    owner = OwnerName(ref.api_group, ref.kind, ref.name) if ref is not None else None
+    # A Workload that is being deleted provides no templates. The controllers ignore it, too.
+    named = ref is not None and meta.deletion_timestamp is None
+    owner = OwnerName(ref.api_group, ref.kind, ref.name) if ref is not None and named else None
     # Copy: the raw part would keep the complete message that it is part of.
-    return WorkloadObject(kept, bytes(raw.spec), owner, made_for(meta) is not None)
+    return WorkloadObject(meta.identity(), bytes(raw.spec), owner, made_for(meta) is not None)
 
 
 def _owner_of(workload: WorkloadObject) -> Iterable[Hashable]:

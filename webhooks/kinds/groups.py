@@ -9,6 +9,7 @@ from api import conversion, features, inherit, priority
 from api.causes import Cause
 from api.constants import POD_GROUP, WORKLOAD
 from api.defaults import defaults
+from api.integration.common.templates import find_template
 from api.reading import annotations_of, dig, mapping, text
 from api.rules import table, validation
 from api.rules.feature_use import uses_of
@@ -32,17 +33,18 @@ def mutate(request: AdmissionRequest, lister: Lister) -> AdmissionResponse:
     if request.operation != "UPDATE":
         return ALLOWED
     kept = keep_unknown_fields(request, lister)
-    return _completed_late(request, request.object, lister) if kept is ALLOWED else kept
+    late = _completed_late(request, _meant(request, request.object), lister)
+    return late if late.causes else AdmissionResponse([*kept.operations, *late.operations])
 
 
 def keep_unknown_fields(request: AdmissionRequest, _lister: Lister) -> AdmissionResponse:
     """Restore fields that the client's API version cannot express and its update left out."""
-    new, old, asked = request.object, request.old_object, request.request_kind
-    if request.operation != "UPDATE" or new is None or old is None or asked is None:
+    new = request.object
+    if request.operation != "UPDATE" or new is None:
         return ALLOWED
     # Without this a replace by an older client would unset these fields, and validation would
-    # reject the change of an immutable field that nobody meant to change.
-    meant = conversion.with_hidden_fields(request.kind.kind, asked.version, new, old)
+    # reject a change of an immutable field that the client did not intend.
+    meant = _meant(request, new)
     operations: list[Operation] = [
         {"op": "add", "path": f"/{place}", "value": meant[place]}
         for place in ("spec", "status")
@@ -53,6 +55,14 @@ def keep_unknown_fields(request: AdmissionRequest, _lister: Lister) -> Admission
         value = dict(annotations_of(meant))
         operations.append({"op": "add", "path": "/metadata/annotations", "value": value})
     return AdmissionResponse(operations) if operations else ALLOWED
+
+
+def _meant(request: AdmissionRequest, new: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the updated object with the fields that the client's API version does not have."""
+    old, asked = request.old_object, request.request_kind
+    if old is None or asked is None:
+        return new
+    return conversion.with_hidden_fields(request.kind.kind, asked.version, new, old)
 
 
 def _completed_late(
@@ -158,8 +168,9 @@ def _template(
     workload = text(dig(spec, "workloadRef", "workloadName"))
     if request.kind.kind != POD_GROUP.kind or not workload:
         return None
-    name = text(dig(spec, "workloadRef", "templateName"))
-    return inherit.template_of(lister.workload(request.namespace, workload), name)
+    found = lister.workload(request.namespace, workload) or {}
+    template = find_template(found, text(dig(spec, "workloadRef", "templateName")))
+    return None if template is None else template.fields
 
 
 def _preempting_templates(request: AdmissionRequest, lister: Lister) -> list[Cause]:

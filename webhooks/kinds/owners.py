@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any, NamedTuple, TypeVar
+from functools import partial
+from typing import Any, TypeVar
 
 from api.causes import Cause
 from api.features import Feature, refused
@@ -13,7 +14,7 @@ from api.integration.common.autoscalers import SILENT, Autoscalers
 from api.integration.common.embedding_kind import EmbeddingKind
 from api.integration.common.owner_kind import OwnerKind, Review
 from api.integration.common.result import Taken
-from api.integration.common.workloads import OwnerName
+from api.integration.common.workloads import Workloads
 from api.priority import check_preemption, unknown_class
 from api.reading import dig, text
 from webhooks.cache.informers import Lister
@@ -104,22 +105,12 @@ def _review(request: AdmissionRequest, lister: Lister, autoscalers: Autoscalers 
         taken=_taken(request, lister),
         schedulers=lister.scheduler_names,
         expects=Feature.EXPECTED_PODS in lister.gates,
-        workloads=_Workloads(request.namespace, lister),
+        workloads=Workloads(
+            partial(lister.workload_of_user, request.namespace),
+            partial(lister.workload_of_owner, request.namespace),
+        ),
         autoscalers=autoscalers,
     )
-
-
-class _Workloads(NamedTuple):
-    """The Workloads of the request's namespace."""
-
-    namespace: str
-    lister: Lister
-
-    def of_user(self, owner: OwnerName) -> Mapping[str, Any] | None:
-        return self.lister.workload_of_user(self.namespace, owner)
-
-    def of_delegated(self, owner: OwnerName) -> Mapping[str, Any] | None:
-        return self.lister.workload_of_owner(self.namespace, owner)
 
 
 def _taken(request: AdmissionRequest, lister: Lister) -> Taken:

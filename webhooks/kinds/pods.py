@@ -28,7 +28,7 @@ from api.integration.pods.references import (
     reference_path,
 )
 from api.membership import Owners, claims_of
-from api.reading import annotations_of, dig, labels_of, listing, mapping, text
+from api.reading import annotations_of, dig, labels_of, listing, mapping, text, texts
 from api.scheduler_names import SchedulerNames, is_open
 from webhooks.cache.informers import Lister
 from webhooks.reviews.review import ALLOWED, AdmissionRequest, AdmissionResponse
@@ -101,7 +101,7 @@ def validate(request: AdmissionRequest, lister: Lister) -> AdmissionResponse:
 
 def _unknown(pod: Mapping[str, Any]) -> list[str]:
     """Return warnings about unknown keys of Muster's."""
-    # Pods of a template get no warnings: whoever wrote the template got them for it.
+    # Pods of a template get no warnings: the author of the template got them for it.
     owned = listing(dig(pod, "metadata", "ownerReferences"))
     return [] if owned else unread_keys.warnings(unread_keys.unknown_keys(pod))
 
@@ -174,13 +174,9 @@ def _claims(reference: GroupReference, pod: Mapping[str, Any]) -> Owners:
     owned = (
         _Owned(text(controller.get("kind")), text(controller.get("uid"))) if controller else None
     )
-    labels, annotations = _texts(labels_of(pod)), _texts(annotations_of(pod))
+    labels, annotations = texts(labels_of(pod)), texts(annotations_of(pod))
     # Only the owner's UID counts: pods of the next owner of the name wait for a group of their own.
     return claims_of(reference, labels, annotations, certain=True, controller=owned)
-
-
-def _texts(said: Mapping[str, Any]) -> dict[str, str]:
-    return {key: value for key, value in said.items() if isinstance(value, str)}
 
 
 def _incomplete_reference(pod: Mapping[str, Any], groups: list[GroupReference]) -> list[str]:

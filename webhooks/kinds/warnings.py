@@ -10,7 +10,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from api.constants import COMPOSITE_POD_GROUP, MAX_DEPTH, POD_GROUP
-from api.reading import dig, listing, mapping, text
+from api.integration.common.templates import find_template
+from api.reading import dig, mapping, text
 from webhooks.cache.informers import Lister
 from webhooks.reviews.review import AdmissionRequest
 
@@ -38,36 +39,18 @@ def _template(request: AdmissionRequest, spec: Mapping[str, Any], lister: Lister
             "it exists"
         )
         return
-    template = _find_template(mapping(workload.get("spec")), template_name, _list_of(request))
+    template = find_template(workload, template_name, request.kind.kind)
     if template is None:
         yield (
             f"spec.workloadRef.templateName: Workload {name!r} has no template {template_name!r} "
             f"for a {request.kind.kind}. The group waits until it has one"
         )
         return
-    for key in _differing_fields(spec, template):
+    for key in _differing_fields(spec, template.fields):
         yield (
             f"spec.{key}: differs from template {template_name!r} of Workload {name!r}. The "
             "scheduler does not schedule such a group"
         )
-
-
-def _list_of(request: AdmissionRequest) -> str:
-    if request.kind.kind == POD_GROUP.kind:
-        return "podGroupTemplates"
-    return "compositePodGroupTemplates"
-
-
-def _find_template(owner: Mapping[str, Any], name: str, key: str) -> Mapping[str, Any] | None:
-    """Return the template of that name in the lists called `key`, in a complete tree."""
-    for template in listing(owner.get(key)):
-        if mapping(template).get("name") == name:
-            return mapping(template)
-    for composite in listing(owner.get("compositePodGroupTemplates")):
-        found = _find_template(mapping(composite), name, key)
-        if found is not None:
-            return found
-    return None
 
 
 def _differing_fields(spec: Mapping[str, Any], template: Mapping[str, Any]) -> Iterator[str]:

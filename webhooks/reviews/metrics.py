@@ -6,13 +6,13 @@ from prometheus_client import Counter, Gauge, Histogram
 
 REVIEWS = Counter(
     "muster_webhook_reviews_total",
-    "Number of admission reviews by route and outcome: allowed, changed, invalid, forbidden, "
-    "malformed, unknown (no such route), error (a bug in Muster).",
+    "Number of admission reviews, by route and outcome: allowed, changed, invalid, forbidden, "
+    "malformed, unknown (route), error (a bug in Muster).",
     ["route", "outcome"],
 )
 REVIEW_SECONDS = Histogram(
     "muster_webhook_review_duration_seconds",
-    "Time in seconds from the receipt of a complete review to the response.",
+    "Duration in seconds from the receipt of a complete review to the response.",
     ["route"],
     buckets=(0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1),
 )

@@ -111,7 +111,6 @@ class MalformedReviewError(Exception):
     """The body is not a review; the causes name the invalid fields."""
 
     def __init__(self, causes: Sequence[Cause]) -> None:
-        """Create it with `causes`, which are never empty."""
         super().__init__("; ".join(f"{cause.field}: {cause.message}" for cause in causes))
         self.causes = causes
 

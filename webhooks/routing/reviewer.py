@@ -10,10 +10,9 @@ from typing import NamedTuple
 import structlog
 
 from api.causes import Cause
-from api.constants import COMPOSITE_POD_GROUP, COSCHEDULING, POD_GROUP, WORKLOAD, KindName
+from api.constants import COMPOSITE_POD_GROUP, COSCHEDULING, POD, POD_GROUP, WORKLOAD, KindName
 from api.integration.common.autoscalers import SILENT, Autoscalers
 from api.integration.kinds import EMBEDDING_KINDS, OWNER_KINDS
-from kube.client.resources import PODS
 from webhooks.cache.informers import Lister
 from webhooks.kinds import groups, owners, pods
 from webhooks.reviews.metrics import REVIEW_SECONDS, REVIEWS
@@ -28,8 +27,6 @@ from webhooks.reviews.review import (
 )
 
 log = structlog.get_logger(__name__)
-
-POD = KindName(PODS.group, PODS.version, PODS.plural, PODS.kind)
 
 Handler = Callable[[AdmissionRequest, Lister], AdmissionResponse]
 
@@ -71,7 +68,6 @@ class UnknownRouteError(Exception):
     """No route has this path."""
 
     def __init__(self, route: str) -> None:
-        """Create it with `route` as requested, without a leading slash."""
         super().__init__(f"no webhook at /{route}: the paths are /{', /'.join(ROUTES)}")
         self.route = route
 

@@ -45,7 +45,6 @@ class Connections:
         limit: int = CONNECTIONS,
         handshake_seconds: float = HANDSHAKE_SECONDS,
     ) -> None:
-        """Create it; it accepts nothing before `run`."""
         self._sock = sock
         self._context = context
         self._make_protocol = make_protocol

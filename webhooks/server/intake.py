@@ -23,7 +23,6 @@ class BusyError(Exception):
     """No memory is free for one more body."""
 
     def __init__(self, held: int, total: int) -> None:
-        """Create it: `held` of `total` bytes are taken."""
         super().__init__(
             f"the webhook is processing {held} of at most {total} bytes of reviews. Retry later"
         )

@@ -51,9 +51,12 @@ class Readiness:
         return check not in self._problems
 
     def met(self, check: str) -> None:
-        """Record that the check passed."""
+        """Record that the check passed; log it once, and once that none is left."""
         if self._problems.pop(check, None) is not None:
-            log.info("readiness check passed", check=check, ready=self.ready)
+            # No `ready: false` next to a passed check: it reads as if the check had failed.
+            log.info("readiness check passed", check=check, waiting_for=sorted(self._problems))
+            if self.ready:
+                log.info("webhook is ready")
         READY.set(self.ready)
 
     def unmet(self, check: str, problem: str) -> None:

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import msgspec
-from starlette.applications import Starlette
+from fastapi import FastAPI
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import Response
+from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
@@ -62,7 +62,7 @@ def build(
     *,
     body_seconds: float = BODY_SECONDS,
     intake: Intake | None = None,
-) -> Starlette:
+) -> FastAPI:
     """Build the application; `body_seconds` limits reading, `intake` the memory of bodies."""
     rooms = intake or Intake()
     one_at_a_time = asyncio.Lock()
@@ -77,7 +77,7 @@ def build(
         async with one_at_a_time:
             return await asyncio.to_thread(conversion.review, body)
 
-    routes = _pages(readiness)
+    application = _pages(readiness)
     # A conversion needs no caches: API servers list groups, for these caches too, by converting
     # them.
     for path, limit, answer, room, needs in (
@@ -85,8 +85,9 @@ def build(
         ("/{phase}/{plural}", BODY_LIMIT, review, rooms.reviews, CACHES),
     ):
         endpoint = _Endpoint(answer, limit, body_seconds, room, readiness, needs)
-        routes.append(Route(path, cast("Any", endpoint), methods=["POST"]))
-    return Starlette(routes=routes)
+        # A plain route: FastAPI would read the body before the limits apply.
+        application.router.routes.append(Route(path, cast("Any", endpoint), methods=["POST"]))
+    return application
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,20 +186,29 @@ class _InPieces(Response):
             await send({"type": "http.response.body", "body": piece, "more_body": more})
 
 
-def _pages(readiness: Readiness) -> list[Route]:
-    async def healthz(_request: Request) -> Response:
-        return Response("ok", media_type="text/plain")
+def _pages(readiness: Readiness) -> FastAPI:
+    application = FastAPI(
+        title="Muster webhook",
+        openapi_url="/openapi.json",
+        # The documentation pages of FastAPI load scripts from other hosts.
+        docs_url=None,
+        redoc_url=None,
+        default_response_class=PlainTextResponse,
+    )
 
-    async def readyz(_request: Request) -> Response:
-        lines = [f"{check}: {problem}" for check, problem in readiness.problems.items()]
-        return Response(
-            "\n".join(lines) or "ok",
-            status_code=503 if lines else 200,
-            media_type="text/plain",
-        )
+    @application.get("/healthz")
+    async def healthz() -> str:
+        """Return `ok` while the process answers."""
+        return "ok"
 
-    pages = {"/healthz": healthz, "/readyz": readyz}
-    return [Route(path, page) for path, page in pages.items()]
+    @application.get("/readyz", responses={503: {"description": "One line per unmet check."}})
+    async def readyz(response: Response) -> str:
+        """Return `ok`, or one line for each check that is not met."""
+        problems = readiness.problems
+        response.status_code = 503 if problems else 200
+        return "\n".join(f"{check}: {problem}" for check, problem in problems.items()) or "ok"
+
+    return application
 
 
 def _again(code: int, reason: str, message: str) -> Response:

@@ -7,7 +7,6 @@ import contextlib
 import socket
 import ssl
 from collections.abc import Callable, Iterator
-from types import TracebackType
 from typing import Any, Self
 
 import uvicorn
@@ -165,16 +164,17 @@ class Listener:
             await self._serving
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_error: object) -> None:
         """End the listener. Raises the error that ended it earlier, if any."""
         assert self._serving is not None, "entered before"
         self._uvicorn.should_exit = True
         await self._serving
+
+
+def address_of(sock: socket.socket) -> str:
+    """Return the address that a socket is bound to, with the port: `0.0.0.0:9443`, `[::]:9443`."""
+    host, port = sock.getsockname()[:2]
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def bound(host: str, port: int) -> socket.socket:

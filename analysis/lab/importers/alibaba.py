@@ -12,9 +12,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from analysis.lab.errors import LabError
-from analysis.lab.importers.times import from_zero
-from analysis.lab.trace import Job, checked, job_of
+from analysis.lab.errors import LabError, input_of
+from analysis.lab.trace import Job, checked, from_zero, job_of
 
 GPU: Final = "nvidia.com/gpu"
 SHARED_GPU: Final = "example.com/gpu-milli"
@@ -25,11 +24,8 @@ _PRIORITIES: Final = {"BE": 0, "Burstable": 0, "LS": 10, "Guaranteed": 10}
 
 def read_openb(file: Path) -> list[Job]:
     """Read the pods that ran, as jobs of one pod. Raises LabError, which names line and column."""
-    try:
-        with file.open(newline="", encoding="utf-8") as lines:
-            return from_zero(checked(_jobs(lines, str(file)), str(file)))
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise LabError(f"{file}: {error}") from error
+    with input_of(str(file)), file.open(newline="", encoding="utf-8") as lines:
+        return from_zero(checked(_jobs(lines, str(file)), str(file)))
 
 
 def _jobs(lines: Iterator[str], source: str) -> Iterator[Job]:

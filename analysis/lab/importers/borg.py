@@ -16,9 +16,8 @@ from typing import Final
 
 import msgspec
 
-from analysis.lab.errors import LabError
-from analysis.lab.importers.times import from_zero
-from analysis.lab.trace import Job, checked, job_of
+from analysis.lab.errors import LabError, input_of
+from analysis.lab.trace import Job, checked, from_zero, job_of
 
 MACHINE_CPU: Final = 64
 """Cores of a share of 1, as the nodes have on which the trace is played."""
@@ -74,11 +73,8 @@ class _Collection:
 
 def read_instance_events(file: Path) -> list[Job]:
     """Read the jobs that ran and ended in the trace. Raises LabError, which names the line."""
-    try:
-        with file.open(encoding="utf-8") as lines:
-            collections = _collected(lines, str(file))
-    except (OSError, UnicodeDecodeError) as error:
-        raise LabError(f"{file}: {error}") from error
+    with input_of(str(file)), file.open(encoding="utf-8") as lines:
+        collections = _collected(lines, str(file))
     return from_zero(checked(_jobs(collections, str(file)), str(file)))
 
 

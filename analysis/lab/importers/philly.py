@@ -14,10 +14,9 @@ from pathlib import Path
 
 import msgspec
 
-from analysis.lab.errors import LabError
+from analysis.lab.errors import input_of
 from analysis.lab.importers.alibaba import GPU
-from analysis.lab.importers.times import from_zero
-from analysis.lab.trace import Job, checked, job_of
+from analysis.lab.trace import Job, checked, from_zero, job_of
 
 
 class Machine(msgspec.Struct, frozen=True):
@@ -45,10 +44,8 @@ class Entry(msgspec.Struct, frozen=True):
 
 def read_job_log(file: Path) -> list[Job]:
     """Read the jobs that ran and ended. Raises LabError, which names the field."""
-    try:
+    with input_of(str(file)):
         entries = msgspec.json.decode(file.read_bytes(), type=list[Entry])
-    except (OSError, msgspec.DecodeError) as error:
-        raise LabError(f"{file}: {error}") from error
     return from_zero(checked(_jobs(entries, str(file)), str(file)))
 
 
@@ -80,8 +77,6 @@ def _seconds(attempt: Attempt, place: str) -> float | None:
 
 def _time(written: str, place: str) -> float:
     """Return seconds since 2017. The log's time zone is ignored, as only differences count."""
-    try:
+    with input_of(place):
         moment = datetime.strptime(written[:19], "%Y-%m-%d %H:%M:%S")  # noqa: DTZ007
-    except ValueError as error:
-        raise LabError(f"{place}: {error}") from error
     return (moment - datetime(2017, 1, 1)).total_seconds()  # noqa: DTZ001

@@ -19,7 +19,7 @@ from api.integration.single_group.kind import (
     SingleGroupKind,
     SingleGroupView,
 )
-from api.reading import annotations_of, integer, labels_of, text
+from api.reading import annotations_of, count, integer, labels_of, text
 
 ORDER_TEXT: Final = (
     "the StatefulSet controller creates each pod after the one before is ready, so the pods of "
@@ -37,13 +37,10 @@ class _App(SingleGroupKind):
 
     def pod_templates(self, spec: Mapping[str, Any]) -> list[PodTemplate]:
         """Return the one template; `replicas` is 1 when unset."""
-        replicas = integer(spec.get("replicas"))
-        count = 1 if replicas is None else max(0, replicas)
-        return [PodTemplate("spec.template", spec.get("template"), count)]
+        return [PodTemplate("spec.template", spec.get("template"), count(spec.get("replicas"), 1))]
 
     def is_suspended(self, spec: Mapping[str, Any]) -> bool:
         """Return False: neither kind can be suspended."""
-        del spec
         return False
 
     def rollout(self, status: Mapping[str, Any]) -> Rollout:

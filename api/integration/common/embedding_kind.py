@@ -39,7 +39,6 @@ class EmbeddingKind(ABC):
 
     def faults(self, obj: Mapping[str, Any]) -> Iterable[Cause]:
         """Return the faults that only this kind can have."""
-        del obj
         return ()
 
     def conclude(

@@ -1,6 +1,6 @@
 """The minCount of a group during the life cycle of its Jobs: pure functions.
 
-A gang waits for its pods, but must not wait for a pod that cannot come any more. A Job has fewer
+A gang waits for its pods, but must not wait for a pod that can no longer come. A Job has fewer
 pods than its spec states if it is nearly complete, has given up an index, or lost succeeded pods to
 a cleaner. `standing` computes how many pods can exist, and `minimum` the resulting minCount. The
 scheduler counts pods that wait or run, and succeeded pods as long as they exist.

@@ -5,38 +5,24 @@ only a live object has.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from api.constants import (
-    ANNOTATION_MADE_FOR,
     ANNOTATION_PREEMPTION_DELAY,
     ANNOTATION_PROVISIONING_REQUEST,
-    LABEL_MANAGED_BY,
-    MANAGED_BY,
     WORKLOAD,
     KindName,
     finalizer_of,
 )
 from api.integration.common.options import ALL, BASIC, SINGLE, Options
 from api.integration.common.shared_claims import group_entries
-from api.ownership import OwnerId
+from api.ownership import Owner
 from api.reading import text
 
 Json = dict[str, Any]
 
 NO_TEMPLATES: Final[Mapping[str, str]] = {}
 _MODES: Final = {SINGLE: "single", ALL: "all"}
-
-
-@dataclass(frozen=True, slots=True)
-class Owner:
-    """The Job or JobSet that owns the objects."""
-
-    kind: KindName
-    namespace: str
-    name: str
-    uid: str
 
 
 def template(
@@ -114,32 +100,8 @@ def _policy(options: Options, members: int, composite: bool) -> Json:
 
 
 def _object(kind: KindName, owner: Owner, name: str, spec: Json) -> Json:
-    metadata: Json = {
-        "name": name,
-        "namespace": owner.namespace,
-        "labels": {LABEL_MANAGED_BY: MANAGED_BY},
-        "annotations": {
-            ANNOTATION_MADE_FOR: OwnerId(
-                owner.kind.group, owner.kind.kind, owner.name, owner.uid
-            ).annotation()
-        },
-        "ownerReferences": [
-            {
-                "apiVersion": owner.kind.api_version,
-                "kind": owner.kind.kind,
-                "name": owner.name,
-                "uid": owner.uid,
-                "controller": True,
-                "blockOwnerDeletion": True,
-            }
-        ],
-    }
+    made = owner.generated(kind, name, blocks=True)
     finalizer = finalizer_of(kind.kind)
     if finalizer:
-        metadata["finalizers"] = [finalizer]
-    return {
-        "apiVersion": kind.api_version,
-        "kind": kind.kind,
-        "metadata": metadata,
-        "spec": spec,
-    }
+        made["metadata"]["finalizers"] = [finalizer]
+    return made | {"spec": spec}

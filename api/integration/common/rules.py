@@ -1,6 +1,6 @@
 """Rules that several kinds of owners share."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from api import causes
@@ -16,7 +16,10 @@ from api.constants import (
 )
 from api.integration.common.options import BASIC, Options
 from api.reading import text
-from api.scheduler_names import SchedulerNames
+from api.scheduler_names import SchedulerNames, is_open
+
+PodSpec = tuple[str, Mapping[str, Any]]
+"""The path of a pod template's spec, and the spec."""
 
 CONSUMES_TEXT: Final = (
     "the pods use the ProvisioningRequest that Muster creates for their root, which has another "
@@ -52,6 +55,39 @@ def check_scheduler(
     if not schedulers.allow(name):
         problem = f"the pods of a group need schedulerName {schedulers.words}: remove schedulerName"
         yield causes.invalid(f"{path}.schedulerName", name, problem)
+
+
+def one_priority(pod_specs: Sequence[PodSpec]) -> Iterator[Cause]:
+    """Yield causes for different priorities in one gang (KEP-6012)."""
+    named = [(path, text(spec.get("priorityClassName"))) for path, spec in pod_specs]
+    for path, name in named[1:]:
+        first_path, first = named[0]
+        if name != first:
+            yield causes.invalid(
+                f"{path}.priorityClassName",
+                name,
+                f"must be the same as {first_path}.priorityClassName ({first or 'unset'}), "
+                "because the pods of one gang have one priority",
+            )
+
+
+def check_schedulers(
+    pod_specs: Sequence[PodSpec], schedulers: SchedulerNames, *, one_gang: bool = True
+) -> Iterator[Cause]:
+    """Yield causes for other schedulers, and for different ones in one gang."""
+    first = ""
+    for path, spec in pod_specs:
+        yield from check_scheduler(spec, path, schedulers)
+        name = text(spec.get("schedulerName"))
+        chosen = schedulers.default if is_open(name) else name
+        first = first or chosen
+        if one_gang and chosen != first and schedulers.allow(name):
+            yield causes.invalid(
+                f"{path}.schedulerName",
+                name,
+                f"must be the same as {pod_specs[0][0]}.schedulerName ({first}), because the pods "
+                "of one gang have one scheduler",
+            )
 
 
 def frozen(new: Options, old: Options) -> Iterator[Cause]:

@@ -75,10 +75,12 @@ def templates_of(workload: Mapping[str, Any]) -> list[Template]:
     return list(_walk(mapping(workload.get("spec")), ""))
 
 
-def find_template(workload: Mapping[str, Any], name: str) -> Template | None:
-    """Return the leaf template of that name, or None."""
-    leaves = (it for it in templates_of(workload) if it.kind == POD_GROUP.kind)
-    return next((leaf for leaf in leaves if leaf.name == name), None)
+def find_template(
+    workload: Mapping[str, Any], name: str, kind: str = POD_GROUP.kind
+) -> Template | None:
+    """Return the template of that name for groups of a kind, or None."""
+    found = _walk(mapping(workload.get("spec")), "")
+    return next((it for it in found if (it.kind, it.name) == (kind, name)), None)
 
 
 def find_root_template(workload: Mapping[str, Any], name: str) -> Template | None:

@@ -1,7 +1,7 @@
 """The Workloads that admission of a Job may look up, in the Job's namespace."""
 
-from collections.abc import Mapping
-from typing import Any, Final, NamedTuple, Protocol
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple
 
 
 class OwnerName(NamedTuple):
@@ -12,22 +12,19 @@ class OwnerName(NamedTuple):
     name: str
 
 
-class Workloads(Protocol):
-    """Reads from caches, which may be slightly behind the API server."""
-
-    def of_user(self, owner: OwnerName) -> Mapping[str, Any] | None:
-        """Return the Workload that a user created for the owner; None without, or with several."""
-
-    def of_delegated(self, owner: OwnerName) -> Mapping[str, Any] | None:
-        """Return the Workload whose templates this owner's Jobs name, of any creator."""
+Find = Callable[[OwnerName], Mapping[str, Any] | None]
 
 
-class _NoWorkloads:
-    def of_user(self, _owner: OwnerName) -> None:
-        return None
+class Workloads(NamedTuple):
+    """Reads from caches, which may be slightly behind the API server.
 
-    def of_delegated(self, _owner: OwnerName) -> None:
-        return None
+    `of_user` returns the Workload that a user created for the owner, None without one or with
+    several. `of_delegated` returns the Workload, of any creator, whose templates this owner's Jobs
+    name.
+    """
+
+    of_user: Find = lambda _owner: None
+    of_delegated: Find = lambda _owner: None
 
 
-NO_WORKLOADS: Final[Workloads] = _NoWorkloads()
+NO_WORKLOADS: Final = Workloads()

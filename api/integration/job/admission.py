@@ -7,7 +7,7 @@ changed.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from api import causes, groups, names
 from api.causes import Cause
@@ -46,6 +46,7 @@ from api.integration.common.options import (
     annotation_path,
     read_options,
 )
+from api.integration.common.owner_kind import Review
 from api.integration.common.result import (
     Admission,
     Operation,
@@ -76,13 +77,14 @@ from api.integration.jobset.admission import group_of_jobset_job, request_of_job
 from api.integration.jobset.levels import jobset_options, levels_of, levels_of_template
 from api.integration.jobset.view import SCOPE_JOBSET, members_of, parallelism_of, read_mark
 from api.integration.pods.references import check_pod_template
+from api.ownership import Owner
 from api.provisioning import class_name, consumed
 from api.reading import annotations_of, dig, integer, labels_of, listing, mapping, text
 from api.scheduler_names import USUAL, SchedulerNames, is_open
 
 _TEMPLATE = "/spec/template"
 _OF_REQUEST = (ANNOTATION_CONSUMES_REQUEST, ANNOTATION_PROVISIONING_CLASS)
-_POD_SPEC = "spec.template.spec"
+POD_SPEC = "spec.template.spec"
 
 KEPT_TEXT = (
     "field is immutable, and Muster restored its value: to run the Job without its group, or in "
@@ -179,8 +181,15 @@ def job_admission(
     UPDATE the old object's labels and annotations are applied again, whatever the new one has.
     """
     if operation == "CREATE" or old is None:
-        around = _Around(request_uid, namespace, taken, workloads, autoscalers)
-        return _creation(new, read_job(new, schedulers), around)
+        review = Review(
+            operation,
+            uid=request_uid,
+            namespace=namespace,
+            taken=taken,
+            workloads=workloads,
+            autoscalers=autoscalers,
+        )
+        return _creation(new, read_job(new, schedulers), review)
     if operation != "UPDATE":
         return Admission()
     before, after = read_job(old, schedulers), read_job(new, schedulers)
@@ -197,7 +206,7 @@ def job_groups(job: Mapping[str, Any], *, workload: str | None = None) -> list[d
     size = members_of(view.spec)
     if not (view.managed and view.asks and size):
         return []
-    owner = objects.Owner(JOB, view.namespace, view.name, view.uid)
+    owner = Owner(JOB, view.namespace, view.name, view.uid)
     name = workload or names.workload_name(JOB.kind, view.name, view.namespace)
     made_from = objects.template(
         names.template_name("pg-job", view.name, view.namespace),
@@ -220,52 +229,36 @@ def job_standing(job: Mapping[str, Any], progress: Progress, pods: Pods) -> Stan
     return standing([part])
 
 
-def job_pod_specs(job: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
-    """Return path and spec of the pod template, if the Job itself requests a group."""
-    view = read_job(job)
-    return [(_POD_SPEC, view.pod_spec)] if view.asks else []
-
-
-class _Around(NamedTuple):
-    """Further inputs of the admission of a new Job."""
-
-    request_uid: str
-    namespace: str
-    taken: Taken
-    workloads: Workloads
-    autoscalers: Autoscalers
-
-
-def _creation(job: Mapping[str, Any], view: JobView, around: _Around) -> Admission:
+def _creation(job: Mapping[str, Any], view: JobView, review: Review) -> Admission:
     # Another controller creates the pods, perhaps in another cluster, where the annotations count.
     if view.managed_by:
         return Admission(_unmark(job, view.managed), [], _left_alone(view))
-    group = _wanted_group(job, view, around)
+    group = _wanted_group(job, view, review)
     if group is None:
         return Admission(_unmark(job), _faults(view), _warnings(view))
-    consumes = _consumed(job, view, group, view.namespace or around.namespace)
+    consumes = _consumed(job, view, group, view.namespace or review.namespace)
     faults = [*_faults(view), *_other_request(view, consumes)]
-    return Admission(_mark_anew(job, view, group, around, consumes), faults, _warnings(view))
+    return Admission(_mark_anew(job, view, group, review, consumes), faults, _warnings(view))
 
 
 def _mark_anew(
     job: Mapping[str, Any],
     view: JobView,
     group: str,
-    around: _Around,
+    review: Review,
     consumes: Mapping[str, str],
 ) -> list[Operation]:
     """Return the operations that name a new Job's group, with the settings for autoscalers."""
     template = dig(job, "spec", "template")
-    levels = _levels(job, view, around.namespace, around.workloads)
-    said = missing_annotations(template, around.autoscalers.annotations(levels))
+    levels = _levels(job, view, review.namespace, review.workloads)
+    said = missing_annotations(template, review.autoscalers.annotations(levels))
     # A Job copied from another one has that Job's request in its pod template, which must not stay.
     copied = _is_copied(annotations_of(template))
     said |= consumes if copied else missing_annotations(template, consumes)
     stale = [key for key in _OF_REQUEST if copied and key not in consumes]
     of_jobset = _jobset_scope(job, view) != ""
     labels = group_labels(template, group)
-    terms = around.autoscalers.terms(levels, labels, of_jobset=of_jobset)
+    terms = review.autoscalers.terms(levels, labels, of_jobset=of_jobset)
     copied_from = text(annotations_of(job).get(ANNOTATION_MANAGED_GROUP))
     claims, note = named_claims(job, _shared_claims(job, view), group, copied_from)
     return [
@@ -318,9 +311,9 @@ def _controller(job: Mapping[str, Any]) -> OwnerName:
     return OwnerName(group, text(owner.get("kind")), text(owner.get("name")))
 
 
-def _wanted_group(job: Mapping[str, Any], view: JobView, around: _Around) -> str | None:
+def _wanted_group(job: Mapping[str, Any], view: JobView, review: Review) -> str | None:
     """Return the group of a new Job."""
-    namespace = view.namespace or around.namespace
+    namespace = view.namespace or review.namespace
     # Do not trust the annotation of a new Job: it may be a copy of another Job.
     if view.names_other_group:
         return None
@@ -334,10 +327,10 @@ def _wanted_group(job: Mapping[str, Any], view: JobView, around: _Around) -> str
     if prefix:
         # Validation runs after the name is generated, and must find the name that mutation wrote.
         kept = view.managed if view.name else ""
-        return kept or names.generated_job_pod_group(prefix, around.request_uid)
+        return kept or names.generated_job_pod_group(prefix, review.uid)
     usual = names.job_pod_group(namespace, view.name)
     # A group of that name may belong to another owner, and the pods must not join it.
-    if not around.taken(POD_GROUP.kind, usual):
+    if not review.taken(POD_GROUP.kind, usual):
         return usual
     return names.job_pod_group(namespace, view.name, taken=True)
 
@@ -368,14 +361,11 @@ def _update(
 
 def _kept(job: Mapping[str, Any], group: str) -> list[str]:
     """Return warnings about values that are restored."""
-    template = dig(job, "spec", "template")
+    label = f"spec.template.metadata.labels[{LABEL_POD_GROUP}]"
+    noted, named = annotations_of(job), labels_of(dig(job, "spec", "template"))
     said = {
-        annotation_path("", ANNOTATION_MANAGED_GROUP): annotations_of(job).get(
-            ANNOTATION_MANAGED_GROUP
-        ),
-        f"spec.template.metadata.labels[{LABEL_POD_GROUP}]": labels_of(template).get(
-            LABEL_POD_GROUP
-        ),
+        annotation_path("", ANNOTATION_MANAGED_GROUP): noted.get(ANNOTATION_MANAGED_GROUP),
+        label: named.get(LABEL_POD_GROUP),
     }
     # A manifest from before admission has neither value, so its user tried to change nothing.
     if not any(said.values()):
@@ -484,7 +474,7 @@ def _faults(view: JobView) -> list[Cause]:
     found = [*view.faults, *_minimum_faults(view), *references]
     found += [*_claim_faults(view), *_consumer_faults(view)]
     if view.asks:
-        found += check_scheduler(view.pod_spec, _POD_SPEC, view.schedulers)
+        found += check_scheduler(view.pod_spec, POD_SPEC, view.schedulers)
     return found
 
 
@@ -505,7 +495,7 @@ def _consumer_faults(view: JobView) -> Iterator[Cause]:
 
 
 def _sharer(view: JobView) -> Sharer:
-    return Sharer(_POD_SPEC, view.pod_spec, members_of(view.spec))
+    return Sharer(POD_SPEC, view.pod_spec, members_of(view.spec))
 
 
 def _left_alone(view: JobView) -> list[str]:

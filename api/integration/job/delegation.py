@@ -20,6 +20,7 @@ from api.integration.common import objects
 from api.integration.common.options import JOB_MODES, annotation_path, read_options
 from api.integration.common.shared_claims import group_entries, noted_templates
 from api.integration.common.templates import TemplateNotFoundError, find_template
+from api.ownership import Owner
 from api.reading import annotations_of, dig, text
 from api.scheduler_names import USUAL, SchedulerNames
 
@@ -70,7 +71,7 @@ def delegated_group(
             f"{ANNOTATION_GROUP_TEMPLATE} names"
         )
     metadata = job["metadata"]
-    owner = objects.Owner(JOB, metadata["namespace"], metadata["name"], metadata["uid"])
+    owner = Owner(JOB, metadata["namespace"], metadata["name"], metadata["uid"])
     claims = group_entries(read_options(job, "", JOB_MODES, []).claims, noted_templates(job))
     fields = {**template.fields, **template.with_claims({"resourceClaims": claims})}
     return objects.group_object(POD_GROUP, owner, group, name, fields, parent=delegation.parent)

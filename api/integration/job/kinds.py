@@ -1,10 +1,11 @@
 """Jobs and CronJobs as kinds that request groups (`api.integration.kinds`)."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
 from api.causes import Cause
 from api.constants import (
+    ANNOTATION_GANG_MODE,
     ANNOTATION_GROUP_TEMPLATE,
     ANNOTATIONS_PARENT_COMPOSITE,
     CRON_JOB,
@@ -17,11 +18,15 @@ from api.integration.common.embedding_kind import EmbeddingKind
 from api.integration.common.options import annotation_path
 from api.integration.common.owner_kind import Holder, OwnerKind, Review, topology_uses
 from api.integration.common.result import Admission
-from api.integration.job import cron_job
-from api.integration.job.admission import job_admission, job_pod_specs, read_job
+from api.integration.job.admission import POD_SPEC, job_admission, read_job
 from api.integration.jobset.kinds import job_templates
-from api.reading import annotations_of, dig, labels_of
+from api.reading import annotations_of, dig, labels_of, mapping, text
 from api.scheduler_names import SchedulerNames
+
+_JOB_TEMPLATE: Final = "spec.jobTemplate"
+
+# The controller appends the minute of a Job to the name of its CronJob.
+_MINUTE: Final = "-00000000"
 
 
 class Jobs(OwnerKind):
@@ -30,7 +35,6 @@ class Jobs(OwnerKind):
     kind = JOB
 
     def admit(self, obj: Mapping[str, Any], review: Review) -> Admission:
-        """Name the group in the pod template, with the settings for autoscalers."""
         return job_admission(
             obj,
             review.old,
@@ -44,8 +48,8 @@ class Jobs(OwnerKind):
         )
 
     def pod_specs(self, obj: Mapping[str, Any]) -> Iterable[tuple[str, Mapping[str, Any]]]:
-        """Return the spec of the pods, if the Job itself requests a group."""
-        return job_pod_specs(obj)
+        view = read_job(obj)
+        return [(POD_SPEC, view.pod_spec)] if view.asks else []
 
     def uses(self, obj: Mapping[str, Any], schedulers: SchedulerNames) -> Iterator[Use]:
         """Yield the features that a Job itself uses. Those of a JobSet's Job are the JobSet's."""
@@ -60,14 +64,12 @@ class Jobs(OwnerKind):
                     yield Use(Feature.COMPOSITE_POD_GROUP, annotation_path("", key))
 
     def templates(self, obj: Mapping[str, Any]) -> Iterator[Holder]:
-        """Yield the template of the Job's pods."""
         yield Holder("spec.template.", POD, dig(obj, "spec", "template"))
 
     def mutation_warnings(
         self, obj: Mapping[str, Any], admission: Admission, review: Review
     ) -> Iterable[str]:
         """Return warnings about changes that admission undid: validation cannot see them."""
-        del obj
         return admission.warnings if review.operation == "UPDATE" else ()
 
     def reports_unread_keys(self, obj: Mapping[str, Any]) -> bool:
@@ -82,24 +84,33 @@ class CronJobs(EmbeddingKind):
     inner = Jobs()
 
     def embedded(self, obj: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return a Job as the CronJob would create it."""
-        return cron_job.job_of(obj)
+        template = mapping(dig(obj, "spec", "jobTemplate"))
+        name = text(dig(obj, "metadata", "name")) + _MINUTE
+        return {**template, "metadata": {**mapping(template.get("metadata")), "name": name}}
 
     def path(self, inner: str) -> str:
         """Return the path in the template of the CronJob's Jobs."""
-        return f"{cron_job.PATH}.{inner}"
+        return f"{_JOB_TEMPLATE}.{inner}"
 
     def is_checked(self, operation: str) -> bool:
         """Return True: each change affects future Jobs."""
-        del operation
         return True
 
     def templates(self, obj: Mapping[str, Any]) -> Iterator[Holder]:
-        """Yield the template of the Jobs, and of their pods."""
-        yield from job_templates(f"{cron_job.PATH}.", dig(obj, "spec", "jobTemplate"))
+        yield from job_templates(f"{_JOB_TEMPLATE}.", dig(obj, "spec", "jobTemplate"))
 
     def conclude(
         self, obj: Mapping[str, Any], found: Iterable[Cause], warnings: Iterable[str]
     ) -> tuple[list[Cause], list[str]]:
         """Return only warnings: the Jobs are rejected, not the CronJob."""
-        return [], cron_job.warnings_of(obj, found, warnings)
+        said = [
+            *(f"{fault.as_warning()}; admission will reject its Jobs" for fault in found),
+            *warnings,
+        ]
+        written = (annotations_of(it) for it in (obj, dig(obj, "spec", "jobTemplate")))
+        here, there = (ANNOTATION_GANG_MODE in it for it in written)
+        misplaced = (
+            f"{annotation_path('', ANNOTATION_GANG_MODE)}: has no effect on a CronJob: set "
+            f"{annotation_path(_JOB_TEMPLATE, ANNOTATION_GANG_MODE)}"
+        )
+        return [], [*([misplaced] if here and not there else ()), *map(self.path, said)]

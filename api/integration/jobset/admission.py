@@ -146,11 +146,6 @@ def jobset_not_expected(jobset: Mapping[str, Any]) -> str:
     return "; ".join(fault.as_warning() for fault in faults)
 
 
-def jobset_pod_specs(jobset: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
-    """Return path and spec of each pod template whose pods get a group."""
-    return [(job.pod_spec_path, job.pod_spec) for job in read_jobset(jobset).wanted]
-
-
 def group_of_jobset_job(namespace: str, job: Mapping[str, Any]) -> str | None:
     """Return the PodGroup of a JobSet's Job by its labels and annotation, if they name one."""
     jobset, replicated_job, index = jobset_labels(labels_of(job))

@@ -17,7 +17,6 @@ from api.constants import (
     POD_GROUP,
 )
 from api.integration.common.objects import (
-    Owner,
     as_root,
     group_object,
     priority_of,
@@ -27,6 +26,7 @@ from api.integration.common.objects import (
 from api.integration.common.options import ALL, COMPOSITE, Options
 from api.integration.common.shared_claims import templates_of
 from api.integration.jobset.view import SCOPE_JOB, SCOPE_JOBSET, JobSetView, ReplicatedJob
+from api.ownership import Owner
 from api.reading import text
 
 Json = dict[str, Any]

@@ -8,7 +8,7 @@ from api.features import Feature, Use
 from api.integration.common.options import COMPOSITE, Options
 from api.integration.common.owner_kind import Holder, OwnerKind, Review, topology_uses
 from api.integration.common.result import Admission
-from api.integration.jobset.admission import jobset_admission, jobset_pod_specs
+from api.integration.jobset.admission import jobset_admission
 from api.integration.jobset.view import SCOPE_JOB, SCOPE_JOBSET, ReplicatedJob, read_jobset
 from api.reading import dig, listing, mapping
 from api.scheduler_names import SchedulerNames
@@ -21,7 +21,6 @@ class JobSets(OwnerKind):
     created_by = (TRAIN_JOB,)
 
     def admit(self, obj: Mapping[str, Any], review: Review) -> Admission:
-        """Annotate each replicatedJob's Job template."""
         return jobset_admission(
             obj,
             review.old,
@@ -33,12 +32,9 @@ class JobSets(OwnerKind):
         )
 
     def pod_specs(self, obj: Mapping[str, Any]) -> Iterable[tuple[str, Mapping[str, Any]]]:
-        """Return the spec of each replicatedJob's pods."""
-        return jobset_pod_specs(obj)
+        return [(job.pod_spec_path, job.pod_spec) for job in read_jobset(obj).wanted]
 
     def uses(self, obj: Mapping[str, Any], schedulers: SchedulerNames) -> Iterator[Use]:
-        """Yield the features that the JobSet and its replicatedJobs use."""
-        del schedulers
         view = read_jobset(obj)
         if not view.wanted:
             return
@@ -54,7 +50,6 @@ class JobSets(OwnerKind):
             yield from topology_uses(_levels(job, composite=composite))
 
     def templates(self, obj: Mapping[str, Any]) -> Iterator[Holder]:
-        """Yield the template of each replicatedJob's Jobs, and of their pods."""
         for at, one in enumerate(listing(dig(obj, "spec", "replicatedJobs"))):
             path = f"spec.replicatedJobs[{at}].template."
             yield from job_templates(path, mapping(one).get("template"))

@@ -32,8 +32,9 @@ from api.integration.common.rules import (
     CONSUMES_TEXT,
     GROUPED_TEXT,
     check_minimum,
-    check_scheduler,
+    check_schedulers,
     frozen,
+    one_priority,
     unused,
 )
 from api.integration.common.shared_claims import Sharer, consumer_faults, entry_faults
@@ -49,8 +50,8 @@ from api.integration.jobset.view import (
     read_jobset,
 )
 from api.integration.pods.references import check_pod_template
-from api.reading import annotations_of, text
-from api.scheduler_names import USUAL, SchedulerNames, is_open
+from api.reading import annotations_of
+from api.scheduler_names import USUAL, SchedulerNames
 
 ORDER_TEXT: Final = (
     "the gang of the JobSet would wait for pods that this order creates later: use gang-mode on "
@@ -69,6 +70,7 @@ def faults(
     # The other rules visit each replicatedJob and Job, which can take seconds for so many.
     if view.oversize is not None:
         return [*view.faults, view.oversize]
+    pod_specs = [(job.pod_spec_path, job.pod_spec) for job in view.wanted]
     return [
         *view.faults,
         *_exclusion(view),
@@ -77,8 +79,9 @@ def faults(
         *_template_count(view),
         *_minimums(view),
         *_disruption(view),
-        *_priority(view),
-        *_schedulers(view, schedulers),
+        # The group of one replicatedJob is a tree of its own, and may have its own priority.
+        *(one_priority(pod_specs) if view.options.asks else ()),
+        *check_schedulers(pod_specs, schedulers, one_gang=view.options.asks),
         *_references(view.replicated_jobs, schedulers),
         *_other_requests(view),
         *_name_clashes(view),
@@ -227,40 +230,6 @@ def _disruption(view: JobSetView) -> Iterator[Cause]:
                     SINGLE,
                     "must be All or unset, because a level above has All",
                 )
-
-
-def _priority(view: JobSetView) -> Iterator[Cause]:
-    """Yield causes for different priorities in one gang."""
-    # The group of one replicatedJob is a tree of its own, and may have its own priority.
-    if not view.options.asks or not view.wanted:
-        return
-    first = view.wanted[0]
-    wanted = text(first.pod_spec.get("priorityClassName"))
-    for job in view.wanted[1:]:
-        name = text(job.pod_spec.get("priorityClassName"))
-        if name != wanted:
-            yield causes.invalid(
-                f"{job.pod_spec_path}.priorityClassName",
-                name,
-                f"must be the same as {first.pod_spec_path}.priorityClassName "
-                f"({wanted or 'unset'}), because the pods of one gang have one priority",
-            )
-
-
-def _schedulers(view: JobSetView, schedulers: SchedulerNames) -> Iterator[Cause]:
-    """Yield causes for other schedulers, and for different ones in one gang."""
-    named = [(job, text(job.pod_spec.get("schedulerName"))) for job in view.wanted]
-    given = [schedulers.default if is_open(name) else name for _, name in named]
-    for (job, name), chosen in zip(named, given, strict=True):
-        yield from check_scheduler(job.pod_spec, job.pod_spec_path, schedulers)
-        if view.options.asks and chosen != given[0] and schedulers.allow(name):
-            path = named[0][0].pod_spec_path
-            yield causes.invalid(
-                f"{job.pod_spec_path}.schedulerName",
-                name,
-                f"must be the same as {path}.schedulerName ({given[0]}), because the pods of one "
-                "gang have one scheduler",
-            )
 
 
 def _references(jobs: Iterable[ReplicatedJob], schedulers: SchedulerNames) -> Iterator[Cause]:

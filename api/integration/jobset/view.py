@@ -28,7 +28,7 @@ from api.integration.common.options import (
     read_outer_options,
 )
 from api.integration.jobset.exclusive_topology import exclusive_path
-from api.reading import annotations_of, dig, integer, listing, mapping, text
+from api.reading import annotations_of, count, dig, integer, listing, mapping, text
 
 # The scope of a group: the pods that it contains. The annotation on each Job template states it, so
 # that a Job's group can be computed from the Job alone.
@@ -215,8 +215,7 @@ def _read_replicated_job(
     template = mapping(job.get("template"))
     job_spec = mapping(template.get("spec"))
     pod_template = mapping(job_spec.get("template"))
-    replicas = integer(job.get("replicas"))
-    replicas = 1 if replicas is None else max(0, replicas)
+    replicas = count(job.get("replicas"), 1)
     holder = f"{path}.template"
     options = read_options(template, holder, REPLICATED_JOB_MODES, faults, field=(job, path))
     grouped = bool(groups.groups_of_object(pod_template, ours=True))

@@ -20,7 +20,6 @@ from api.constants import (
 )
 from api.integration.common.holding import hold_faults
 from api.integration.common.objects import (
-    Owner,
     as_root,
     group_object,
     priority_of,
@@ -38,6 +37,7 @@ from api.integration.lws.expected import (
 )
 from api.integration.lws.expected import faults as lws_faults
 from api.integration.lws.view import LwsView, read_lws
+from api.ownership import Owner
 from api.scheduler_names import USUAL, SchedulerNames
 
 Json = dict[str, Any]
@@ -124,12 +124,6 @@ def workers_min_count(view: LwsView, size: int) -> int:
     asked = None if composite else view.options.min_count
     pods = min(size, view.size if asked is None else min(asked, view.size))
     return max(1, pods - 1 if view.leader_first else pods)
-
-
-def lws_pod_specs(lws: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
-    """Return path and spec of each pod template whose pods get a group."""
-    view = read_lws(lws)
-    return [(f"{it.path}.spec", it.spec) for it in view.templates] if view.options.asks else []
 
 
 class _Groups:

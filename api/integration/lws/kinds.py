@@ -8,7 +8,7 @@ from api.features import Feature, Use
 from api.integration.common.options import COMPOSITE, annotation_path
 from api.integration.common.owner_kind import Holder, OwnerKind, Review, topology_uses
 from api.integration.common.result import Admission
-from api.integration.lws.admission import lws_admission, lws_pod_specs
+from api.integration.lws.admission import lws_admission
 from api.integration.lws.rules import overwritten
 from api.integration.lws.view import ANNOTATION_EXCLUSIVE, read_lws
 from api.reading import dig
@@ -21,7 +21,6 @@ class LeaderWorkerSets(OwnerKind):
     kind = LEADER_WORKER_SET
 
     def admit(self, obj: Mapping[str, Any], review: Review) -> Admission:
-        """Name the groups in the pod templates."""
         return lws_admission(
             obj,
             review.old,
@@ -31,12 +30,11 @@ class LeaderWorkerSets(OwnerKind):
         )
 
     def pod_specs(self, obj: Mapping[str, Any]) -> Iterable[tuple[str, Mapping[str, Any]]]:
-        """Return the specs of leader and workers."""
-        return lws_pod_specs(obj)
+        view = read_lws(obj)
+        return [(f"{it.path}.spec", it.spec) for it in view.templates] if view.options.asks else []
 
     def uses(self, obj: Mapping[str, Any], schedulers: SchedulerNames) -> Iterator[Use]:
         """Yield the set's own feature, trees if it has them, and topology."""
-        del schedulers
         view = read_lws(obj)
         if not view.options.asks:
             return
@@ -48,13 +46,11 @@ class LeaderWorkerSets(OwnerKind):
             yield Use(Feature.TOPOLOGY, annotation_path("", ANNOTATION_EXCLUSIVE))
 
     def templates(self, obj: Mapping[str, Any]) -> Iterator[Holder]:
-        """Yield both templates."""
         for name in ("leaderTemplate", "workerTemplate"):
             path = f"spec.leaderWorkerTemplate.{name}."
             yield Holder(path, POD, dig(obj, "spec", "leaderWorkerTemplate", name))
 
     def unmarked(self, obj: Mapping[str, Any]) -> str:
-        """Return the path of the mode if the templates name no group."""
         view = read_lws(obj)
         return view.options.mode_path if view.options.asks and not view.is_marked else ""
 
@@ -62,5 +58,4 @@ class LeaderWorkerSets(OwnerKind):
         self, obj: Mapping[str, Any], admission: Admission, review: Review
     ) -> Iterable[str]:
         """Return warnings about labels that the patch overwrites: validation cannot see them."""
-        del review
         return overwritten(read_lws(obj)) if admission.patch else ()

@@ -12,12 +12,18 @@ from api.constants import (
     MAX_REPLICAS,
 )
 from api.integration.common.options import COMPOSITE, annotation_path
-from api.integration.common.rules import check_minimum, check_scheduler, frozen, unused
+from api.integration.common.rules import (
+    check_minimum,
+    check_schedulers,
+    frozen,
+    one_priority,
+    unused,
+)
 from api.integration.lws.view import ANNOTATION_EXCLUSIVE, LEADER_READY, LwsView
 from api.integration.pods.groups_from_pods import OF_GROUP
 from api.integration.pods.references import check_pod_template
 from api.reading import text
-from api.scheduler_names import USUAL, SchedulerNames, is_open
+from api.scheduler_names import USUAL, SchedulerNames
 
 LEADER_FIRST_TEXT: Final = (
     "the workers of a replica are created after its leader has a node. Muster schedules the "
@@ -49,14 +55,15 @@ def faults(view: LwsView, schedulers: SchedulerNames = USUAL) -> list[Cause]:
     """Return all faults of a new LeaderWorkerSet."""
     if not view.options.asks:
         return list(view.faults)
+    pod_specs = [(f"{it.path}.spec", it.spec) for it in view.templates]
     return [
         *view.faults,
         *_name(view),
         *_unsupported(view),
         *_bounds(view),
         *_templates(view, schedulers),
-        *_priority(view),
-        *_scheduler(view, schedulers),
+        *one_priority(pod_specs),
+        *check_schedulers(pod_specs, schedulers),
     ]
 
 
@@ -128,19 +135,6 @@ def _templates(view: LwsView, schedulers: SchedulerNames) -> Iterator[Cause]:
         yield from check_pod_template(it.template, it.path, schedulers)
 
 
-def _priority(view: LwsView) -> Iterator[Cause]:
-    """Yield causes for different priorities in one gang."""
-    names = [text(it.spec.get("priorityClassName")) for it in view.templates]
-    for it, name in zip(view.templates, names, strict=True):
-        if name != names[0]:
-            yield causes.invalid(
-                f"{it.path}.spec.priorityClassName",
-                name,
-                f"must be the same as {view.templates[0].path}.spec.priorityClassName "
-                f"({names[0] or 'unset'}), because the pods of one gang have one priority",
-            )
-
-
 def _changed_priority(view: LwsView, before: LwsView) -> Iterator[Cause]:
     """Yield causes for a changed priority."""
     # The groups exist already, and their priority is immutable.
@@ -149,22 +143,6 @@ def _changed_priority(view: LwsView, before: LwsView) -> Iterator[Cause]:
         name = text(it.spec.get("priorityClassName"))
         if name not in was:
             yield causes.immutable(f"{it.path}.spec.priorityClassName", name)
-
-
-def _scheduler(view: LwsView, schedulers: SchedulerNames) -> Iterator[Cause]:
-    """Yield causes for other schedulers, and for different ones in one gang."""
-    named = [text(it.spec.get("schedulerName")) for it in view.templates]
-    given = [schedulers.default if is_open(name) else name for name in named]
-    for it, name, chosen in zip(view.templates, named, given, strict=True):
-        path = f"{it.path}.spec"
-        yield from check_scheduler(it.spec, path, schedulers)
-        if chosen != given[0] and schedulers.allow(name):
-            yield causes.invalid(
-                f"{path}.schedulerName",
-                name,
-                f"must be the same as {view.templates[0].path}.spec.schedulerName ({given[0]}), "
-                "because the pods of one gang have one scheduler",
-            )
 
 
 def _order(view: LwsView, before: LwsView) -> Iterator[Cause]:

@@ -25,7 +25,7 @@ from api.constants import (
 )
 from api.groups import GroupBy
 from api.integration.common.options import COMPOSITE, GANG, OFF, Options, read_options
-from api.reading import annotations_of, dig, integer, labels_of, mapping, text
+from api.reading import annotations_of, count, dig, labels_of, mapping, text
 
 MODES: Final = (OFF, GANG, COMPOSITE)
 
@@ -126,9 +126,9 @@ def read_lws(lws: Mapping[str, Any]) -> LwsView:
         namespace=text(dig(lws, "metadata", "namespace")),
         uid=text(dig(lws, "metadata", "uid")),
         options=read_options(lws, "", MODES, faults),
-        replicas=_count(spec.get("replicas"), 1),
-        present=_count(dig(lws, "status", "replicas"), 0),
-        size=_count(dig(spec, "leaderWorkerTemplate", "size"), 1),
+        replicas=count(spec.get("replicas"), 1),
+        present=count(dig(lws, "status", "replicas"), 0),
+        size=count(dig(spec, "leaderWorkerTemplate", "size"), 1),
         startup_policy=text(spec.get("startupPolicy")),
         exclusive=text(annotations_of(lws).get(ANNOTATION_EXCLUSIVE)),
         templates=tuple(_templates(mapping(spec.get("leaderWorkerTemplate")))),
@@ -143,8 +143,3 @@ def _templates(spec: Mapping[str, Any]) -> list[PodTemplate]:
         for key in ("leaderTemplate", "workerTemplate")
         if isinstance(spec.get(key), Mapping)
     ]
-
-
-def _count(value: Any, default: int) -> int:
-    found = integer(value)
-    return default if found is None else max(0, found)

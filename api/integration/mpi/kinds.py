@@ -18,7 +18,7 @@ from api.integration.single_group.kind import (
     SingleGroupView,
     left_alone,
 )
-from api.reading import dig, integer, listing, mapping, text
+from api.reading import count, dig, listing, mapping, text
 
 LATE_LAUNCHER: Final = "WaitForWorkersReady"
 LATE_LAUNCHER_TEXT: Final = (
@@ -47,10 +47,9 @@ class MpiJobs(SingleGroupKind):
             is_launcher = role == "Launcher"
             if not isinstance(template, Mapping) or (is_launcher and _launcher_is_late(spec)):
                 continue
-            replicas = integer(mapping(roles[role]).get("replicas"))
-            count = unset if replicas is None else max(0, replicas)
+            pods = count(dig(roles, role, "replicas"), unset)
             path = f"spec.mpiReplicaSpecs.{role}.template"
-            yield PodTemplate(path, template, count, by_job=is_launcher)
+            yield PodTemplate(path, template, pods, by_job=is_launcher)
 
     def left_to(self, obj: Mapping[str, Any]) -> str:
         """Return the controller that `spec.runPolicy.managedBy` names instead of the operator."""
@@ -63,16 +62,13 @@ class MpiJobs(SingleGroupKind):
         return left_alone(view, obj, "spec.runPolicy") if is_new else []
 
     def warnings(self, view: SingleGroupView) -> Iterator[str]:
-        """Warn about a launcher that is not in the group."""
         if _launcher_is_late(view.spec):
             yield LATE_LAUNCHER_TEXT
 
     def is_suspended(self, spec: Mapping[str, Any]) -> bool:
-        """Return True if `runPolicy` suspends the MPIJob."""
         return dig(spec, "runPolicy", "suspend") is True
 
     def is_finished(self, status: Mapping[str, Any]) -> bool:
-        """Return True if the MPIJob succeeded or failed."""
         said = map(mapping, listing(status.get("conditions")))
         return any(it.get("type") in _ENDED and it.get("status") == "True" for it in said)
 

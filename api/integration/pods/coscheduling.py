@@ -17,6 +17,7 @@ from api.constants import (
     KindName,
 )
 from api.integration.common import objects
+from api.ownership import Owner
 from api.reading import dig, integer, listing, mapping, text
 
 Json = dict[str, Any]
@@ -51,7 +52,7 @@ def coscheduling_objects(
     name, which they need not do if there is only one.
     """
     name, namespace = text(dig(obj, "metadata", "name")), text(dig(obj, "metadata", "namespace"))
-    owner = objects.Owner(kind, namespace, name, text(dig(obj, "metadata", "uid")))
+    owner = Owner(kind, namespace, name, text(dig(obj, "metadata", "uid")))
     priority = {"priorityClassName": priority_class} if priority_class else {}
     subsets = subsets_of(obj)
     if len(subsets) == 1:

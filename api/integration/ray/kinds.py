@@ -27,7 +27,7 @@ from api.integration.single_group.kind import (
     SingleGroupView,
     left_alone,
 )
-from api.reading import annotations_of, dig, integer, listing, mapping, text
+from api.reading import annotations_of, count, dig, listing, mapping, text
 
 MAX_PODS: Final = 1_000_000_000
 """Bound of the pods of one group of workers; no cluster has capacity for more."""
@@ -119,5 +119,4 @@ def workers_of(group: Mapping[str, Any], *, autoscaled: bool) -> int:
 
 
 def _count(value: Any, unset: int) -> int:
-    found = integer(value)
-    return unset if found is None else min(max(0, found), MAX_PODS)
+    return min(count(value, unset), MAX_PODS)

@@ -37,8 +37,9 @@ from api.integration.common.managed_by import warnings_for
 from api.integration.common.options import BASIC, GANG, OFF, Options, annotation_path, read_options
 from api.integration.common.owner_kind import Holder, OwnerKind, Review, topology_uses
 from api.integration.common.result import Admission, Operation, drop_entry, escape, set_entries
-from api.integration.common.rules import check_minimum, check_scheduler, frozen
+from api.integration.common.rules import check_minimum, check_scheduler, frozen, one_priority
 from api.integration.pods.references import check_pod_template
+from api.ownership import Owner
 from api.reading import annotations_of, dig, labels_of, mapping, text
 from api.scheduler_names import SchedulerNames, is_open
 
@@ -134,17 +135,14 @@ class SingleGroupKind(OwnerKind):
 
     def left_to(self, obj: Mapping[str, Any]) -> str:
         """Return the name of another owner that requests groups in its place; empty for none."""
-        del obj
         return ""
 
     def faults(self, view: SingleGroupView) -> Iterable[Cause]:
         """Return the faults that only this kind can have, for an object that requests a group."""
-        del view
         return ()
 
     def warnings(self, view: SingleGroupView) -> Iterable[str]:
         """Return warnings of this kind alone."""
-        del view
         return ()
 
     def is_suspended(self, spec: Mapping[str, Any]) -> bool:
@@ -153,12 +151,10 @@ class SingleGroupKind(OwnerKind):
 
     def is_finished(self, status: Mapping[str, Any]) -> bool:
         """Return True if the object creates no more pods."""
-        del status
         return False
 
     def rollout(self, status: Mapping[str, Any]) -> Rollout:
         """Return the progress of an update of the pods."""
-        del status
         return NO_UPDATE
 
     def read(self, obj: Mapping[str, Any]) -> SingleGroupView:
@@ -221,29 +217,23 @@ class SingleGroupKind(OwnerKind):
         self, view: SingleGroupView, obj: Mapping[str, Any], *, is_new: bool
     ) -> list[str]:
         """Return warnings about an object with a gang-mode that another owner controls."""
-        del view, obj, is_new
         return []
 
     def pod_specs(self, obj: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
-        """Return path and spec of each pod template, if the object requests a group."""
         view = self.read(obj)
         return [(f"{it.path}.spec", it.spec) for it in view.templates] if view.options.asks else []
 
     def uses(self, obj: Mapping[str, Any], schedulers: SchedulerNames) -> Iterator[Use]:
-        """Yield the kind's own feature, and topology."""
-        del schedulers
         view = self.read(obj)
         if view.options.asks:
             yield Use(self.feature, view.options.mode_path)
             yield from topology_uses([view.options])
 
     def templates(self, obj: Mapping[str, Any]) -> Iterator[Holder]:
-        """Yield the pod templates."""
         for it in self.pod_templates(mapping(obj.get("spec"))):
             yield Holder(f"{it.path}.", POD, it.template)
 
     def unmarked(self, obj: Mapping[str, Any]) -> str:
-        """Return the path of the mode if the templates name no group."""
         view = self.read(obj)
         return view.options.mode_path if view.options.asks and not view.managed else ""
 
@@ -268,7 +258,7 @@ class SingleGroupKind(OwnerKind):
         if options.mode == BASIC and options.min_count is not None:
             yield from check_minimum(options, options.min_count, self.members)
         yield from self.faults(view)
-        yield from _priorities(view)
+        yield from one_priority([(f"{it.path}.spec", it.spec) for it in view.templates])
         for it in view.templates:
             yield from check_scheduler(it.spec, f"{it.path}.spec", schedulers)
             yield from check_pod_template(mapping(it.template), it.path, schedulers)
@@ -296,7 +286,7 @@ def single_group(
     view: SingleGroupView, rollout: Rollout, members: int, *, started: bool = True
 ) -> Json:
     """Return the PodGroup of an annotated object with so many `members`."""
-    owner = objects.Owner(view.kind, view.namespace, view.name, view.uid)
+    owner = Owner(view.kind, view.namespace, view.name, view.uid)
     waited_for = minimum(view.options.min_count, view.pods, rollout, members, started=started)
     made_from = objects.template(
         "",
@@ -368,21 +358,6 @@ def _other_group(view: SingleGroupView, noted: str, schedulers: SchedulerNames) 
         if others:
             yield causes.invalid(
                 view.options.mode_path, view.options.mode, GROUPED_TEXT % others[0]
-            )
-
-
-def _priorities(view: SingleGroupView) -> Iterator[Cause]:
-    """Yield causes for different priorities in one group (KEP-6012)."""
-    first, *others = view.templates or (PodTemplate("", {}, 0),)
-    wanted = text(first.spec.get("priorityClassName"))
-    for it in others:
-        name = text(it.spec.get("priorityClassName"))
-        if name != wanted:
-            yield causes.invalid(
-                f"{it.path}.spec.priorityClassName",
-                name,
-                f"must be the same as {first.path}.spec.priorityClassName ({wanted or 'unset'}), "
-                "because the pods of one gang have one priority",
             )
 
 

@@ -22,21 +22,23 @@ export function onSessionEnd(callback) {
   ended = callback;
 }
 
-export async function get(path, query = {}, { signal } = {}) {
-  const chosen = Object.entries(query).filter(([, v]) => v !== null && v !== undefined && v !== "");
+/** @type {Get} */
+export const get = async (path, query, { signal } = {}) => {
+  const chosen = Object.entries(query ?? {}).filter(([, v]) => v !== null && v !== undefined && v !== "");
   const search = new URLSearchParams(chosen).toString();
   return ask(`/api/${path}${search ? `?${search}` : ""}`, { signal });
-}
+};
 
-export async function post(path, body = {}, { signal } = {}) {
-  return ask(`/api/${path}`, {
+/** @type {Post} */
+export const post = async (path, body, { signal } = {}) =>
+  ask(`/api/${path}`, {
     method: "POST",
     headers: { "Content-Type": "application/json" },
-    body: JSON.stringify(body),
+    body: JSON.stringify(body ?? {}),
     signal,
   });
-}
 
+/** @type {(id: string) => `workloads/${string}`} */
 export const pathOf = (id) => `workloads/${id.split("/").map(encodeURIComponent).join("/")}`;
 
 async function ask(url, options) {

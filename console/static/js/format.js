@@ -34,6 +34,7 @@ export function instant(value) {
   return Number.isNaN(date.getTime()) ? null : date;
 }
 
+/** @type {[number, string][]} */
 const STEPS = [[86_400, "d"], [3_600, "h"], [60, "min"], [1, "s"]];
 
 // A length in seconds in its two largest units: "3 h 5 min".

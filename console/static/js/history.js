@@ -30,10 +30,12 @@ export function HistoryView() {
     ${data && (data.at.length ? html`<${Plots} of=${data} />` : html`<${Panel} label="History"><${Note}>There is no data yet.<//><//>`)}`;
 }
 
+/** @type {(before: Message<"History">, step: Message<"HistoryStep">, hours: number) => Message<"History">} */
 function appended(before, step, hours) {
   if (before.at.at(-1) === step.at) return before; // the answer had it already
   const most = Math.ceil((hours * 3600) / before.step);
   const add = (values, value) => [...values, value].slice(-most);
+  /** @type {Message<"History">["utilisation"]} */
   const utilisation = {};
   for (const name of new Set([...Object.keys(before.utilisation), ...Object.keys(step.utilisation ?? {})])) {
     const values = before.utilisation[name] ?? before.at.map(() => null);
@@ -44,6 +46,7 @@ function appended(before, step, hours) {
   return next;
 }
 
+/** @param {{ of: Message<"History"> }} history */
 function Plots({ of: data }) {
   const times = useMemo(() => data.at.map((at) => instant(at).getTime() / 1000), [data.at]);
   const domains = Object.entries(data.utilisation).sort(([, a], [, b]) => (b.at(-1) ?? 0) - (a.at(-1) ?? 0));
@@ -113,7 +116,7 @@ function options(size, lines, { library, fill, bars, share }) {
     padding: [8, 12, 0, 0],
     scales: { y: { range: (_, low, high) => [0, share ? 1 : Math.max(1, high * 1.1)] } },
     axes: [
-      { ...axis, size: 30 * zoom, grid: { show: false }, values: (_, ticks) => ticks.map((tick) => clock(tick).slice(0, 5)) },
+      { ...axis, size: 30 * zoom, grid: { show: false }, values: (_, ticks) => ticks.map((tick) => (tick % 60 ? "" : clock(tick).slice(0, 5))) },
       { ...axis, size: 46 * zoom, values: (_, ticks) => ticks.map((tick) => (share ? `${Math.round(tick * 100)} %` : Number.isInteger(tick) ? number(tick) : "")) },
     ],
     series: [{}, ...lines.map(([name], at) => line(name, at))],

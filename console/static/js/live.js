@@ -1,4 +1,4 @@
-// Server-sent events: one stream for what the page shows, opened anew when it is lost.
+// Server-sent events: one stream for what the page shows, reopened when it is lost.
 import { get, plain } from "./api.js";
 import { useEffect, useRef, useState } from "./lib.js";
 
@@ -28,7 +28,7 @@ function say(next) {
 }
 
 // Opens a stream of `views`. `on` has a function for each event; `on.resync` fetches everything
-// anew, and is called too when a stream that was lost is back. `on.opened` is called once, when the
+// again, and is called too when a stream that was lost is back. `on.opened` is called once, when the
 // stream is open or the first attempt has failed. Returns what closes it.
 export function open(views, query, on) {
   let source = null;
@@ -86,7 +86,7 @@ export function open(views, query, on) {
   };
 }
 
-// The same for a component: open while it is shown, anew when `views` or `query` change.
+// The same for a component: open while it is shown, reopened when `views` or `query` change.
 export function useLive(views, query, on) {
   const latest = useRef(on);
   latest.current = on;
@@ -106,6 +106,13 @@ export function useLive(views, query, on) {
 // The answer is asked for once the stream is open, and what comes while it is under way is applied
 // to it: otherwise a change between the two would be lost. An event says how things are, not by how
 // much they changed, so one that the answer knows already does no harm.
+/**
+ * @template T
+ * @param {(signal: AbortSignal) => Promise<T>} ask
+ * @param {unknown[]} keys
+ * @param {{ views: string, query?: object, events: Events<T> }} followed
+ * @returns {Answered<T>}
+ */
 export function useFollowed(ask, keys, { views, query = {}, events }) {
   const [answer, setAnswer] = useState({ data: null, error: null, loading: true });
   const [round, setRound] = useState(0);

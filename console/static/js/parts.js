@@ -4,14 +4,13 @@ import { age, full, identity, instant } from "./format.js";
 import { html, useEffect, useState } from "./lib.js";
 import { address, Link } from "./router.js";
 
-const OK = new Set(["Running", "Bound", "Placed", "Scheduled", "Succeeded", "Complete", "Whole", "True"]);
+const OK = new Set(["Running", "Bound", "Placed", "Scheduled", "Succeeded", "Complete", "True"]);
 const BAD = new Set(["Failed", "Invalid", "SchedulerError", "Lost", "Error"]);
 const QUIET = new Set(["", "Unknown", "False", "Suspended", "Finished"]);
 
-export function State({ value }) {
-  const kind = OK.has(value) ? "ok" : BAD.has(value) ? "bad" : QUIET.has(value) ? "" : "wait";
-  return html`<span class="state ${kind}">${value || "–"}</span>`;
-}
+export const kindOf = (state) => (OK.has(state) ? "ok" : BAD.has(state) ? "bad" : QUIET.has(state) ? "" : "wait");
+
+export const State = ({ value }) => html`<span class="state ${kindOf(value)}">${value || "–"}</span>`;
 
 // Names are text in a direction of their own: one in another script turns nothing around it.
 export const Name = ({ children }) => html`<bdi class="name">${children}</bdi>`;
@@ -45,7 +44,7 @@ export function Age({ at }) {
 let ticking = new Set();
 let interval = null;
 
-// The time now, anew each second; one timer for all that show an age.
+// The time now, updated each second; one timer for all that show an age.
 export function useNow() {
   const [now, setNow] = useState(() => Date.now());
   useEffect(() => {
@@ -64,8 +63,9 @@ export function useNow() {
   return now;
 }
 
-// What `ask` answers, asked anew when `keys` change: {data, error, loading, reload, setData}.
+// What `ask` answers, asked again when `keys` change: {data, error, loading, reload, setData}.
 // What was there before stays until the new answer, so that nothing flickers.
+/** @template T @param {(signal: AbortSignal) => Promise<T>} ask @param {unknown[]} keys @returns {Answered<T>} */
 export function useAnswer(ask, keys) {
   const [answer, setAnswer] = useState({ data: null, error: null, loading: true });
   const [round, setRound] = useState(0);

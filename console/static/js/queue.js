@@ -7,7 +7,7 @@ import { Age, Name, Note, Panel, Problem, Search, State, Workload } from "./part
 import { useRoute } from "./router.js";
 
 const PAGE = 200;
-const REASONS = { Unready: "Members missing", NoRoom: "Insufficient capacity", Evicting: "Eviction in progress", Nominated: "Nominated", Gate: "Gate", Invalid: "Invalid", Error: "Failed" };
+const REASONS = { Incomplete: "Members missing", Unschedulable: "Insufficient capacity", Preempting: "Eviction in progress", Nominated: "Nominated", Gate: "Gate", Invalid: "Invalid", SchedulerError: "SchedulerError" };
 const COLUMNS = [
   ["#", "number"], ["Workload", ""], ["Priority", "number"], ["Waiting", "number"], ["Pods", "number"],
   ["Why", ""], ["Nearest domain", ""],
@@ -68,6 +68,7 @@ function Filters() {
 }
 
 // The rows after a change; what the filters leave out is not taken in.
+/** @type {(before: Message<"QueuePage">, change: Message<"QueueChange">, filters: any) => Message<"QueuePage">} */
 function changed(before, { changed: items, gone, total }, filters) {
   const passes = ({ namespace, priority, reason }) =>
     (!filters.namespace || namespace === filters.namespace) &&
@@ -80,6 +81,7 @@ function changed(before, { changed: items, gone, total }, filters) {
   return { ...before, items: rows, total: filtered && !before.next ? rows.length : (total ?? rows.length) };
 }
 
+/** @type {(old: Message<"Waiting">[], young: Message<"Waiting">[]) => Message<"Waiting">[]} */
 function merged(old, young) {
   const byId = new Map(old.map((item) => [item.id, item]));
   for (const item of young) byId.set(item.id, item);
@@ -96,6 +98,7 @@ function Rows({ items, fresh }) {
   </table></div>`;
 }
 
+/** @param {{ item: Message<"Waiting">, fresh: boolean }} row */
 function Row({ item, fresh }) {
   return html`<tr role="row" class=${fresh ? "fresh" : ""}>
     <td role="cell" class="number muted">${item.position}</td>
@@ -111,6 +114,7 @@ function Row({ item, fresh }) {
   </tr>`;
 }
 
+/** @param {{ of: Message<"Nearest"> }} nearest */
 function Nearest({ of: { key, value, slots, needed } }) {
   const width = `${needed > 0 ? Math.min(100, (100 * slots) / needed) : 0}%`;
   return html`<span class="muted small">${shortKey(key)} </span><${Name}>${value}<//>

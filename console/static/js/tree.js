@@ -1,13 +1,14 @@
 // A tree of workloads as nested lists: Job or JobSet, composite groups, groups, pods.
 import { plural } from "./format.js";
 import { html, useState } from "./lib.js";
-import { Age, Name, State } from "./parts.js";
+import { Age, kindOf, Name, State } from "./parts.js";
 import { address, Link } from "./router.js";
 
 const MANY = 24; // more pods than this are shown when they are asked for
 
 export const Tree = ({ root }) => html`<ul class="tree"><${Branch} of=${root} depth=${0} /></ul>`;
 
+/** @param {{ of: Message<"Branch">, depth: number }} branch */
 function Branch({ of: branch, depth }) {
   const { kind, name, state, counts, conditions, children, pods } = branch;
   const [open, setOpen] = useState(depth < 2 || counts.running < counts.pods);
@@ -21,7 +22,7 @@ function Branch({ of: branch, depth }) {
       <span class="branch-name"><span class="muted small">${kind}</span> <strong><${Name}>${name}<//></strong></span>
       <span class="branch-state"><${State} value=${state} /></span>
       <${Progress} of=${counts} />
-      ${said && depth > 0 && html`<p class="said small">${said}</p>`}
+      ${said && depth > 0 && html`<p class="said small ${kindOf(state)}">${said}</p>`}
     </div>
     ${open && children.length > 0 &&
     html`<ul>${children.map((child) => html`<${Branch} key=${child.kind + child.name} of=${child} depth=${depth + 1} />`)}</ul>`}
@@ -29,6 +30,7 @@ function Branch({ of: branch, depth }) {
   </li>`;
 }
 
+/** @param {{ of: Message<"Counts"> }} progress */
 function Progress({ of: { pods, bound, running, minimum } }) {
   const width = (count) => ({ width: `${pods > 0 ? (100 * count) / pods : 0}%` });
   return html`<span class="share"><span class="meter" aria-hidden="true">
@@ -36,6 +38,7 @@ function Progress({ of: { pods, bound, running, minimum } }) {
     <span>${running}/${pods}${minimum !== null && minimum !== undefined ? html`<span class="muted small"> min ${minimum}</span>` : ""}</span></span>`;
 }
 
+/** @param {{ of: Message<"PodRow">[], group: string }} pods */
 function Pods({ of: pods, group }) {
   const [all, setAll] = useState(false);
   const shown = all ? pods : pods.slice(0, MANY);

@@ -56,7 +56,7 @@ function read(text) {
     const changes = JSON.parse(text ?? "[]");
     return Array.isArray(changes) ? changes.filter((change) => kindOf(change)) : [];
   } catch {
-    return []; // an address that somebody has cut short
+    return []; // an address that was cut short
   }
 }
 

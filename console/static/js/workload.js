@@ -17,7 +17,7 @@ function Choose() {
   const { go } = useRoute();
   const send = (event) => {
     event.preventDefault();
-    const id = new FormData(event.target).get("id").trim();
+    const id = `${new FormData(event.target).get("id")}`.trim();
     if (id.split("/").length === 3) go(address("workloads", id));
   };
   return html`<div class="heading"><h1>Workload</h1></div>
@@ -54,9 +54,11 @@ function One({ id }) {
     </div>`}`;
 }
 
+/** @param {{ of: Message<"Counts"> }} counts */
 const Counts = ({ of: { pods, bound, running, minimum } }) =>
-  html`<span>${running} running, ${bound} bound of ${plural(pods, "pod")}${minimum !== null && minimum !== undefined ? `, at least ${minimum} together` : ""}</span>`;
+  html`<span>${running} running, ${bound} bound of ${plural(pods, "pod")}${minimum !== null && minimum !== undefined ? `, minimum ${minimum}` : ""}</span>`;
 
+/** @param {{ of: Message<"Event">[] }} timeline */
 function Timeline({ of: events }) {
   if (!events.length) return html`<${Note}>No events since the console started.<//>`;
   return html`<ol class="timeline">${events.map(
@@ -67,9 +69,15 @@ function Timeline({ of: events }) {
   )}</ol>`;
 }
 
-const kindOf = (event) =>
-  /preempt|evict|fail|lost/i.test(event) ? "bad" : /bound|running|whole|placed|started/i.test(event) ? "ok" : /refus|wait|unsched/i.test(event) ? "wait" : "";
+// The colour of each event that has one.
+const KINDS = {
+  ok: ["Scheduled", "Bound", "Started", "All started"],
+  wait: ["Unschedulable", "Incomplete", "Preempting"],
+  bad: ["Preempted", "Evicted", "Invalid", "SchedulerError"],
+};
+const kindOf = (event) => Object.keys(KINDS).find((kind) => KINDS[kind].includes(event)) ?? "";
 
+/** @param {{ of: Message<"Condition">[] }} list */
 function Conditions({ of: conditions }) {
   if (!conditions.length) return html`<${Note}>It has no conditions yet.<//>`;
   return html`<div class="scroll" tabindex="0" role="region" aria-label="Conditions, all columns"><table>
@@ -78,7 +86,7 @@ function Conditions({ of: conditions }) {
       (one) => html`<tr key=${one.type}>
         <th scope="row">${one.type}</th><td><${State} value=${one.status} /></td>
         <td>${one.reason}${one.message && html`<p class="muted small break">${one.message}</p>`}</td>
-        <td class="number"><${Age} at=${one.lastTransitionTime ?? one.since} /></td></tr>`,
+        <td class="number"><${Age} at=${one.lastTransitionTime} /></td></tr>`,
     )}</tbody>
   </table></div>`;
 }
@@ -92,7 +100,7 @@ function WhyNot({ id }) {
   );
   const send = (event) => {
     event.preventDefault();
-    choose({ node: new FormData(event.target).get("node").trim() });
+    choose({ node: `${new FormData(event.target).get("node")}`.trim() });
   };
   return html`<${Panel} title="Why not on a node">
     <div class="inside">

@@ -150,7 +150,7 @@ class Player:
     # Waiting
 
     async def settle(self) -> None:
-        """Wait until the namespace settles. Raises LifeError once nothing changes any more."""
+        """Wait until the namespace settles. Raises LifeError once nothing changes."""
         since = time.monotonic()
         while True:
             self._fail_if(self.verdict.faults)
@@ -171,7 +171,7 @@ class Player:
                 since = time.monotonic()
 
     async def _until(self, probe: Callable[[], list[str]], patience: float) -> None:
-        """Wait until there are no problems. Raises LifeError once nothing changes any more."""
+        """Wait until there are no problems. Raises LifeError once nothing changes."""
         since = time.monotonic()
         while problems := probe():
             self._fail_if(self.verdict.faults)

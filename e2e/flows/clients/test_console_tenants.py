@@ -15,8 +15,9 @@ import pytest
 from certs.authority import new_material
 from certs.material import ServerNames
 from console.access import sign_in
-from console.serving.in_cluster import Place, ServedConsole, in_cluster
-from console.serving.serving import Settings
+from console.serving.in_cluster import Place, in_cluster
+from console.serving.serving import Console
+from console.state.state import Settings
 from e2e.harness.clusters.protocol import Cluster
 from e2e.harness.muster import NAMESPACE, Muster
 from e2e.harness.support import accounts, manifests
@@ -49,7 +50,7 @@ class Tenant:
         async with self.http.get(f"{self.url}/api/{path}") as answer:
             return answer.status, await answer.json()
 
-    async def known(self, console: ServedConsole) -> None:
+    async def known(self, console: Console) -> None:
         """Wait until the console has its group, and the API server its permissions."""
         groups, account = console.cluster.state.forest.groups, self.account
         group = ("PodGroup", self.name, f"gang-of-{self.name}")
@@ -85,9 +86,7 @@ async def own_access(
 
 
 @pytest.fixture
-async def served(
-    own_access: Path, tmp_path: Path
-) -> AsyncIterator[tuple[ServedConsole, ssl.SSLContext]]:
+async def served(own_access: Path, tmp_path: Path) -> AsyncIterator[tuple[Console, ssl.SSLContext]]:
     material = new_material(ServerNames(("localhost",)), datetime.now(UTC))
     (tmp_path / "tls.crt").write_bytes(material.server_cert)
     (tmp_path / "tls.key").write_bytes(material.server_key)
@@ -102,7 +101,7 @@ async def served(
 
 
 async def tenant(
-    stack: AsyncExitStack, rest: Rest, served: tuple[ServedConsole, ssl.SSLContext]
+    stack: AsyncExitStack, rest: Rest, served: tuple[Console, ssl.SSLContext]
 ) -> Tenant:
     name = f"tenant-{secrets.token_hex(4)}"
     (await rest.post("/api/v1/namespaces", {"metadata": {"name": name}})).expect(201)
@@ -128,7 +127,7 @@ async def tenant(
 
 
 async def test_tenants_see_their_own_as_the_cluster_allows_it(
-    rest: Rest, served: tuple[ServedConsole, ssl.SSLContext]
+    rest: Rest, served: tuple[Console, ssl.SSLContext]
 ) -> None:
     async with AsyncExitStack() as stack:
         tenants = [await tenant(stack, rest, served) for _ in range(2)]
@@ -153,7 +152,7 @@ async def test_tenants_see_their_own_as_the_cluster_allows_it(
 
 @pytest.mark.long
 async def test_a_session_ends_once_its_account_is_deleted(
-    rest: Rest, served: tuple[ServedConsole, ssl.SSLContext], monkeypatch: pytest.MonkeyPatch
+    rest: Rest, served: tuple[Console, ssl.SSLContext], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sign_in, "FRESH", 0.0)
     async with AsyncExitStack() as stack:

@@ -58,6 +58,10 @@ class Release:
         )
         return f"{helm_says}\n{hook_says}"
 
+    async def helm(self, *arguments: str) -> str:
+        """Run another command, as users do."""
+        return await self._helm(*arguments, fails=False)
+
     async def _helm(self, *arguments: str, fails: bool) -> str:
         options = (f"--kubeconfig={self._admin}", f"--namespace={NAMESPACE}")
         code, said = await _output(str(binary("helm")), *arguments, *options, home=self._folder)

@@ -16,7 +16,7 @@ from e2e.harness.support import definitions
 from e2e.harness.support.binaries import binary
 from e2e.harness.support.rest import Rest
 from e2e.harness.support.waiting import eventually
-from e2e.install.chart.helm import NAMESPACE, Object
+from e2e.install.chart.helm import CHART, NAMESPACE, RELEASE, Object
 from e2e.install.chart.release import CONFIGS, DEPLOYMENTS, Release
 from e2e.install.removal import inventory, neighbours
 from tests.support.apps import deployment, stateful_set
@@ -130,11 +130,11 @@ async def test_installed_used_upgraded_removed_and_installed_again(
 
 
 @pytest.mark.long
-async def test_what_waits_is_handed_over_where_the_value_says_so(
+async def test_what_waits_is_handed_over_by_the_commands_that_the_refusal_names(
     release: Release, cluster: Cluster, rest: Rest
 ) -> None:
     """The hook has the permissions for it then; the scheduler serves another name, too."""
-    await release.install(CHANGED | {"uninstall": {"release": True}})
+    await release.install(CHANGED)
     await cluster.kinds_installed()
     waits = job("waits", "nowhere", pods=2, mode=None)
     waits["spec"]["template"]["spec"]["schedulerName"] = "muster-spread"
@@ -145,10 +145,13 @@ async def test_what_waits_is_handed_over_where_the_value_says_so(
         await runs(rest, "train", 2)
         await has_pods(rest, "large", 20)
         await has_pods(rest, "waits", 2)
+        refused = await release.uninstall(fails=True)
+        for command in printed_commands(refused)[:-1]:
+            await release.helm(*command)
         said = await release.uninstall()
 
     assert f"Job {TEAM}/large: recreated for the default scheduler" in said
-    assert f"Job {TEAM}/waits: its manifest names muster-spread" in said
+    assert f"Job {TEAM}/waits: its manifest has schedulerName muster-spread" in said
     await runs(rest, "train", 2)
     again = (await rest.get(f"{JOBS}/large")).ok()
     assert again["spec"]["template"]["spec"]["schedulerName"] == "default-scheduler"
@@ -178,6 +181,15 @@ async def test_muster_uninstall_leaves_no_release_and_nothing_of_others(
     assert {key: after[key] for key in theirs} == theirs
     await release.install(VALUES | {"crds": {"keep": False}})
     await release.uninstall()
+
+
+def printed_commands(refusal: str) -> list[list[str]]:
+    """Return the arguments of Helm in the last list of commands, with the chart's path."""
+    lines = refusal.partition("commands in order")[2].splitlines()
+    commands = [line.split()[1:] for line in lines if line.startswith("  helm ")]
+    assert [it[0] for it in commands] == ["rollback", "upgrade", "uninstall"]
+    assert commands[-1] == ["uninstall", RELEASE, "--namespace", NAMESPACE]
+    return [[str(CHART) if it == "CHART" else it for it in command] for command in commands]
 
 
 async def has_pods(rest: Rest, name: str, count: int) -> None:

@@ -3,6 +3,7 @@
 import copy
 import json
 import subprocess
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from e2e.harness.controlplane.places import ROOT
 from e2e.harness.support import manifests
 from e2e.harness.support.binaries import binary
 from e2e.install.chart.helm import CHART, NAMESPACE, RELEASE, Key, Object, is_hook, key, render, run
+from tools.release.numbers import semver
 from webhooks.server.registration import load_manifests
 
 PROCESSES = ("webhook", "controller", "scheduler")
@@ -104,11 +106,7 @@ def test_with_cert_manager_it_is_the_overlay(home: Path) -> None:
 
 def test_protection_is_what_the_manifests_have(home: Path, defaults: dict[Key, Object]) -> None:
     wanted = {key(obj): obj for obj in manifests.load(manifests.MANIFESTS / "protection")}
-    networks = ["10.244.0.0/16", "fd00:10:244::/48"]
-    values = {
-        "networkPolicy": {"enabled": True, "podNetworks": networks},
-        "flowControl": {"enabled": True},
-    }
+    values = {"networkPolicy": {"enabled": True}, "flowControl": {"enabled": True}}
 
     found = render(home, values)
 
@@ -360,15 +358,21 @@ def test_a_service_monitor_finds_the_metrics(home: Path, defaults: dict[Key, Obj
 
 def test_who_may_reach_the_webhook_is_for_the_administrator(home: Path) -> None:
     peer = {"podSelector": {"matchLabels": {"k8s-app": "konnectivity-agent"}}}
-    values = {"enabled": True, "webhookFrom": [peer], "metricsFrom": []}
+    values = {
+        "enabled": True,
+        "podNetworks": ["10.244.0.0/16", "fd00:10:244::/48"],
+        "webhookFrom": [peer],
+        "metricsFrom": [],
+    }
     found = render(home, {"networkPolicy": values})
 
     (rule,) = found["NetworkPolicy", NAMESPACE, "muster-webhook"]["spec"]["ingress"]
     assert rule["from"] == [
-        {"ipBlock": {"cidr": "0.0.0.0/0"}},
-        {"ipBlock": {"cidr": "::/0"}},
+        {"ipBlock": {"cidr": "0.0.0.0/0", "except": ["10.244.0.0/16"]}},
+        {"ipBlock": {"cidr": "::/0", "except": ["fd00:10:244::/48"]}},
         peer,
     ]
+    assert rule["ports"] == [{"port": 9443, "protocol": "TCP"}]
     assert "ingress" not in found["NetworkPolicy", NAMESPACE, "muster"]["spec"]
 
 
@@ -422,6 +426,17 @@ def test_the_test_may_create_groups_in_its_namespace_alone(
     }
     assert not [obj for obj in objects if obj["kind"].startswith("Cluster")]
     assert TEST not in render(home, {"namespaceSelector": {"matchLabels": {"muster": "on"}}})
+
+
+def test_the_hook_names_its_release_and_every_option_exists(home: Path) -> None:
+    for values in ({}, {"uninstall": {"release": True}}):
+        hook = render(home, values)["Job", NAMESPACE, "muster-uninstall"]
+        (container,) = template(hook)["spec"]["containers"]
+        command = [sys.executable, "-m", "cli", *container["args"], "--help"]
+
+        assert f"--helm-release={RELEASE}:1" in container["args"]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
 
 
 REFUSED: dict[str, tuple[Any, str]] = {
@@ -546,7 +561,8 @@ def test_the_version_is_the_project_s() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     about = yaml.safe_load((CHART / "Chart.yaml").read_text())
 
-    assert {about["version"], about["appVersion"]} == {project["version"]}
+    assert about["appVersion"] == project["version"]
+    assert about["version"] == semver(project["version"])
 
 
 def test_every_manifest_is_in_the_chart_or_has_its_template() -> None:

@@ -8,7 +8,7 @@ from e2e.harness.clusters.protocol import Cluster
 from e2e.harness.environment import Environment
 from e2e.harness.objects import POD_GROUPS, job, pod_group
 from e2e.install.docs.reader import Reader
-from kube.client.resources import JOBS
+from kube.client.resources import JOBS, SECRETS
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -27,6 +27,8 @@ async def test_every_command_of_the_page_works(reader: Reader, default: Environm
     kept = (await default.group("mine"))["spec"]
 
     await reader.follow("Leaders")
+    await default.client.delete(SECRETS, "muster-webhook-certificates", "muster-system")
+    await reader.follow("If the webhook's Secret is deleted")
     await reader.follow("What to keep")
     await default.clear()
     await reader.follow("To restore it")

@@ -111,7 +111,7 @@ class Recorder:
         given: Object | None = None,
         until: Callable[[], Awaitable[bool]] | None = None,
     ) -> None:
-        """Act, wait until nothing changes any more (and `until` is true), and record the result."""
+        """Act, wait until nothing changes (and `until` is true), and record the result."""
         answer = await done()
         step: Object = {"action": action}
         if given is not None:

@@ -15,6 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from e2e.harness.support.rest import Rest
+from e2e.kubernetes.scheduler import answers
 from e2e.kubernetes.scheduler.device_scenarios import DeviceScenario
 from e2e.kubernetes.scheduler.extender import Extender
 from scheduler.cel.selectors import Selectors
@@ -253,6 +254,7 @@ class Ours:
 
     async def read(self) -> None:
         state = self.state
+        state.set_release(await answers.release(self.rest))
         for obj in await _list(self.rest, f"{_CORE}/nodes"):
             state.set_node(decode.node_info(decode_node(as_bytes(obj))))
         for obj in await _list(self.rest, f"{_GROUP}/deviceclasses"):
@@ -260,15 +262,16 @@ class Ours:
         for obj in await _list(self.rest, f"{_GROUP}/resourceslices"):
             info, hidden = slice_info(decode_resource_slice(as_bytes(obj)))
             assert not hidden
-            state.devices.set_slice(info)
+            state.devices.slices.set(info)
         for obj in await _list(self.rest, _claims(self.namespace)):
             self.set_claim(obj)
 
     async def read_rules(self) -> None:
         """Read DeviceTaintRules if they are served."""
         for obj in await _list(self.rest, RULES):
-            rule = device_taint_rule(decode_taint_rule(as_bytes(obj)))
-            self.state.devices.set_taint_rule(rule)
+            rule = device_taint_rule(decode_taint_rule(as_bytes(obj)), self.state.release)
+            if rule is not None:
+                self.state.devices.slices.set_rule(rule)
 
     def set_claim(self, obj: Json) -> None:
         info, problem = resource_claim_info(decode_resource_claim(as_bytes(obj)))

@@ -4,6 +4,8 @@ import random
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from scheduler.core.values.model import Release
+
 Json = dict[str, Any]
 
 NODES: Final = 6
@@ -19,6 +21,7 @@ _KEYS: Final = (_ZONE, "rack", _HOST)
 _MODES: Final = ("ReadWriteOnce", "ReadWriteMany", "ReadOnlyMany")
 _TIERS: Final = ("gold", "silver")
 _MONITORS: Final = ("10.1.0.1:6789", "10.1.0.2:6789", "10.1.0.3:6789")
+_RESTART: Final = "RestartAllContainersOnContainerExits"
 _TAKEN_OVER: Final = ("pd.csi.storage.gke.io", "ebs.csi.aws.com", "disk.csi.azure.com")
 """Drivers that attach disks which pods name without a claim."""
 
@@ -43,14 +46,16 @@ class Scenario:
     withdrawn: list[str] = field(default_factory=list)
 
 
-def scenario(seed: int, number: int) -> Scenario:
-    """Return the cluster of that number."""
-    return _Maker(random.Random(f"{seed}/{number}"), f"s{number}").make()  # no secret
+def scenario(seed: int, number: int, release: Release) -> Scenario:
+    """Return the cluster of that number, without fields that the release does not have."""
+    dice = random.Random(f"{seed}/{number}")  # no secret
+    return _Maker(dice, f"s{number}", release).make()
 
 
 class _Maker:
-    def __init__(self, dice: random.Random, name: str) -> None:
+    def __init__(self, dice: random.Random, name: str, release: Release) -> None:
         self._dice = dice
+        self._release = release
         self._name = name
         self._spaces = (f"{name}-red", f"{name}-blue")
         self._claims: list[tuple[str, str]] = []
@@ -117,7 +122,9 @@ class _Maker:
         spec: Json = {"taints": taints}
         if self._chance(0.1):
             spec["unschedulable"] = True
-        status = {"capacity": amounts, "allocatable": amounts}
+        status: Json = {"capacity": amounts, "allocatable": amounts}
+        if self._chance(0.6):
+            status["declaredFeatures"] = ["ExtendWebSocketsToKubelet", *self._some((_RESTART,))]
         return {"metadata": {"name": name, "labels": labels}, "spec": spec, "status": status}
 
     def _csi_node(self, index: int) -> Json:
@@ -257,6 +264,10 @@ class _Maker:
                 "requests": requests | {"example.com/gpu": "1"},
                 "limits": {"example.com/gpu": "1"},
             }
+        if self._chance(share / 4) and self._release >= (1, 36):
+            exits = {"operator": "In", "values": [42]}
+            made["restartPolicy"] = "Never"
+            made["restartPolicyRules"] = [{"action": "RestartAllContainers", "exitCodes": exits}]
         if self._chance(share):
             port: Json = {"containerPort": 80, "hostPort": dice.choice((80, 81))}
             if self._chance(0.4):

@@ -81,7 +81,7 @@ async def _are_watched(plane: ControlPlane, rest: Rest) -> None:
         informers = Informers(client, state)
         task = asyncio.create_task(informers.run_devices())
         await asyncio.wait_for(informers.devices_known.wait(), 30)
-        rules = state.devices.taint_rules.all
+        rules = state.devices.slices.rules.all
 
         async def pools(*wanted: str | None) -> None:
             async def seen() -> bool:

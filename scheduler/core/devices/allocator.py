@@ -473,8 +473,7 @@ class _Search:
             return False
         # The ledger has the usage before the search, `_spent` the picks of the search.
         charges = list(ledger.charges(position))
-        # Charge all counters before the check, so that the device is charged to all of them or
-        # none.
+        # All counters before the check, so that the device is charged to all of them or none.
         for key, amount in charges:
             self._spent[key] += sign * amount
         if sign > 0 and any(self._spent[key] > ledger.left.get(key, 0) for key, _ in charges):

@@ -77,10 +77,7 @@ class ClaimConsumers:
         return self._living.get(key, 0)
 
     def reserve(self, key: ClaimKey, uids: frozenset[str], *, elsewhere: bool = False) -> None:
-        """Record the pods that the claim's status names.
-
-        With `elsewhere`, it also names a consumer that is no pod.
-        """
+        """Record the pods in the claim's status, and with `elsewhere` a consumer that is no pod."""
         self.leave(key, uids)
         # Most updates of a claim leave its consumers as they are.
         known = (self._reserved.get(key, frozenset()), key in self._elsewhere)

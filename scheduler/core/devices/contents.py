@@ -119,8 +119,7 @@ class Contents:
 
     def _column(self, key: _Key, value: Callable[[str, DeviceInfo], object]) -> list[int]:
         if key not in self._names:
-            # Selectors may name any attribute: one that no device has must not cost memory for
-            # good.
+            # Selectors may name any attribute: one of no device must not cost memory for good.
             return [0] * len(self.samples)
         # Only contents that came since the last call are read.
         column = self._columns.setdefault(key, _Column())

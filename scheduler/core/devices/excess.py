@@ -49,8 +49,7 @@ class _Contents:
 
     @classmethod
     def of(cls, slices: Collection[SliceInfo]) -> _Contents:
-        # A driver publishes a new generation slice by slice; older slices describe the same
-        # devices.
+        # A driver publishes a generation slice by slice; older slices have the same devices.
         newest = max((each.generation for each in slices), default=0)
         current = [each for each in slices if each.generation == newest]
         devices = {device.name: device for each in current for device in each.devices}

@@ -142,8 +142,7 @@ class NodeDevices:
         wide = (it for it in self._slices.wide.values() if within and within & scopes(it))
         seen = {each.name: each for each in (*own, *wide) if each.devices}
         for key in {each.pool_key for each in seen.values()}:
-            # Slices with only counters are for no node, so they come with the devices of their
-            # pool.
+            # Slices with only counters are for no node: they come with the pool's devices.
             seen.update((each.name, each) for each in self._slices.of_pool(key) if each.counters)
         if not seen:
             return None

@@ -55,8 +55,7 @@ def _device(pick: Pick, view: View) -> AllocatedDevice:
         view.keys[pick.position],
         option.admin,
         option.tolerations,
-        # The writer replaces an empty share ID by a random one. None is a device that is not
-        # shared.
+        # The writer replaces an empty share ID by a random one; None means not shared.
         None if pick.consumed is None else "",
         pick.consumed or (),
         device.binding_conditions,
@@ -104,8 +103,7 @@ def _nodes(sources: Iterable[tuple[SliceInfo, DeviceInfo]], node: str) -> tuple[
     for of_slice, device in sources:
         scope = of_slice.scope or device.scope or NodeScope()
         if scope.name or device.binds_to_node:
-            # One local device ties the claim to this node, so selectors of the others are not
-            # needed.
+            # One local device ties the claim to this node, whatever the others select.
             return (Term((), (Expression(NODE_NAME, "In", (node,)),)),)
         # As upstream, the requirements of all node selectors together, each once.
         for term in scope.terms or ():

@@ -53,8 +53,7 @@ class DeviceSlices:
         before = self.rules.all.get(rule.name)
         if before != rule:
             self.rules.set(rule)
-            # A replaced rule may have tainted slices that the new one does not select: check them
-            # all.
+            # The replaced rule may have tainted slices that the new one does not select.
             self._taint_again(rule if before is None else None)
 
     def remove_rule(self, name: str) -> None:

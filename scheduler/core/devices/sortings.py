@@ -45,10 +45,7 @@ class Sorting:
         allowance: Allowance,
         numbers: Iterator[int],
     ) -> None:
-        """Create an empty sorting.
-
-        `numbers` yields the indices of layouts, so that no two sortings use the same index.
-        """
+        """Create an empty sorting; `numbers` yields indices that no other sorting uses."""
         self.column: Ints = np.zeros(0, np.int64)
         self.stale: set[int] = set()
         self.layouts: dict[int, Layout] = {}
@@ -78,8 +75,7 @@ class Sorting:
         known: dict[int, int] = {}
         for row in sorted(self.stale):
             seen = seen_of.get(row, nothing)
-            # Nodes of one group share the object, so identity finds equal nodes without a
-            # comparison.
+            # Nodes of one group share the object: identity finds equal nodes without comparing.
             if id(seen) not in known:
                 known[id(seen)] = self._layout(seen, columns).index
             self.column[row] = known[id(seen)]
@@ -188,7 +184,6 @@ class Sortings:
             self.all.popitem(last=False)
         most = MOST_PARTS + 4 * len(self.contents)
         while sum(map(len, self.all.values())) > most and len(self.all) > 1:
-            # By size, not by age: one tenant's large sortings must not displace those of the
-            # others.
+            # By size, not by age: one tenant's large sortings must not displace the others'.
             sizes = {watched: len(each) for watched, each in self.all.items() if watched != kept}
             del self.all[max(sizes, key=sizes.__getitem__)]

@@ -273,8 +273,7 @@ class DeviceStates:
             # The reason why the first pod too many gets no devices is the node's reason.
             if isinstance(after, Refused):
                 return replace(count.room, reason=after.reason)
-            # Without this, pods with adminAccess or devices without limits would be counted one by
-            # one.
+            # Otherwise pods with adminAccess or unlimited devices would be counted one by one.
             if not alone and _takes_nothing(count.state, after):
                 score = count.room.score or after.score
                 return replace(count.room, count=PLENTY, score=score)
@@ -324,8 +323,7 @@ class DeviceStates:
         pods = tuple(reversed(kept))
         if len(pods) == len(before.pods):
             return state
-        # Rebuilt from the remaining pods, since usages of shared devices do not say who consumes
-        # what.
+        # Rebuilt from the remaining pods: usages of shared devices do not say who consumes what.
         after = _with(before.base, (pick for put in pods for pick in put.picks))
         return self._add(replace(before, pods=pods, after=after))
 
@@ -385,8 +383,7 @@ class DeviceStates:
         if isinstance(found, Solution):
             put = Put(asks, found.pods[0])
             if fix:
-                # In the base, too: joint searches for later pods start there and must not move
-                # these picks.
+                # In the base, too: joint searches for later pods must not move these picks.
                 base, after = _with(state.base, put.picks), _with(state.after, put.picks)
                 fixed = (*state.fixed, put)
                 return replace(state, base=base, fixed=fixed, after=after, score=found.score)

@@ -1,7 +1,7 @@
 """ResourceSlices, DeviceClasses and ResourceClaims, and the devices in use on each node.
 
 A device is in use as soon as an allocation of its claim is assumed or observed. It is free when the
-claim's status has no allocation any more, or the claim is deleted. Only claims hold devices: pods
+claim's status no longer has an allocation, or the claim is deleted. Only claims hold devices: pods
 do not.
 """
 
@@ -26,7 +26,6 @@ from scheduler.core.devices.slices import DeviceSlices
 from scheduler.core.devices.sole_use import HeldDevices, Masks
 from scheduler.core.devices.sortings import Sorting, Sortings
 from scheduler.core.devices.states import DeviceStates, UsageChange
-from scheduler.core.devices.taint_rules import DeviceTaintRule, DeviceTaintRules
 from scheduler.core.devices.use import DeviceUse
 from scheduler.core.devices.viewers import ViewGroup
 from scheduler.core.nodes.node_table import Bools, Ints, NodeTable
@@ -110,23 +109,6 @@ class DeviceTable:
         self._gaining, self._all_gain = set(), False
         return rows
 
-    def set_slice(self, info: SliceInfo) -> None:
-        self.slices.set(info)
-
-    def remove_slice(self, name: str) -> None:
-        self.slices.remove(name)
-
-    def set_taint_rule(self, rule: DeviceTaintRule) -> None:
-        """Add or replace a DeviceTaintRule. A slice that it does not change costs a comparison."""
-        self.slices.set_rule(rule)
-
-    def remove_taint_rule(self, name: str) -> None:
-        self.slices.remove_rule(name)
-
-    @property
-    def taint_rules(self) -> DeviceTaintRules:
-        return self.slices.rules
-
     def set_class(self, info: DeviceClassInfo) -> None:
         before = self.classes.get(info.name)
         if before != info:
@@ -190,8 +172,7 @@ class DeviceTable:
         for key in keys:
             if key in self.claims:
                 self.consumers.join(key, uid)
-                # After joining: if this took the last entry, cached results for other pods are
-                # wrong.
+                # After joining: if it took the last entry, cached results for others are wrong.
                 self._count_entries(key)
             if key in self.assumed:
                 self.consumers.assume(key, uid)
@@ -327,10 +308,7 @@ class DeviceTable:
     # Rows
 
     def sorting(self, watched: Watched) -> Sorting:
-        """Return the layouts for these selectors and constraints.
-
-        Raises PostponedError, and what the judge raises.
-        """
+        """Return the layouts for these selectors and constraints. Raises PostponedError."""
         self.refresh()
         return self.sortings.of(watched, self._views.seen, self.nodes.size)
 
@@ -351,10 +329,7 @@ class DeviceTable:
         return _NO_VIEW if group is None else group.view
 
     def attribute(self, name: str) -> AttributeColumn | None:
-        """Return the values of an attribute of the nodes' devices.
-
-        Return None if no node has the attribute, or the name is not qualified.
-        """
+        """Return an attribute of the nodes' devices; None if no node has one of that name."""
         # Names of attributes are qualified here, so a key without a domain is only a label.
         if not self.slices.written or "/" not in name:
             return None
@@ -431,8 +406,7 @@ class DeviceTable:
             return
         self._untidy = False
         if len(self.states) > _MOST_STATES + 2 * self.nodes.size:
-            # All numbers change, also those of asks, so `version` invalidates what is cached by
-            # them.
+            # All numbers change, also those of asks: `version` invalidates what is cached by them.
             self.states.clear()
             # Free, like state 0, until the stale groups get their states again.
             self._column[:] = 0
@@ -468,8 +442,7 @@ class DeviceTable:
 
     def _slice_changed(self, info: SliceInfo) -> None:
         self._untidy = True
-        # Also after a removal: a pool that was invalid or ambiguous may be usable without the
-        # slice.
+        # Also after a removal: an invalid or ambiguous pool may be usable without the slice.
         rows = self._views.pool_changed(info)
         self._gaining |= rows
         self.excess.pool_changed(info.pool_key)

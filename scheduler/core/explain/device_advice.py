@@ -95,8 +95,7 @@ class DeviceAdvice:
         ]
         self._rows, self._nodes = permitted, len(permitted)
         if shape.requirements.extended and equal:
-            # The other nodes offer the extended resource by a device plugin, so the pods that fit
-            # there need no devices.
+            # The other nodes offer the resource by a device plugin: pods there need no devices.
             asking = np.concatenate([rows for _, _, rows in equal])
             self._nodes = len(asking)
             self._needed -= int(self._slots[np.setdiff1d(permitted, asking)].sum())

@@ -9,10 +9,7 @@ from scheduler.core.devices.table import DeviceTable
 
 
 def devices_used(table: DeviceTable, uids: Iterable[str]) -> Counter[str]:
-    """Return how many devices the claims of these pods have or are assumed to have, by class.
-
-    Devices with adminAccess do not count, because other claims may have them as well.
-    """
+    """Return how many devices these pods' claims have, assumed or not, by class; no adminAccess."""
     found: Counter[str] = Counter()
     # A set: pods may share a claim, whose devices count once.
     for key in {key for uid in uids for key in table.consumers.claims_of(uid)}:

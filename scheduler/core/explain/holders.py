@@ -45,12 +45,9 @@ def holders(state: State) -> list[Holder]:
 
 
 def held_room(state: State) -> Ints:
-    """Return what held places take of each resource on each node, (R, N).
-
-    The amounts are in the units of the node table. They are not free, and no pod uses them yet.
-    """
+    """Return what held places take on each node, (R, N), in the units of the node table."""
     nodes = state.nodes
-    # By the rows of the table: a resource that is not named any more leaves a gap in the indices.
+    # By the rows of the table: a resource that is no longer named leaves a gap in the indices.
     held: Ints = np.zeros((nodes.allocatable.shape[0], nodes.size), np.int64)
     for group in _holding(state):
         for pod in group.members.values():

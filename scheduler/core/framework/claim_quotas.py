@@ -67,10 +67,7 @@ class ClaimQuotas:
             self._nodes.touch()
 
     def full(self, shape: Shape) -> tuple[ClaimKey, int] | None:
-        """Return a claim of the shape without a free entry, and its number of consumers.
-
-        The number does not include pods that the open trial has placed.
-        """
+        """Return a claim of the shape without a free entry, and its consumers before the trial."""
         for key in named(shape):
             consumers = self.consumers(key)
             if consumers + self._placed[key] >= MOST_CONSUMERS:

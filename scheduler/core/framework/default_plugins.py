@@ -8,6 +8,7 @@ from scheduler.core.devices.table import DeviceTable
 from scheduler.core.framework.dynamic_resources import DynamicResources
 from scheduler.core.framework.inter_pod_affinity import InterPodAffinity
 from scheduler.core.framework.node_affinity import NodeAffinity
+from scheduler.core.framework.node_declared_features import NodeDeclaredFeatures
 from scheduler.core.framework.node_name import NodeName
 from scheduler.core.framework.node_ports import NodePorts
 from scheduler.core.framework.node_resources_fit import NodeResourcesFit
@@ -38,6 +39,7 @@ class Plugins(NamedTuple):
     inter_pod_affinity: InterPodAffinity
     dynamic_resources: DynamicResources
     volume_binding: VolumeBinding
+    node_declared_features: NodeDeclaredFeatures
 
     @classmethod
     def of(
@@ -61,4 +63,5 @@ class Plugins(NamedTuple):
             InterPodAffinity(nodes, topologies, selectors),
             DynamicResources(nodes, devices),
             VolumeBinding(nodes, selectors, volumes),
+            NodeDeclaredFeatures(nodes),
         )

@@ -88,14 +88,12 @@ class DynamicResources(Plugin):
         self._given: dict[tuple[Shape, int], list[tuple[Allocation, ...]]] = {}
 
     def key(self, shape: Shape) -> object:
-        """See Plugin."""
         # The framework's key has the nodes' generation already, and a changed slice marks its rows.
         return self._demands.key(shape)[:3] if shape.requirements.needs_devices else None
 
     def room(
         self, shape: Shape, rows: Ints | slice, permitted: Bools, room: Ints | None, *, empty: bool
     ) -> Ints:
-        """See Plugin."""
         assert room is not None
         if not shape.requirements.needs_devices:
             return room
@@ -116,7 +114,6 @@ class DynamicResources(Plugin):
         return self._equal.copies(self._demands.of(shape), at, np.zeros(len(at), np.int64))
 
     def lacking(self, shape: Shape, room: Ints) -> Iterator[tuple[str, Bools]]:
-        """See Plugin."""
         if not shape.requirements.needs_devices:
             return
         demands, size = self._demands.of(shape), self._nodes.size
@@ -135,8 +132,7 @@ class DynamicResources(Plugin):
                     nodes[at[room[at] >= devices.count]] = True
                     if not devices.count:
                         rest[at] = False
-        # As in kube-scheduler, a node whose devices do not suffice for the pod's other claims has
-        # that reason instead.
+        # As in kube-scheduler, too few devices for the pod's other claims are the reason instead.
         if demands.admitted is not None:
             yield NOT_AVAILABLE, ~demands.admitted & rest
         yield from found.items()
@@ -154,11 +150,9 @@ class DynamicResources(Plugin):
         return bool(named(shape)) or self.one_at_a_time(shape)
 
     def is_local(self, shape: Shape) -> bool:
-        """See Plugin."""
         return not shape.requirements.needs_devices
 
     def only_counts(self, shape: Shape) -> bool:
-        """See Plugin."""
         return not shape.requirements.needs_devices
 
     def left(self, shape: Shape) -> int | None:
@@ -243,7 +237,6 @@ class DynamicResources(Plugin):
         return scores * _WEIGHT // max(1, int(scores.max(initial=0)))
 
     def start(self, shape: Shape, rows: Ints, room: Ints, count: int) -> int | None:
-        """See Plugin."""
         if not shape.requirements.needs_devices:
             return None
         demands = self._demands.of(shape)
@@ -322,7 +315,6 @@ class DynamicResources(Plugin):
         return after if isinstance(after, int) else None
 
     def reserve(self, shape: Shape, rows: Ints, counts: Ints) -> bool:
-        """See Plugin."""
         if not shape.requirements.needs_devices:
             return True
         self.quotas.count(shape, int(counts.sum()))
@@ -350,10 +342,7 @@ class DynamicResources(Plugin):
     def allocations(
         self, pods: Iterable[tuple[Shape, int, Sequence[ClaimKey]]]
     ) -> Mapping[ClaimKey, Allocation]:
-        """Return the allocations of the open trial for the claims of these pods.
-
-        A pod is (shape, row, claims).
-        """
+        """Return the open trial's allocations for claims of these pods: (shape, row, claims)."""
         found: dict[ClaimKey, Allocation] = {}
         puts: dict[tuple[int, int], list[Put]] = {}
         # Copied, because the loop removes entries and the trial may continue.
@@ -434,7 +423,6 @@ class DynamicResources(Plugin):
         return ""
 
     def rejects(self, shape: Shape) -> str:
-        """See Plugin."""
         return self._demands.of(shape).main.flaw if shape.requirements.asks else ""
 
     def forget(self, shape: Shape) -> None:
@@ -455,8 +443,7 @@ class DynamicResources(Plugin):
         self._table.set_states(rows, after)
         if demand.apart:
             for row, state, now in zip(rows.tolist(), before.tolist(), after.tolist(), strict=True):
-                # Pools of several nodes: the pod's devices must not be free on the other nodes
-                # either.
+                # Pools of several nodes: the devices must not be free on the other nodes.
                 self._tell_others(row, states.all[now].fixed[len(states.all[state].fixed) :])
         return complete
 

@@ -36,8 +36,7 @@ class EqualDevices:
             states = self._table.states_of(rows)
         parts: dict[Watched, list[int]] = {}
         for state in _distinct(states):
-            # Pods of a trial may need devices distinguished further: such states have their own
-            # sorting.
+            # Pods of a trial may distinguish devices further: such states have their own sorting.
             parts.setdefault(self._seen(demand, state), []).append(state)
         for watched, of_part in parts.items():
             sorting = self._table.sorting(watched)

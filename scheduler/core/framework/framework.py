@@ -97,10 +97,7 @@ class Framework:
     # Filter
 
     def node_codes(self, shape: Shape) -> Codes:
-        """Return for each node (N,) the code of the node filters.
-
-        These ignore other pods and free resources.
-        """
+        """Return the code (N,) of the filters that ignore other pods and free resources."""
         return shape.cache.node_codes.get(self.nodes.generation, lambda: self._filter_nodes(shape))
 
     def permitted(self, shape: Shape) -> Bools:
@@ -121,8 +118,7 @@ class Framework:
         if rows is None:
             return self.slots(shape)
         if shape.cache.slots.key == self.nodes.version or shape.requirements.volumes:
-            # Volume filters run for all nodes at once, and shapes that differ in volumes share the
-            # result.
+            # Volume filters run for all nodes at once; shapes that differ in volumes share them.
             return self.slots(shape)[rows]
         counts = self._room_at(shape, rows)
         if shape.filter_match_ids:
@@ -248,10 +244,7 @@ class Framework:
     # Score
 
     def usage(self, shape: Shape) -> tuple[Ints, Ints]:
-        """Return the mean use of the requested resources, and what a pod adds, for each node (N,).
-
-        Both are in thousandths.
-        """
+        """Return the mean use of requested resources, and what a pod adds, in thousandths (N,)."""
         nodes, cached = self.nodes, self._usage_of(shape.request)
         used, step = cached.get(
             (nodes.size, nodes.resources.epoch),
@@ -264,10 +257,7 @@ class Framework:
         return used, step
 
     def _usage_of(self, request: Request) -> Cached[tuple[Ints, Ints]]:
-        """Return the cached utilisation for all shapes with this request.
-
-        Pods with a volume each have a shape each, and mostly the same request.
-        """
+        """Return the cached utilisation for all shapes with this request."""
         cached = self._usages.pop(request.amounts, None) or Cached()
         # Inserted again, so that the first key is the least recently used one.
         self._usages[request.amounts] = cached
@@ -444,8 +434,7 @@ class Framework:
         current = shape.cache.node_codes.key == nodes.generation
         by_label = bool(wants.selector or wants.node_name) or wants.affinity is not None
         unfit = wants.unsupported or wants.excess
-        # Labels are compared for all nodes at once, taints by class: only the latter is cheap for
-        # few.
+        # Labels are compared for all nodes at once; only taints, by class, are cheap for few.
         if current or by_label or unfit or isinstance(rows, slice):
             return self.permitted(shape)[rows]
         admitted: Bools = self._class_codes(shape)[nodes.node_class[rows]] == 0

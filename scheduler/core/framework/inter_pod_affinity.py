@@ -41,7 +41,6 @@ class InterPodAffinity(Plugin):
         self._selectors = selectors
 
     def advice(self, shape: Shape, reason: str) -> str:
-        """See Plugin."""
         wants = shape.requirements
         if reason == ANTI_AFFINITY:
             keys = _keys(wants.required_anti_affinity)
@@ -77,7 +76,6 @@ class InterPodAffinity(Plugin):
         return ids.union(matches.scored_by)
 
     def filter_pods(self, shape: Shape, codes: Codes) -> None:
-        """See Plugin."""
         self._affinity(shape, codes)
         for term in shape.requirements.required_anti_affinity:
             match_id = self._selectors.match_id((term.selector,))
@@ -91,7 +89,6 @@ class InterPodAffinity(Plugin):
                 shape.rule_out(codes, beside, EXISTING_ANTI_AFFINITY)
 
     def score(self, shape: Shape, rows: Ints) -> Ints | None:
-        """See Plugin."""
         if not shape.score_match_ids:
             return None
         total = np.zeros(len(rows), np.int64)
@@ -123,8 +120,7 @@ class InterPodAffinity(Plugin):
         stage = shape.load.stage
         for soft in shape.requirements.preferred_affinity:
             match_id = self._selectors.match_id((soft.term.selector,))
-            # Terms about other pods are part of the score. Only those about the shape itself change
-            # with each placed pod.
+            # Terms about other pods are in the score. Those about the shape change with each pod.
             if match_id in shape.matches.counted:
                 domains = self._topologies.domains(soft.term.key)
                 present = None if soft.weight > 0 else self._present(domains, match_id, stage)

@@ -29,7 +29,6 @@ class NodeAffinity(Plugin):
         self._nodes = nodes
 
     def filter_nodes(self, shape: Shape, codes: Codes) -> None:
-        """See Plugin."""
         admitted = admits(shape, self._nodes)
         if admitted is not None:
             shape.rule_out(codes, ~admitted, REASON)

@@ -22,7 +22,6 @@ class NodeName(Plugin):
         self._nodes = nodes
 
     def filter_nodes(self, shape: Shape, codes: Codes) -> None:
-        """See Plugin."""
         name = shape.requirements.node_name
         if name:
             shape.rule_out(codes, ~self._nodes.named((name,)), REASON)

@@ -26,7 +26,6 @@ class NodePorts(Plugin):
         self._nodes = nodes
 
     def lacking(self, shape: Shape, room: Ints) -> Iterator[tuple[str, Bools]]:
-        """See Plugin."""
         ports = shape.requirements.ports
         if ports:
             # A second pod of the shape would use the same ports, hence the nodes with room as well.

@@ -38,7 +38,6 @@ class NodeResourcesFit(Plugin):
     def room(
         self, shape: Shape, rows: Ints | slice, permitted: Bools, room: Ints | None, *, empty: bool
     ) -> Ints:
-        """See Plugin."""
         nodes = self._nodes
         if empty:
             return room_of(shape, nodes.allocatable, rows, permitted)
@@ -71,7 +70,6 @@ class NodeResourcesFit(Plugin):
         return list(may)
 
     def lacking(self, shape: Shape, room: Ints) -> Iterator[tuple[str, Bools]]:
-        """See Plugin."""
         nodes = self._nodes
         # A resource that no node offers has no row in the table, so it is reported apart.
         for name in shape.request.missing:
@@ -126,10 +124,7 @@ def may_fit(shapes: Iterable[Shape], free: Ints, rows: Ints) -> list[Shape]:
 
 
 def usage_at(shape: Shape, nodes: NodeTable, rows: Ints) -> tuple[Ints, Ints]:
-    """Return the mean utilisation of scored resources, and what a pod adds, (len(rows),).
-
-    Both are in thousandths.
-    """
+    """Return the mean use of scored resources and what a pod adds, (len(rows),), in thousandths."""
     used = np.zeros(len(rows), np.int64)
     step = np.zeros(len(rows), np.int64)
     scored = shape.request.scored

@@ -23,6 +23,5 @@ class NodeUnschedulable(Plugin):
     events = NODE_EVENTS
 
     def filter_class(self, wants: Requirements, node: NodeClass) -> str:
-        """See Plugin."""
         admitted = not node.unschedulable or tolerates(wants.tolerations, _CORDON)
         return "" if admitted else REASON

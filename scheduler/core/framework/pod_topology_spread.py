@@ -44,7 +44,6 @@ class PodTopologySpread(Plugin):
         self._selectors = selectors
 
     def advice(self, shape: Shape, reason: str) -> str:
-        """See Plugin."""
         spread = shape.requirements.spread
         if reason == REASON:
             keys = ", ".join(f"{each.key} (maxSkew {each.max_skew})" for each in spread)
@@ -62,20 +61,17 @@ class PodTopologySpread(Plugin):
         return {self._match_id(spread) for spread in wants.spread}
 
     def pre_filter(self, wants: Requirements, matches: PodMatches) -> PreFilter:
-        """See Plugin."""
         read = {self._match_id(spread) for spread in wants.preferred_spread}
         return PreFilter(self.filter_match_ids(wants), read)
 
     def filter_pods(self, shape: Shape, codes: Codes) -> None:
-        """See Plugin."""
         spreads = shape.requirements.spread
         eligible = self._labelled(spreads)
         for spread in spreads:
             itself = int(self._match_id(spread) in shape.matches.counted)
             for limit in self._limits(shape, spread, eligible):
                 domain_of = limit.domains.codes
-                # A pod that its own selector does not select adds no skew, so it may go to a domain
-                # at the limit.
+                # A pod that its own selector does not select adds no skew, even to a full domain.
                 skewed = np.append(limit.quota.most[:-1] < itself, False)
                 shape.rule_out(codes, domain_of < 0, MISSING_LABEL)
                 shape.rule_out(codes, skewed[domain_of], REASON)
@@ -129,8 +125,7 @@ class PodTopologySpread(Plugin):
 
     def _labelled(self, spreads: tuple[Spread, ...]) -> Bools | None:
         """Return the nodes (N,) with the topology keys of all constraints, or None without any."""
-        # As upstream, a node without the key of one constraint does not count for the others
-        # either.
+        # As upstream, a node without one constraint's key does not count for the others either.
         every: Bools | None = None
         for spread in spreads:
             labelled = self._topologies.domains(spread.key).codes >= 0
@@ -139,8 +134,7 @@ class PodTopologySpread(Plugin):
 
     def _limits(self, shape: Shape, spread: Spread, eligible: Bools | None) -> list[SkewLimit]:
         """Return the limits of one constraint, with nominated pods and without them."""
-        # Both, as in kube-scheduler: nominated pods may never come, so a fit must not depend on
-        # them.
+        # Both, as in kube-scheduler: a fit must not depend on nominated pods, which may never come.
         views = self._nodes.match_counts.views(self._match_id(spread))
         return [self._skew_limit(shape, spread, eligible, nominated=view) for view in views]
 

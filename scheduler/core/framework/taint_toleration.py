@@ -32,7 +32,6 @@ class TaintToleration(Plugin):
         self._nodes = nodes
 
     def filter_class(self, wants: Requirements, node: NodeClass) -> str:
-        """See Plugin."""
         # Nodes share few combinations of taints, so a class is checked instead of each node.
         taint = untolerated(wants, node)
         return "" if taint is None else f"{REASON}{taint}"

@@ -91,11 +91,9 @@ class VolumeBinding(Plugin):
         return PreFilter([self._selectors.users(use) for use in wants.volumes])
 
     def rejects(self, shape: Shape) -> str:
-        """See Plugin."""
         return next((flaw.reason for flaw in self._flaws(shape)), "")
 
     def filter_pods(self, shape: Shape, codes: Codes) -> None:
-        """See Plugin."""
         reason = self.rejects(shape)
         if reason:
             # Such a claim excludes every node, so the other claims change nothing.
@@ -229,7 +227,6 @@ class VolumeBinding(Plugin):
         return self._selectors.use_of(match_id) is not None
 
     def advice(self, shape: Shape, reason: str) -> str:
-        """See Plugin."""
         if reason in _ADVICE:
             return _ADVICE[reason]
         for flaw in self._flaws(shape):
@@ -314,10 +311,7 @@ class VolumeBinding(Plugin):
                 codes[row] = shape.code(NO_VOLUME)
 
     def _start(self, claims: list[ClaimInfo], rows: Ints, room: Ints, count: int) -> int:
-        """Return the first row's index with room for all pods, or with volumes for enough nodes.
-
-        Return 0 if there is neither.
-        """
+        """Return the first row's index with room or volumes for all pods; 0 if there is neither."""
         # One node for all pods needs no volume that other nodes reach.
         alone = np.flatnonzero(room >= count)
         if len(alone):

@@ -38,7 +38,6 @@ class VolumeRestrictions(Plugin):
         self._nodes = nodes
 
     def lacking(self, shape: Shape, room: Ints) -> Iterator[tuple[str, Bools]]:
-        """See Plugin."""
         taken = np.zeros(self._nodes.size, np.bool_)
         for disk, used in self._used(shape):
             taken |= used
@@ -49,7 +48,6 @@ class VolumeRestrictions(Plugin):
             yield NO_DISK, taken
 
     def advice(self, shape: Shape, reason: str) -> str:
-        """See Plugin."""
         if reason != NO_DISK:
             return ""
         # There may be many, and one is enough to look for its users.

@@ -160,7 +160,7 @@ class Forest:
             self._links.catch_up(_STEPS)
 
     def prune(self, group: Group) -> None:
-        """Remove a group without a spec that no pod and no child names any more."""
+        """Remove a group without a spec that no pod and no child names."""
         # Pods and children may be delivered before the group's object, or outlive it.
         named = group.members or group.children or group.cut_children
         if group.spec is None and not named:

@@ -147,10 +147,7 @@ class ExclusiveUses:
 
 
 def distinct(uses: tuple[Use, ...]) -> tuple[Use, ...]:
-    """Return the uses of one pod without those that others of it contain.
-
-    A pod excludes only other pods.
-    """
+    """Return the uses of one pod without those that others of it contain."""
     whole = {use.key for use in uses if use.part == WHOLE}
     parts = {(use.key, use.part): use for use in uses if use.part == WHOLE or use.key not in whole}
     return tuple(parts.values())

@@ -51,7 +51,7 @@ class MatchCounts:
         return match_id
 
     def end(self, match_id: int) -> None:
-        """Remove a match count that nothing reads any more."""
+        """Remove a match count that no shape reads."""
         del self._counts[match_id]
         self._staged.pop(match_id, None)
         if match_id in self.watched:

@@ -9,10 +9,11 @@ from scheduler.core.values.model import NodeInfo, Taint
 
 @dataclass(frozen=True, slots=True)
 class NodeClass:
-    """The common properties of the nodes of a class: taints, and whether they are cordoned."""
+    """The common properties of the nodes of a class."""
 
     taints: tuple[Taint, ...]
     unschedulable: bool
+    declared_features: tuple[str, ...] = ()
 
 
 class NodeClasses:
@@ -24,14 +25,14 @@ class NodeClasses:
         self._index: dict[NodeClass, int] = {}
 
     def forget(self) -> None:
-        """Drop all classes, because most have no node any more. Starts a new epoch."""
+        """Drop all classes, because most no longer have a node. Starts a new epoch."""
         self.all = []
         self._index = {}
         self.epoch += 1
 
     def of(self, node: NodeInfo) -> int:
         """Return the index of the node's class, which is created if it is new."""
-        own = NodeClass(node.taints, node.unschedulable)
+        own = NodeClass(node.taints, node.unschedulable, node.declared_features)
         index = self._index.get(own)
         if index is None:
             index = self._index[own] = len(self.all)

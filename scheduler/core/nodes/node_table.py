@@ -126,7 +126,7 @@ class NodeTable:
         self._classify(row)
         # Any update may let more pods fit: a taint or a cordon may be removed.
         self._grown(row)
-        # Classes that no node has any more would pile up, because taints come and go.
+        # Classes without nodes would pile up, because taints come and go.
         if len(self.classes.all) > _CLASSES + 2 * len(self.row_of):
             self.classes.forget()
             self._classify_all()
@@ -135,6 +135,11 @@ class NodeTable:
         if old is None or old.labels != node.labels:
             self.generation += 1
         return row
+
+    def filters_changed(self) -> None:
+        """Drop what was cached of node filters: their rules changed, not the nodes."""
+        self.generation += 1
+        self.touch()
 
     def remove_node(self, name: str) -> int | None:
         """Remove a node and all that was taken from it. Return its old row; None if unknown."""
@@ -177,10 +182,7 @@ class NodeTable:
             self.exclusive_uses.add(load.uses, row, count, load.stage)
 
     def count(self, found: Sequence[tuple[int, int, int]]) -> None:
-        """Count pods by (match id, row, number), in a trial.
-
-        Something must have been taken on these rows.
-        """
+        """Count pods by (match id, row, number), in a trial that took something on these rows."""
         add_one = self.match_counts.add_one
         for match_id, row, number in found:
             add_one(match_id, row, number)
@@ -255,12 +257,10 @@ class NodeTable:
         finally:
             if not trial.kept:
                 self.rollback(mark)
-                # All amounts are as before, so results that were cached by the old version are
-                # valid again.
+                # All amounts are as before: what was cached by the old version is valid again.
                 self.version = version
             self._trials -= 1
-            # Only the outermost trial may drop the log: an outer one may still undo the inner
-            # changes.
+            # Only the outermost trial drops the log: an outer one may undo the inner changes.
             if not self._trials:
                 self._undo_log.clear()
 

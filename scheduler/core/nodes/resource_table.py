@@ -226,7 +226,7 @@ class ResourceTable:
         self._vacant.append(index)
         self.epoch += 1
         for row in np.flatnonzero(self.free[index]).tolist():
-            # No node offers the resource any more, so `free` is the negated use.
+            # No node offers the resource now, so `free` is the negated use.
             large = self._large[row][name] if row in self._large else 0
             used = -int(self.free[index, row]) - min(large, _MOST_USED)
             _add_to(self._without_index, row, name, used)

@@ -3,7 +3,7 @@
 On each node, a tree's expected pods take what its largest stage needs there, not the sum of all
 stages. For each resource that is the maximum of (the amount reserved for the stage, less the amount
 of existing pods of other stages). Existing pods count in full, whatever their owner says about
-their stage, so nobody can get more than a node offers.
+their stage, so no tree can get more than a node offers.
 
 With B the existing pods, D the expected ones and t, s stages, a tree takes sum(B) + max over t of
 max(0, D[t] - sum of B but B[t]). So one more pod of stage s needs no more than what is free plus

@@ -209,8 +209,7 @@ class PodSelectors:
         new: list[MatchCount] = []
         for volume in requirements.volumes:
             if volume not in self._volumes:
-                # Watched: NodeVolumeLimits follows the users of volumes instead of counting them
-                # all.
+                # NodeVolumeLimits follows the users of volumes instead of counting them all.
                 match_id = self._volumes[volume] = self._match_counts.new(watched=True)
                 self._volume_of[match_id] = volume
         for key in _counts_needed(requirements):
@@ -258,7 +257,7 @@ class PodSelectors:
         return True
 
     def forget(self, match_count: MatchCount) -> None:
-        """End a match count that no pod has in its matches any more."""
+        """End a match count that no pod has in its matches."""
         del self._by_id[match_count.id]
         self._match_counts.end(match_count.id)
 
@@ -310,8 +309,7 @@ class PodSelectors:
         counted.update(
             self.match_id((s.term.selector,), declared=s) for s in wants.preferred_affinity
         )
-        # Declared terms and volumes are known by key: the index is only about other pods'
-        # selectors.
+        # Declared terms and volumes are known by key: the index is about other pods' selectors.
         counted.update(self._volumes[volume] for volume in wants.volumes)
         excluded_by, scored_by = set[int](), set[int]()
         for match_count in self._index.about(pod):

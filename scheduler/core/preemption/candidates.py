@@ -63,8 +63,7 @@ class EvictionScopes:
 
     def least(self) -> int:
         """Return a lower bound on the number of victims: fewer do not free enough of a resource."""
-        # Only pods that are needed in any case: with a choice, the bound could exceed the real
-        # number.
+        # Only pods that are needed in any case, or the bound could exceed the real number.
         wanted = self._certain()
         units, nodes = self._units, self._dry_run.state.nodes
         owners = units.owners[self._slots]
@@ -77,8 +76,7 @@ class EvictionScopes:
             held = np.bincount(owners, weights=units.released(self._slots, resource))
             missing = float(amount - self._most_free(free))
             least = max(least, _fewest(held, missing))
-        # The devices of `_needs` are those of one shape, so with other shapes the bound would not
-        # hold.
+        # The devices of `_needs` are those of one shape: the bound holds for no other shapes.
         if self._needs is not None and wanted.keys() == {self._shape}:
             by_unit = np.bincount(owners, weights=self._held)
             amount = self._needs.least * wanted[self._shape]
@@ -247,8 +245,7 @@ class EvictionScopes:
             self._dry_run.pause()
             domains = self._dry_run.state.topologies.of_groups(key)
             room = domains.sums(self._now + self._gain, None)
-            # Only a required domain must have capacity for all pods. The others only say where to
-            # begin.
+            # Only a required domain needs capacity for all pods. The others say where to begin.
             parts.extend(
                 domains.rows(code, None)
                 for code in np.argsort(-room, kind="stable")[:_FEW].tolist()

@@ -118,8 +118,7 @@ class DryRun:
         """Evict these units and all leaving pods inside, and respect others' nominations."""
         nominations = self.state.nominations
         with self.state.nodes.trial():
-            # Release before the nominations are taken: nominated pods of some shapes get only what
-            # is free then.
+            # Before the nominations are taken: some nominated pods get only what is free then.
             self.release(units)
             root, shapes = self.refusal.root, self.refusal.shapes
             with nominations.respected(root, self.root.priority, shapes=shapes):

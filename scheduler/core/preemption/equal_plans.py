@@ -101,8 +101,7 @@ class _Chain:
             slots = self._slots[slice(*np.searchsorted(self._rows, (row, row + 1)))]
             victims = self._victims(root.shape, row, slots)
             cost = self._cost_of(victims)
-            # A different cost, or a possibly smaller one, means that the full search could choose
-            # otherwise.
+            # With another cost, or a possibly smaller one, the full search could choose otherwise.
             if cost.decided != self._cost.decided or cost.units > self._scopes.least_of_one():
                 return
             self._carry_out(root.shape, row, slots, victims)

@@ -204,8 +204,7 @@ class _Search:
         return self._all_of((_Children((0,), 1, self._all),), self._free)
 
     def _likeness(self, node: int) -> tuple[int, ...]:
-        # Equal free resources are not enough: nodes may differ in domains and in the shapes they
-        # admit.
+        # Equal free resources are not enough: domains and admitted shapes may differ.
         sets = [*self._allowed, *(part for parts in self._parts for part in parts)]
         return tuple(bits >> node & 1 for bits in sets)
 

@@ -107,8 +107,7 @@ def _planned(dry_run: DryRun, refusal: Refusal) -> Plan | Refusal:
     # If peers were left out, nothing is proved about sets that contain them.
     proof = Proof(dry_run, protected) if complete else None
     choices = [_Choice(dry_run, family, protected) for family in _affordable(dry_run, protected)]
-    # All families violate budgets equally often. Priority comes next in a cost, so others cannot
-    # win.
+    # All families violate budgets equally often. Priority is next in a cost: others cannot win.
     least = min(choice.cost.priority for choice in choices)
     lowest = [choice for choice in choices if choice.cost.priority == least]
     best = lowest[: dry_run.effort.families]
@@ -325,8 +324,7 @@ class _Choice:
 
     def _spare(self, placement: Placement) -> None:
         """Reprieve units that this placement does not need, though the search found none."""
-        # With several shapes `place` may miss a placement, so a failed dry run does not prove the
-        # need for a victim.
+        # With several shapes `place` may miss a placement: a failed dry run is no proof.
         several = len(self.dry_run.refusal.shapes) > 1
         if not several or len(self.best) * len(placement.pods) > _MOST_SPARED:
             return
@@ -342,8 +340,7 @@ class _Choice:
         tiers = self.protected.tiers(self.candidates)
         levels = np.unique(tiers)
         low, high = 0, len(levels) - 1
-        # Tiers up to `high` are known to suffice. If the budget ends the loop, lower ones may as
-        # well.
+        # Tiers up to `high` suffice. If the budget ends the loop, lower ones may as well.
         while low < high and not self.dry_run.exhausted:
             middle = (low + high) // 2
             if self.dry_run.fits(self.candidates[tiers <= levels[middle]]) is not None:
@@ -460,8 +457,7 @@ class _Choice:
         slots = np.array([next(iter(units.unit(index).slots)) for index in order], np.int64)
         while len(slots):
             self.dry_run.pause()
-            # The first slot of each node is its most important one, because slots are in that
-            # order.
+            # The first slot of each node is its most important: slots are in that order.
             rows, first = np.unique(units.rows[slots], return_index=True)
             units.release(slots[first], -1)
             crowded = first[units.overcommitted(rows, asked)]

@@ -117,8 +117,7 @@ class Attempt:
 
     def _reserve(self, shape: Shape, rows: Ints, counts: Ints) -> bool:
         mark = self.nodes.mark()
-        # `slots` counts devices for each node alone; nodes that share devices may lack some
-        # together.
+        # `slots` counts devices for each node alone; nodes that share some may lack them together.
         complete = self.framework.reserve(shape, rows, counts)
         if not complete:
             self.nodes.rollback(mark)
@@ -184,8 +183,7 @@ class Attempt:
         shortage = self._fill_within(group, demand, region)
         if shortage is None:
             return None
-        # Greedy placement chose a domain with the first pod. Try each domain that can take all of
-        # them.
+        # Greedy placement chose a domain with the first pod. Try each that can take all of them.
         for part in self.common_domains(demand, region):
             if self._fill_within(group, demand, part) is None:
                 return None
@@ -225,10 +223,7 @@ class Attempt:
         )
 
     def common_domains(self, demand: Demand, region: Region | None) -> Iterator[Region]:
-        """Yield the nodes of each affinity domain with capacity for the demand, fewest slots first.
-
-        Ends when the budget is used up.
-        """
+        """Yield the nodes of each affinity domain that fits the demand, fewest slots first."""
         keys = sorted(
             {term.key for shape in demand for term in shape.requirements.required_affinity}
         )
@@ -238,8 +233,7 @@ class Attempt:
             spare = np.zeros(len(domains.values), np.int64)
             for shape, count in demand.items():
                 self.budget.pause()
-                # Optimistic: none of the pods is placed, so strict slots would count no domain at
-                # all.
+                # Optimistic: without a placed pod, strict slots would count no domain at all.
                 sums = domains.sums(self.framework.optimistic_slots(shape, region), region)
                 fits &= sums >= count
                 spare += sums
@@ -315,10 +309,7 @@ class Attempt:
     def _place(
         self, group: Group, shape: Shape, count: int, region: Region | None, profile: Profile
     ) -> int:
-        """Place `count` pods. Return how many fit.
-
-        If that is fewer than `count`, some pods may have been placed.
-        """
+        """Place `count` pods. Return how many fit; if fewer, some of them may have been placed."""
         if never_fits(shape, self.nodes):
             return 0
         if self.framework.in_waves(shape):

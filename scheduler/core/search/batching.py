@@ -118,8 +118,7 @@ def place_batch(
         return place_spread(state, singles)
     region: Region | None = None
     if isinstance(first := roots[0], Group) and first.topology is not None:
-        # The first gang chooses the domain, as if decided alone. The others then fill the same
-        # domain.
+        # The first gang chooses the domain, as if decided alone. The others fill the same one.
         alone = place(state, first, budget)
         if not isinstance(alone, Placement):
             return []

@@ -79,10 +79,7 @@ def usable(
     region: Region | None,
     expired: Callable[[], bool] = never,
 ) -> Ints | None:
-    """Return the nodes of the region that fit one of the shapes; None if more than MOST_NODES.
-
-    Also returns None once `expired`.
-    """
+    """Return the nodes that fit one of the shapes; None if more than MOST_NODES, or `expired`."""
     rows = np.arange(framework.nodes.size) if region is None else region
     some = np.zeros(len(rows), np.bool_)
     for shape in shapes:
@@ -199,8 +196,7 @@ class _Search:
             if not self.allowed[shape][node] or min(left) < 0:
                 continue
             equal = (free[node], self.layouts[node], self.states[node])
-            # A node that some shapes may not use is not interchangeable, however equal its free
-            # resources are.
+            # A node closed to some shapes is not interchangeable, however equal its resources.
             if self.open[node] and equal in tried:
                 continue
             if self.steps <= 0 or self.expired():

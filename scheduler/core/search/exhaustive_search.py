@@ -60,8 +60,7 @@ class ExhaustiveSearch:
         rows = self._usable(root, region)
         if rows is None:
             return False
-        # Closing the generators runs nothing after their `yield`, so the pods of the first way stay
-        # placed.
+        # Closing the generators runs nothing after their `yield`: the first way's pods stay placed.
         found = any(True for _ in self._ways(root, rows))
         self.complete = self.cursor is None
         return found

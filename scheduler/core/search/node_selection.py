@@ -193,10 +193,7 @@ def _level(rows: Ints, room: Ints, used: Ints, step: Ints, count: int) -> tuple[
 def _usage(
     framework: Framework, shape: Shape, rows: Ints, region: Region | None
 ) -> tuple[Ints, Ints]:
-    """Return utilisation of the rows and what one pod adds, (len(rows),) each.
-
-    Cached without a region.
-    """
+    """Return the rows' use and what a pod adds, (len(rows),) each; cached without a region."""
     if region is not None:
         return framework.usage_at(shape, rows)
     used, step = framework.usage(shape)

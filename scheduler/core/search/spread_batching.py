@@ -58,8 +58,7 @@ class _Limit:
     def __init__(self, limit: SkewLimit) -> None:
         self.present: list[int] = limit.present.tolist()
         self._counting: list[bool] = limit.counting.tolist()
-        # With fewer domains than minDomains, kube-scheduler takes 0 as the minimum, so placing pods
-        # does not raise it.
+        # With fewer domains than minDomains, the minimum is 0 as upstream: no pod raises it.
         self._fixed = limit.few or not any(self._counting)
         counts, times = np.unique(limit.present[limit.counting], return_counts=True)
         self._domains_at = dict(zip(counts.tolist(), times.tolist(), strict=True))

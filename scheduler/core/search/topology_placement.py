@@ -129,7 +129,7 @@ class TopologyPlacements:
         """Yield single domains, or those of running members; then growing unions; then all."""
         group, region = whole.prefers, whole.rows
         if group is None:
-            raise AssertionError("somebody prefers")
+            raise AssertionError("a group prefers")
         if pins:
             yield replace(whole, rows=domains.union(pins, region))
         else:
@@ -137,8 +137,7 @@ class TopologyPlacements:
                 yield replace(whole, rows=domains.rows(code, region))
         # A group with a choice has no certain demand; all of its waiting pods guide the order.
         order, enough = self._order(domains, region, demand or _wanted(group), pins)
-        # Unions grow in doubling steps, because one search for each number of domains would take
-        # too long.
+        # Unions double: one search for each number of domains would take too long.
         for count in _growing(enough if demand else 1, len(order)):
             if pins or count > 1:
                 yield replace(whole, rows=domains.union([*pins, *order[:count]], region))

@@ -101,8 +101,7 @@ class Search:
 
             if self._in_candidates(group, region, {}, fill_some) is None:
                 return None
-        # The last demand is the easiest, so its shortage names no pod that the minimum does not
-        # need.
+        # The last demand is the easiest: its shortage names no pod beyond the minimum's need.
         return shortage
 
     def all_ways(self, root: Group, region: Region | None, most: int) -> bool:
@@ -114,8 +113,7 @@ class Search:
         # This runs after each refusal, so most roots must leave here.
         if root.pending_total > MOST_PODS or (len(shapes) == 1 and not root.composite):
             return False
-        # Greedy and joint packing cover these: only resources decide, and only the root has a
-        # topology.
+        # Greedy and joint packing cover it if only resources decide, and the root's topology.
         simple = all(self.attempt.framework.independent(it) for it in shapes) and all(
             group.topology is None for group in root.walk() if group is not root
         )
@@ -173,8 +171,7 @@ class Search:
                 placed = self._place_equal(order, index, len(order), need, region)
             if not placed and (short := self.minimums(order[index], region)) is not None:
                 self._left_out[order[index]] = short
-                # Capacity only shrinks here, so what failed once for equal needs fails for all of
-                # them.
+                # Capacity only shrinks here: what failed for equal needs fails for all of them.
                 if need is not None:
                     hopeless.add(need)
             index += max(1, placed)
@@ -191,8 +188,7 @@ class Search:
     def _rounds(self, leaves: list[Group], regions: Mapping[Group, Region | None]) -> None:
         while leaves:
             left = sum(self.attempt.left(leaf) for leaf in leaves)
-            # One pod per leaf and round if few are left; more if many are, to limit the number of
-            # rounds.
+            # One pod per leaf and round if few are left, else more: it limits the rounds.
             share = 1 + left // (len(leaves) * _ROUNDS) if len(leaves) > 1 else left
             leaves = [leaf for leaf in leaves if self.attempt.extras(leaf, regions[leaf], share)]
 
@@ -243,8 +239,7 @@ class Search:
             if shortage is None:
                 return None
             self._undo(mark)
-            # The first pod with a shared claim decides the claim's devices, which may not suit the
-            # others.
+            # The first pod decides a shared claim's devices, which may not suit the others.
             if self._beside_claims(group, inner, demand, work):
                 return None
             # A search that ran out of budget has not completed the candidate.
@@ -279,8 +274,7 @@ class Search:
         for inner in candidates:
             yield inner
             if self.attempt.exhausted:
-                # Whatever the budget: only the whole region shows that the group really does not
-                # fit.
+                # Whatever the budget: only the whole region shows that the group does not fit.
                 if inner.prefers is group and inner.rows is not region:
                     above = self._chosen.get(group.parent) if group.parent is not None else None
                     yield self._placements.whole(group, region, above)
@@ -371,8 +365,7 @@ class Search:
                 order = [*order[1:], failed]
                 continue
             if order[0] is failed:
-                # It fails even with the complete region free for it, so only the other children
-                # remain.
+                # It fails even with the complete region free for it: only the others remain.
                 order = order[1:]
                 continue
             # Children that displace each other would be promoted forever.
@@ -391,8 +384,7 @@ class Search:
         """
         for shape, count in self._least(group).items():
             self.attempt.budget.pause()
-            # Optimistic: affinity to pods that are placed later must not look like a lack of
-            # capacity.
+            # Optimistic: affinity to pods that are placed later is no lack of capacity.
             free = int(self.attempt.framework.optimistic_slots(shape, region).sum())
             if free < count:
                 return self.attempt.short(group, shape, count, free)

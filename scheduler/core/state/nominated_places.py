@@ -89,8 +89,7 @@ class NominatedPlaces:
         for equal in self._equal.values():
             rows = np.flatnonzero(equal.counts)
             self._nodes.take(rows, equal.counts[rows], equal.load)
-        # Only the entries are summed up, not the array of all nodes: most match counts have few
-        # rows.
+        # Only the entries are summed up, not all nodes: most match counts have few rows.
         self._nodes.count(
             [
                 (match_id, row, count)

@@ -135,10 +135,7 @@ class Nominations:
         return Region(np.array(sorted(row_of[name] for name in names), np.int64))
 
     def free(self, root: GroupKey, shape: Shape) -> int:
-        """Return how many of the root's nominated pods of this shape fit now.
-
-        The root must have a nomination.
-        """
+        """Return how many of a nominated root's pods of this shape fit now."""
         places = _by_shape(self._nominations[root]).get(shape)
         return 0 if places is None else self._free(shape, places)
 

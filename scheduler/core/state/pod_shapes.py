@@ -91,10 +91,7 @@ class PodShapes:
         self._by_group.discard(uid)
 
     def relabel_namespace(self, name: str) -> None:
-        """Recompute the shapes of a namespace's pods after its labels changed.
-
-        Other terms may select these pods now.
-        """
+        """Recompute the shapes of a namespace's pods after its labels changed."""
         self._do_for(self.label_index.within(name), self._reshape)
 
     def shape_of(self, info: PodInfo) -> Shape:

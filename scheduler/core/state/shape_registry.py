@@ -40,14 +40,10 @@ class Shapes:
         matches: PodMatches = NO_MATCHES,
         like: Shape | None = None,
     ) -> Shape:
-        """Return the shape with these, created if it is new.
-
-        `like` is a shape with the same requirements, if one is known.
-        """
+        """Return the shape with these, created if new; `like` has the same requirements."""
         shape = self._known.get((requirements, matches))
         if shape is None:
-            # Retained until `sweep` frees the shape. Otherwise a match count could end while the
-            # shape reads it.
+            # Retained until `sweep` frees the shape: no match count ends while the shape reads it.
             self._selectors.register(requirements)
             self._selectors.retain(requirements)
             # The lowest vacant index first, so that columns by shape stay short.
@@ -73,9 +69,9 @@ class Shapes:
             self._idle[shape] = None
 
     def sweep(self, kept: Callable[[Shape], bool]) -> list[MatchCount]:
-        """Free what no pod uses any more, in time proportional to what changed.
+        """Free what no pod uses, in time proportional to what changed.
 
-        Returns the match counts that no shape needs any more. Shapes for which `kept` is true stay.
+        Returns the match counts that no shape needs. Shapes for which `kept` is true stay.
         """
         ended: list[MatchCount] = []
         idle, self._idle = self._idle, {}

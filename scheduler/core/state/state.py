@@ -40,9 +40,13 @@ from scheduler.core.values.model import (
     GroupSpec,
     NodeInfo,
     PodInfo,
+    Release,
 )
 from scheduler.core.volumes.assumed_volumes import AssumedVolume
 from scheduler.core.volumes.volume_table import VolumeTable
+
+NEWEST_RELEASE: Final[Release] = (1, 37)
+"""Release that decisions follow until `set_release`."""
 
 _STEPS: Final = 256
 """Postponed steps of the forest that `take_changes` does: about a millisecond."""
@@ -63,10 +67,7 @@ class State:
         claim_changed: Callable[[ClaimKey], None] = lambda _key: None,
         judge: Judge = no_judge,
     ) -> None:
-        """Call `claim_changed` with each claim that changed, as described at VolumeTable.
-
-        `judge` evaluates the CEL selectors of devices.
-        """
+        """Call `claim_changed` with changed claims (see VolumeTable); `judge` evaluates CEL."""
         self.pods: dict[str, Pod] = {}
         self.nodes = NodeTable()
         self.devices = DeviceTable(self.nodes, judge, self._lives)
@@ -77,6 +78,7 @@ class State:
             self.nodes, self.topologies, self.selectors, self.volumes, self.devices
         )
         self.framework = Framework(self.nodes, self.selectors, plugins)
+        self.release: Release = NEWEST_RELEASE
         self.shapes = Shapes(self.selectors, self.framework)
         self.forest = Forest()
         self.units = Units(self.framework, self.forest, self.devices)
@@ -99,6 +101,15 @@ class State:
             group_of=self._known_group_of,
         )
 
+    def set_release(self, release: Release) -> None:
+        """Decide as kube-scheduler of this release does by default, from now on."""
+        if release == self.release:
+            return
+        self.release = release
+        self.framework.plugins.node_declared_features.enabled = release >= (1, 36)
+        self.nodes.filters_changed()
+        self.reconsider_all()
+
     def set_node(self, node: NodeInfo) -> None:
         """Add or update a node. Pods that were bound to it before it was known are counted now."""
         nodes = self.nodes
@@ -114,8 +125,7 @@ class State:
             self.devices.node_changed(row)
         if before is not None and before.labels != node.labels:
             self._domains_changed()
-        # Watches of pods and nodes are independent, so a bound pod may be delivered before its
-        # node.
+        # Watches of pods and nodes are independent: a bound pod may come before its node.
         if known is None:
             for pod in self.node_pods.on(node.name):
                 pod.row = row
@@ -239,8 +249,7 @@ class State:
         Counts that included the pod are computed again from the remaining pods. Costs O(pods).
         """
         pod = self.pods.pop(uid, None)
-        # Nothing about the pod itself can be trusted: the change may have stopped between any two
-        # tables.
+        # Nothing about the pod can be trusted: the change may have stopped between any two tables.
         if pod is None:
             return
         rows = self.node_pods.recount(pod)
@@ -318,7 +327,7 @@ class State:
     def forget(self, uid: str) -> None:
         """Undo `assume` for one pod: it waits again and its node is free."""
         pod = self.pods.get(uid)
-        # Bound or deleted in the meantime: nothing is assumed any more.
+        # Bound or deleted in the meantime: nothing is assumed.
         if pod is None or not pod.assumed:
             return
         self._uncount(pod)
@@ -338,7 +347,7 @@ class State:
         row_of, left = self.nodes.row_of, Counter[int]()
         for _, places in nomination.places:
             left.update({row_of[name]: count for name, count in places if name in row_of})
-        # Where the root's own pods take the capacity, nobody else fits because the nomination ends.
+        # Where the root's own pods take the capacity, no other pod fits when the nomination ends.
         left.subtract(taken)
         rows = (row for row, count in left.items() if count > 0)
         self.happened(Event.NOMINATION_DELETE, rows)
@@ -367,8 +376,7 @@ class State:
 
     def take_changes(self) -> Changes:
         """Return the changes since the last call. Free shapes and match counts that no pod uses."""
-        # Sweep first: the shapes and match counts that it ends may set `affects_others`, which is
-        # read below.
+        # Sweep first: the shapes and match counts that it ends may set `affects_others`.
         self.pod_shapes.sweep(self.nominations)
         self.devices.tidy()
         more = self.forest.catch_up(_STEPS)
@@ -440,8 +448,7 @@ class State:
 
     def _new_shape(self, pod: Pod, info: PodInfo) -> Shape:
         old = pod.info
-        # Tuples compare the same objects as equal without comparing their contents, so this is
-        # usually cheap.
+        # Tuples compare the same objects as equal without their contents: usually cheap.
         before = (old.requirements, old.terminating, old.labels, old.group_affinity)
         same = before == (info.requirements, info.terminating, info.labels, info.group_affinity)
         return pod.shape if same else self.pod_shapes.shape_of(info)

@@ -229,8 +229,7 @@ class Units:
         at = pod.info.preemption.leaves_by or np.inf
         if pod.info.uid not in self._evicting:
             return at
-        # The API server counts a shortened grace period from the first request, so this time may be
-        # past.
+        # A shortened grace period counts from the first request: this time may be past.
         by = self._evicting[pod.info.uid]
         return max(at, by) if pod.info.preemption.leaves_by else by
 
@@ -569,7 +568,7 @@ class Units:
         self._spared.discard(uid)
 
     def _release(self, shape: int) -> None:
-        """Forget a shape that no pod of the table has any more."""
+        """Forget a shape that no pod of the table has."""
         self._users[shape] -= 1
         if not self._users[shape]:
             del self._users[shape], self._shapes[shape]

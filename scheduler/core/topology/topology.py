@@ -142,8 +142,7 @@ class Topologies:
             column = attribute.column if attribute else None
             values.append(_Values.of(self._nodes, [label, column]))
             for row in attribute.mixed if attribute else ():
-                # For each node alone: a kubelet may label its own node, and must not change others'
-                # domains.
+                # For each node alone: a kubelet's own label must not change others' domains.
                 if label is None or label.codes[row] < 0:
                     mixed.add(row)
         return replace(_build(keys, values), mixed=len(mixed))

@@ -103,8 +103,7 @@ def _of_resource(
             more |= missing
     requests = {name: amount for _, name, amount in lasting}
     if more:
-        # Ending init containers run one after another, so one additional request serves all of
-        # them.
+        # Ending init containers run one after another: one more request serves all of them.
         largest = max(more, key=lambda name: more[name])
         requests[largest] = more[largest]
         uses = [use._replace(request=largest) if use.request in more else use for use in uses]

@@ -17,6 +17,10 @@ GroupKey = tuple[str, str, str]
 """(kind, namespace, name) of a group, or of a pod that belongs to no group."""
 
 
+Release = tuple[int, int]
+"""A release of Kubernetes: major and minor version."""
+
+
 @dataclass(frozen=True, slots=True)
 class Taint:
     """Taint of a node; a PreferNoSchedule taint only lowers the node's score."""
@@ -271,7 +275,7 @@ class Requirements:
     an allocation, or the key of any other claim. `extended` are the containers that request
     extended resources which devices may provide. A pod with a node needs neither of them: its
     claims hold its devices. `stage` is None for a pod that may run at the same time as all others
-    of its tree.
+    of its tree. `declared_features` are those that the pod's node must declare.
     """
 
     requests: tuple[tuple[str, int], ...] = ()
@@ -294,6 +298,7 @@ class Requirements:
     asks: tuple[Ask | ClaimKey, ...] = ()
     extended: tuple[ContainerDevices, ...] = ()
     stage: Stage | None = None
+    declared_features: tuple[str, ...] = ()
 
     @property
     def needs_devices(self) -> bool:
@@ -323,6 +328,7 @@ class NodeInfo:
     """Node; `allocatable` includes `pods` and has the units of Requirements.requests.
 
     Only administrators and the node know `uid`; it distinguishes mirror pods from forged ones.
+    `declared_features` are those that its kubelet declares, sorted.
     """
 
     name: str
@@ -331,6 +337,7 @@ class NodeInfo:
     taints: tuple[Taint, ...] = ()
     unschedulable: bool = False
     uid: str = ""
+    declared_features: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,8 +76,7 @@ class AssumedVolumes:
         old = self._kept.pop(key, None)
         if assumed is not None:
             self._kept[key] = assumed
-            # Before `give`, so that the index does not offer and withdraw a volume that stays the
-            # same.
+            # Before `give`: the index must not offer and withdraw a volume that stays the same.
             if assumed.volume:
                 self._index.take(assumed.volume)
         if old is not None:

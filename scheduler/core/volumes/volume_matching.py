@@ -140,18 +140,14 @@ class VolumeIndex:
         needs = ClaimNeeds.of(claim)
         for name in sorted(self._meant.get(claim.key, ())):
             volume = self.known[name]
-            # An administrator's claimRef has no UID: it reserves the volume for any claim of the
-            # name.
+            # An administrator's claimRef has no UID: it is for any claim of the name.
             same = volume.claim_uid in ("", claim.uid) and not volume.terminating
             if same and volume.storage_class == claim.storage_class and needs.fits(volume):
                 return name
         return ""
 
     def free(self, claim: ClaimInfo) -> Ints:
-        """Return the number of free volumes on each node (N,) that fit the claim.
-
-        Callers must not write to the array.
-        """
+        """Return, in a shared array, how many free volumes on each node (N,) fit the claim."""
         same_class, needs = self._of_class(claim.storage_class), ClaimNeeds.of(claim)
         free = same_class.free.get(needs)
         if free is None:

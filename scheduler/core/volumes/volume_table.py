@@ -68,8 +68,7 @@ class VolumeTable:
         return self.index.known
 
     def set_claim(self, claim: ClaimInfo) -> None:
-        # Before `_drop`, so that the index does not offer and withdraw a volume that stays the
-        # same.
+        # Before `_drop`: the index must not offer and withdraw a volume that stays the same.
         if claim.volume:
             self.index.take(claim.volume)
         self._drop(claim.key)

@@ -184,7 +184,7 @@ def test_a_topology_by_an_attribute_is_simulated_and_explained() -> None:
     made.pod("g", node="n1")
     group = made.state.forest.groups["PodGroup", "ns", "g"]
     assert list(explain_lines(made.state, group, SearchBudget()))[1] == f"  runs in {key}: b"
-    made.table.remove_slice("gpu.example.com-n1")
+    made.table.slices.remove("gpu.example.com-n1")
     assert list(explain_lines(made.state, group, SearchBudget()))[1] == f"  runs in {key}: none"
 
 

@@ -15,7 +15,8 @@ import pytest
 from cli.commands import console
 from cli.demo import open_page
 from cli.demo.demo import install_kinds
-from console.serving.serving import LocalConsole, Settings, local
+from console.serving.serving import Console, local
+from console.state.state import Settings
 from kube.base.errors import ConfigError
 from kube.client.client import Client
 from kube.client.resources import NAMESPACES
@@ -62,7 +63,7 @@ async def test_a_cluster_without_muster_is_said_at_once() -> None:
 
 
 @contextlib.asynccontextmanager
-async def unconnected() -> AsyncIterator[LocalConsole]:
+async def unconnected() -> AsyncIterator[Console]:
     """A console on a cluster without Muster, so that its caches never sync."""
     async with contextlib.AsyncExitStack() as stack:
         cluster = await stack.enter_async_context(LocalCluster())

@@ -60,9 +60,12 @@ def test_certificates_that_others_make_are_mounted_and_not_announced(tmp_path: P
     assert "inject=False" in repr(config.target)
 
 
-def test_lifetimes_in_which_renewing_gains_nothing_name_the_fields(tmp_path: Path) -> None:
+@pytest.mark.parametrize("days", ["aheadDays: 365", "caDays: 100"])
+def test_lifetimes_in_which_renewing_gains_nothing_name_the_fields(
+    tmp_path: Path, days: str
+) -> None:
     with pytest.raises(ConfigError, match="caDays must be at least serverDays"):
-        file_exists(tmp_path, "webhook: {certificates: {aheadDays: 365}}")
+        file_exists(tmp_path, f"webhook: {{certificates: {{{days}}}}}")
 
 
 def test_all_processes_take_the_scheduler_names_from_one_place(tmp_path: Path) -> None:

@@ -96,3 +96,41 @@ def test_the_demo_fails_unless_its_expectations_are_met(
     assert demo.main(keep=False) == (0 if holds else 1)
     failed = "FAILED: expected that pigs fly" in capsys.readouterr().out
     assert failed is not holds
+
+
+def test_plain_output_has_one_line_for_each_change_of_a_gang(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def seen(pods: int, reason: str = "", node: str = "", status: str = "False") -> Objects:
+        condition = {"type": "PodGroupInitiallyScheduled", "status": status, "reason": reason}
+        group = {
+            "metadata": {"namespace": "default", "name": "gang"},
+            "spec": {"schedulingPolicy": {"gang": {"minCount": 2}}},
+            "status": {"conditions": [{**condition, "message": "No node."}] if reason else []},
+        }
+        labels = {"scheduling.muster.dev/pod-group": "gang"}
+        names = ("a", "b", "c")[:pods]
+        return Objects(
+            pod_groups=[group],
+            pods=[
+                {"metadata": {"namespace": "default", "name": name, "labels": labels}}
+                | {"spec": {"nodeName": node}}
+                for name in names
+            ],
+        )
+
+    plain = View()
+    moments = (
+        seen(0),
+        seen(2),
+        seen(2, "Unschedulable"),
+        seen(3, "Unschedulable"),
+        seen(3, "Scheduled", "n1", "True"),
+    )
+    for objects in moments:
+        plain.show(objects)
+        plain.show(objects)
+    assert capsys.readouterr().out.splitlines() == [
+        "    PodGroup gang: Unschedulable, 0 of 2 pods scheduled (minCount 2). No node.",
+        "    PodGroup gang: Scheduled, 3 of 3 pods scheduled (minCount 2) on n1 x3",
+    ]

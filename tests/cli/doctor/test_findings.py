@@ -12,14 +12,12 @@ from analysis.explain.plain_text import LONGEST, clean
 from cli.doctor.findings import (
     EXIT_CODES,
     About,
+    Check,
     Severity,
-    error,
     highest,
-    info,
     not_made,
     report,
     text_lines,
-    warning,
 )
 from cli.doctor.paging import PAGE, all_of, pages
 from kube.base.errors import Forbidden, KubeError, NotFound, TooLarge, Unreachable
@@ -30,9 +28,9 @@ from tests.support.api_server import Reply, ScriptedServer, failure
 
 ABOUT = About("Job", "t", "ns")
 ALL = [
-    info("a", ABOUT, "fine"),
-    warning("b", ABOUT, "odd", "look"),
-    error("c", ABOUT, "bad", "act"),
+    Check("a", ABOUT).info("fine"),
+    Check("b", ABOUT).warning("odd", "look"),
+    Check("c", ABOUT).error("bad", "act"),
 ]
 
 
@@ -64,7 +62,7 @@ def test_the_worst_comes_first_with_what_to_do() -> None:
 
 
 def test_machines_get_the_same_and_nothing_that_a_terminal_obeys() -> None:
-    hostile = error("c", About("Job", "\x1b]0;x\x07"), "\x1b[31m", "\x9b")
+    hostile = Check("c", About("Job", "\x1b]0;x\x07")).error("\x1b[31m", "\x9b")
 
     found = report([*ALL, hostile], "0.1.0")
 
@@ -91,14 +89,14 @@ def test_the_exit_code_is_that_of_the_highest_severity() -> None:
     ],
 )
 def test_a_check_that_cannot_be_made_is_a_warning(problem: KubeError, action: str) -> None:
-    finding = not_made("x", ABOUT, problem)
+    finding = not_made(Check("x", ABOUT), problem)
 
     assert finding.severity == Severity.WARNING
     assert action in finding.action
 
 
 def test_every_check_is_documented() -> None:
-    makers = {"error", "warning", "info", "Limited"}
+    makers = {"Check", "Limited"}
     named = {
         str(call.args[0].value)
         for path in (ROOT / "cli" / "doctor").glob("*.py")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from cli.config.config import File
-from cli.doctor.findings import About, Severity, error
+from cli.doctor.findings import About, Check, Severity
 from cli.doctor.installation import (
     APPLY,
     Installation,
@@ -129,8 +129,9 @@ def of_release(obj: Json, **annotations: Any) -> Json:
 )
 def test_who_installed_muster_is_who_mends_it(deployments: list[Json], want: str) -> None:
     installed = Installation("muster-system", deployments)
-    missing = error("registration", About("ValidatingWebhookConfiguration", "muster"), "x", APPLY)
-    other = error("parts", About("Pod", "p"), "x", "look at its log")
+    webhook = About("ValidatingWebhookConfiguration", "muster")
+    missing = Check("registration", webhook).error("x", APPLY)
+    other = Check("parts", About("Pod", "p")).error("x", "look at its log")
 
     advised, as_it_was = installed.advised([missing, other])
 

@@ -8,7 +8,7 @@ import pytest
 from api.constants import ANNOTATION_GANG_MODE, LEADER_WORKER_SET
 from cli.doctor.examination import Examination, Options
 from cli.doctor.findings import Limited
-from cli.doctor.owners import ACTION, check_owner
+from cli.doctor.keys import ACTION, check_owner
 from kube.client.client import Client
 from kube.client.resources import LEADER_WORKER_SETS
 from tests.support.api_server import Reply, ScriptedServer, Seen, failure

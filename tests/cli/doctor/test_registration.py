@@ -178,8 +178,12 @@ def test_a_secret_that_is_empty_and_one_that_is_not_there() -> None:
     (empty,) = check_server(registered(), {"data": {}}, SECRET, NOW)
     (absent,) = check_server(registered(), None, SECRET, NOW)
     (elsewhere,) = check_server(by_url, {"data": {}}, SECRET, NOW)
+    (nowhere,) = check_server(Registration({}, {}), None, SECRET, NOW)
 
-    assert (empty.severity, absent.severity, elsewhere.severity) == (ERROR, INFO, INFO)
+    assert (empty.severity, absent.severity) == (ERROR, WARNING)
+    assert (elsewhere.severity, nowhere.severity) == (INFO, INFO)
+    command = "kubectl -n muster-system create secret generic muster-webhook-certificates"
+    assert absent.action.startswith(command)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,8 @@ import pytest
 import yaml
 
 from cli.demo.demo import install_kinds
-from cli.servers.console_service import Service, address_of
+from cli.servers.console_service import address_of, place_of
+from console.serving.in_cluster import Place
 from kube.base.errors import ConfigError
 from kube.client.client import Client
 from kube.client.resources import NAMESPACES
@@ -25,20 +26,20 @@ ROOT = Path(__file__).resolve().parents[3]
 DEPLOYMENT = ROOT / "manifests" / "console" / "deployment.yaml"
 
 
-def service(tls: Path | None = None, *, plain_http: bool = False) -> Service:
-    return Service("0.0.0.0:8443", "127.0.0.1:0", ("a.example",), tls, plain_http, "muster-system")
+def place(tls: Path | None = None, *, plain_http: bool = False) -> Place:
+    return place_of("0.0.0.0:8443", ["a.example"], tls, "muster-system", plain_http=plain_http)
 
 
 def test_how_tokens_are_kept_from_others_has_to_be_said(tmp_path: Path) -> None:
-    for both in (service(), service(tmp_path, plain_http=True)):
+    for tls, plain_http in ((None, False), (tmp_path, True)):
         with pytest.raises(ConfigError, match="--tls FOLDER for a certificate, or --plain-http"):
-            both.place()
+            place(tls, plain_http=plain_http)
 
-    assert service(plain_http=True).place().tls is None
-    place = service(tmp_path).place()
-    assert place.address == ("0.0.0.0", 8443)
+    assert place(plain_http=True).tls is None
+    found = place(tmp_path)
+    assert found.address == ("0.0.0.0", 8443)
     name = "muster-console.muster-system.svc"
-    assert place.hosts == (name, f"{name}:443", "a.example")
+    assert found.hosts == (name, f"{name}:443", "a.example")
 
 
 @pytest.mark.parametrize("text", ["", "8443", ":8443", "a:", "a:x", "a:65536", "a:\u0662"])

@@ -186,8 +186,8 @@ PROCESS_CASES["all"] = Case(
 )
 
 # `replay` reads the output of `snapshot`, and `console` runs until it is stopped: they have tests
-# below. The others run the embedded cluster.
-ELSEWHERE: Final = {"replay", "console", "demo", "localcluster"}
+# below. Two others run the embedded cluster, and `version` reads none.
+ELSEWHERE: Final = {"replay", "console", "demo", "localcluster", "version"}
 
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -285,8 +285,8 @@ async def test_the_console_has_no_part_of_the_processes(parents: Parents, tmp_pa
     port = str(free_port())
     case = Case(
         ("console", "--no-browser", "--port", port),
-        ("typer", "aiohttp", "starlette", "uvicorn", "console.serving.server", *SNAPSHOT),
-        (*PROCESSES[:3], "api.models", "fastapi", "webhooks", "controllers", "certs", "lab"),
+        ("typer", "aiohttp", *WEB, "console.serving.server", *SNAPSHOT),
+        (*PROCESSES[:3], "api.models", "webhooks", "controllers", "certs", "lab"),
     )
 
     await parents.run(case, tmp_path, until=f"http://127.0.0.1:{port}/")

@@ -3,14 +3,17 @@
 from dataclasses import replace
 from typing import Any
 
+import pytest
 import yaml
 
 from api.constants import ANNOTATION_WAITING_FOR, DEPLOYMENT, FINALIZER_POD_GROUP, STATEFUL_SET
 from api.scheduler_names import SchedulerNames
-from cli.uninstall.command import dry_run_lines, kept_lines, refusal_lines
+from cli.uninstall.command import HelmRelease, dry_run_lines, kept_lines, refusal_lines
 from cli.uninstall.installation import NAMESPACE, installed
-from cli.uninstall.plan import Action, Found, Stage, Step, Target, in_use, plan, target_of
+from cli.uninstall.plan import Action, Found, Stage, Step, in_use, plan
+from cli.uninstall.release import Target, target_of
 from e2e.harness.support import manifests
+from kube.base.errors import ConfigError
 from kube.client.resources import CRDS, SECRETS, Resource
 from tests.cli.uninstall.objects import RUNNING, gang, stored
 from tests.support.apps import make_app
@@ -176,6 +179,29 @@ def test_a_refusal_of_many_namespaces_is_short() -> None:
     assert lines[0] == "Muster is in use in 50 namespaces; nothing was deleted:"
     assert "  and 30 more namespaces" in lines
     assert len(lines) == 24
+
+
+def test_a_refusal_of_helm_s_hook_names_helm_s_commands_in_their_order() -> None:
+    """Helm has no flag --release, and upgrades no release that it was uninstalling."""
+    helm = HelmRelease.parse("gangs:7", "batch")
+    pods = [make_pod("a", "team").build()]
+
+    lines = list(refusal_lines(in_use(Found(pods=pods)), helm))
+
+    assert not [line for line in lines if "--release" in line]
+    commands = [line.strip() for line in lines if line.startswith("  helm ")]
+    assert commands[0] == "helm rollback gangs 7 --namespace batch"  # to keep it
+    assert commands[1:] == [
+        "helm rollback gangs 7 --namespace batch",
+        "helm upgrade gangs CHART --namespace batch --reuse-values --set uninstall.release=true",
+        "helm uninstall gangs --namespace batch",
+    ]
+
+
+@pytest.mark.parametrize("text", ["muster", ":1", "muster:", "muster:x"])
+def test_a_release_has_a_name_and_a_revision(text: str) -> None:
+    with pytest.raises(ConfigError, match="NAME:REVISION"):
+        HelmRelease.parse(text, "batch")
 
 
 def test_a_dry_run_names_steps_and_counts_small_ones() -> None:

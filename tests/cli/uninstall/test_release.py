@@ -6,12 +6,14 @@ from jsonpatch import apply_patch
 from api.integration.job.admission import job_admission
 from cli.uninstall.release import (
     Handover,
+    Target,
     Way,
     needs_release,
     release_job,
     release_pod,
     remade,
 )
+from kube.client.resources import JOBS
 from localcluster.builtin.jobs import Jobs
 from tests.cli.uninstall.objects import (
     RUNNING,
@@ -150,7 +152,7 @@ def test_the_command_for_a_deployment_changes_the_deployment() -> None:
 
 
 def test_a_handover_says_what_becomes_of_what() -> None:
-    given = Handover("Job", "team", "train", "uid", Way.REMADE)
+    given = Handover(Target(JOBS, "team", "train", "uid"), Way.REMADE)
 
     assert str(given) == "Job team/train: recreated for the default scheduler"
 

@@ -9,7 +9,7 @@ from cryptography.exceptions import InvalidTag
 
 from console.access import refused_tokens, sign_in
 from console.access import rights as rights_of
-from console.access.reviews import Right, User
+from console.access.reviews import Reviews, Right, User
 from console.access.rights import Rights, RightsOfUsers
 from console.access.sealed_token import unseal
 from console.access.sign_in import TokenViewers
@@ -19,7 +19,7 @@ from kube.base.errors import KubeError
 ANNA, BEN = User("anna"), User("ben", groups=("tenants",))
 
 
-class Cluster:
+class Cluster(Reviews):
     """Cluster that responds to reviews.
 
     `may` are the namespaces that users may list, "" for all.

@@ -16,7 +16,7 @@ from certs.context import server_context
 from certs.material import ServerNames
 from console.access.guard import POLICY
 from console.serving import connections, server
-from console.serving.serving import closing_socket, listening
+from console.serving.serving import LOOPBACK, listening, listening_socket
 from tests.console.browser import Site, browser, site
 from tests.console.cluster_builder import Builder
 
@@ -175,7 +175,7 @@ async def by_tls() -> AsyncIterator[int]:
     """The port of a server that uses TLS and has no pages."""
     material = new_material(ServerNames.of_host("127.0.0.1"), datetime.now(UTC))
     tls: ssl.SSLContext = server_context(material)
-    with closing_socket(0) as sock:
+    with listening_socket((LOOPBACK, 0)) as sock:
         async with listening(Starlette(), sock, tls):
             yield sock.getsockname()[1]
 

@@ -15,13 +15,21 @@ import yaml
 
 from certs.authority import new_material
 from certs.material import ServerNames
-from console.access.reviews import ACCESS_REVIEWS, TOKEN_REVIEWS
+from console.access.reviews import TOKEN_REVIEWS
 from console.access.sign_in import COOKIE
-from console.serving.in_cluster import Certificate, Place, ServedConsole, in_cluster
-from console.serving.serving import Settings
+from console.serving.in_cluster import Certificate, Place, in_cluster
+from console.serving.serving import Console
+from console.state.state import Settings
 from kube.base.errors import ConfigError
 from kube.client.client import Client
-from kube.client.resources import CRDS, NAMESPACES, NODES, PODS, Resource
+from kube.client.resources import (
+    CRDS,
+    NAMESPACES,
+    NODES,
+    PODS,
+    SUBJECT_ACCESS_REVIEWS,
+    Resource,
+)
 from localcluster.base.auth import account_name
 from localcluster.cluster import LocalCluster
 from scheduler.support.kinds import GROUPS
@@ -62,7 +70,7 @@ class Stage:
     """A cluster with two tenants, and the console that serves them."""
 
     def __init__(
-        self, cluster: LocalCluster, client: Client, served: ServedConsole, ca: bytes, audit: Path
+        self, cluster: LocalCluster, client: Client, served: Console, ca: bytes, audit: Path
     ) -> None:
         self.cluster, self.client, self.served = cluster, client, served
         self.trust = ssl.create_default_context(cadata=ca.decode())
@@ -200,12 +208,12 @@ async def test_the_account_writes_nothing_but_reviews(stage: Stage) -> None:
     own = [line for line in lines if line["user"]["username"] == name]
     assert {(line["verb"], line["requestURI"].partition("?")[0]) for line in own} >= {
         ("create", TOKEN_REVIEWS.path()),
-        ("create", ACCESS_REVIEWS.path()),
+        ("create", SUBJECT_ACCESS_REVIEWS.path()),
         ("get", POD_GROUPS.path("red", "gang-red")),
     }
     reads = {"get", "list", "watch"}
     writes = {line["requestURI"] for line in own if line["verb"] not in reads}
-    assert writes == {TOKEN_REVIEWS.path(), ACCESS_REVIEWS.path()}
+    assert writes == {TOKEN_REVIEWS.path(), SUBJECT_ACCESS_REVIEWS.path()}
     assert {line["requestURI"] for line in own if line["responseStatus"]["code"] == 403} == set()
 
 

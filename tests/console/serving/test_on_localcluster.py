@@ -11,7 +11,7 @@ import aiohttp
 import pytest
 import yaml
 
-from console.serving.serving import LocalConsole, local
+from console.serving.serving import Console, local
 from kube.base.settings import LeaderElection
 from kube.client.client import Client
 from kube.client.resources import CRDS, JOBS, NAMESPACES, NODES, PODS
@@ -32,7 +32,7 @@ PATIENCE = 120
 class Stage:
     """A cluster with a scheduler, and a console with a viewer."""
 
-    def __init__(self, client: Client, console: LocalConsole, page: Browser, audit: Path) -> None:
+    def __init__(self, client: Client, console: Console, page: Browser, audit: Path) -> None:
         self.client, self.console, self.page, self.audit = client, console, page, audit
 
     async def node(self, name: str, rack: str, cpu: str = "4") -> None:
@@ -115,7 +115,7 @@ async def test_a_gang_waits_and_then_starts_before_everybodys_eyes(stage: Stage)
     async with scheduling(stage.client), asyncio.timeout(PATIENCE):
         async with stage.page.events("views=queue,map&resource=cpu") as events:
             await stage.gang("train", 6)
-            row = await _row(events, "train", reason="NoRoom")
+            row = await _row(events, "train", reason="Unschedulable")
             assert row["nearest"] == {"key": RACK, "value": "r1", "slots": 4, "needed": 6}
             assert "4 fit" in row["sentence"]
 
@@ -129,23 +129,23 @@ async def test_a_gang_waits_and_then_starts_before_everybodys_eyes(stage: Stage)
                 f"{RACK}=r1 has capacity for 4 of the 6 pods that need one domain"
             ]
 
-            await _until(stage, "Waiting", "Refused")  # by the scheduler, too
+            await _until(stage, "Waiting", "Unschedulable")  # by the scheduler, too
             await stage.node("n2", "r1")
             change = await events.until("queue")
             while "default/PodGroup/train" not in change["gone"]:
                 change = await events.until("queue")
 
-        whole = await _until(stage, "Running", "Scheduled", "Whole")
+        whole = await _until(stage, "Running", "Scheduled", "All started")
         assert whole["tree"]["counts"] == {"pods": 6, "bound": 6, "running": 6, "minimum": 6}
         told = [event["event"] for event in whole["timeline"]]
         assert {
             "Created",
             "First pod",
             "Quorum",
-            "Refused",
+            "Unschedulable",
             "Scheduled",
             "Started",
-            "Whole",
+            "All started",
         } <= set(told)
         lit = await stage.asked("/api/map/pods?workload=default/PodGroup/train")
         assert sum(each["pods"] for each in lit) == 6

@@ -49,7 +49,7 @@ async def test_the_key_opens_one_session_and_is_used_up(served: Site) -> None:
         assert status == 200
         assert session == {
             "user": "admin", "local": True, "namespaces": None, "nodes": True, "expires": None,
-            "views": ["map", "queue", "workloads"],
+            "views": ["map", "queue", "workloads", "what-if", "history"],
         }  # fmt: skip
         await other.get(f"/?key={served.viewers.key}")
         assert (await other.get("/api/session"))[0] == 401
@@ -141,7 +141,7 @@ async def test_every_address_of_a_view_gives_the_page(page: Browser) -> None:
     for path in (
         "/",
         "/map",
-        "/queue?reason=NoRoom",
+        "/queue?reason=Unschedulable",
         "/workloads/ns/Job/a%2Fb",
         "/what-if",
         "/x/y",
@@ -186,7 +186,6 @@ async def test_the_views_answer(page: Browser) -> None:
         ("/api/events?views=all", 400),
         ("/api/events?views=workload:a/b/c", 404),
         ("/api/events?views=workload:a/b/c,workload:a/b/d", 400),
-        ("/api/history", 404),
         ("/api/none", 404),
         ("/api/", 404),
         (f"/api/queue?x={'x' * 9000}", 414),

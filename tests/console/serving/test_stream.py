@@ -1,13 +1,15 @@
 """Streams: their events per viewer, slow viewers, and the end of a session."""
 
 import asyncio
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Callable
 
 import pytest
 
 from console.base import messages
 from console.base.protocols import RefusedError, Viewer
 from console.following.following import Following
+from console.following.history import RecentHistory
 from console.serving.stream import (
     BUFFER,
     END,
@@ -29,7 +31,11 @@ async def lasting() -> Viewer | None:
 
 
 def streams_of(cluster: Builder) -> Streams:
-    return Streams(cluster.refresh())
+    return timed(cluster.refresh())
+
+
+def timed(following: Following, now: Callable[[], float] = time.monotonic) -> Streams:
+    return Streams(following, RecentHistory(following), monotonic=now)
 
 
 async def opened(
@@ -142,14 +148,8 @@ async def test_a_slow_viewer_is_told_to_ask_anew_and_nobody_else_waits() -> None
 
 
 async def test_history_is_told_once_for_each_step() -> None:
-    class Steps:
+    class Steps(RecentHistory):
         at = ""
-
-        def follow(self) -> None:
-            """Wait until the test releases it."""
-
-        def answer(self, hours: float, viewer: Viewer) -> messages.History:
-            raise NotImplementedError
 
         def latest(self, viewer: Viewer) -> messages.HistoryStep | None:
             if not self.at:
@@ -158,8 +158,9 @@ async def test_history_is_told_once_for_each_step() -> None:
                 at=self.at, waiting=1, arrivals=2, preemptions=3, utilisation={"b1": 0.5}
             )
 
-    steps = Steps()
-    streams = Streams(Builder().refresh(), steps)
+    following = Builder().refresh()
+    steps = Steps(following)
+    streams = Streams(following, steps)
     stream = await opened(streams, Wanted(history=True))
     streams.tick()
     for at in ("2026-11-23T12:00:00Z", "2026-11-23T12:01:00Z"):
@@ -252,7 +253,7 @@ async def test_a_session_is_checked_once_per_heartbeat_and_not_with_each_event()
         checks += 1
         return ALL
 
-    streams = Streams(Builder().refresh(), monotonic=lambda: now)
+    streams = timed(Builder().refresh(), lambda: now)
     stream = streams.open(ALL, Wanted(map=True), again)
     assert await anext(stream) == b": here\n\n"
     (reader,) = streams._open
@@ -336,7 +337,7 @@ async def test_names_with_line_ends_cannot_make_events_of_their_own() -> None:
     ],
 )
 def test_what_is_wanted(views: str, want: Wanted) -> None:
-    assert wanted_of({"views": views}, ALL) == want
+    assert wanted_of(views, "cpu", ALL) == want
 
 
 async def test_following_a_change_costs_no_look_at_other_roots() -> None:
@@ -380,7 +381,7 @@ async def test_a_large_workload_is_told_less_often_and_its_last_change_is_not_lo
     cluster.gang("g", 1)
     cluster.refresh()
     now = [100.0]
-    streams = Streams(cluster.following, monotonic=lambda: now[0])
+    streams = timed(cluster.following, lambda: now[0])
     stream = await opened(streams, Wanted(workload="ns/PodGroup/g"))
     cluster.pods("g", 2_000)
     streams.tick()

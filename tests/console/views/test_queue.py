@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from api.features import FeatureGates
 from console.base.messages import Nearest, Owner, Waiting
 from console.base.protocols import RefusedError, Viewer
 from console.views import refusals
@@ -71,7 +72,7 @@ def test_a_row_says_what_the_scheduler_wrote() -> None:
         since="2026-11-23T12:00:05Z",
         pods=4,
         minimum=4,
-        reason="NoRoom",
+        reason="Unschedulable",
         sentence="needs room for 4 more pods, there is room for 1",
         nearest=Nearest(key="example.com/rack", value="b1/r2", slots=3, needed=4),
         waits_for="capacity for 3 more pods",
@@ -84,8 +85,16 @@ def test_what_lacks_members_says_how_many() -> None:
 
     (row,) = rows(cluster)
 
-    assert (row.reason, row.waits_for) == ("Unready", "27 more pods")
+    assert (row.reason, row.waits_for) == ("Incomplete", "27 more pods")
     assert row.sentence.startswith("The group has 5 of 32 pods")
+
+
+def test_a_row_counts_no_pod_that_terminates() -> None:
+    cluster = Builder()
+    gang(cluster, "train", 2, minimum=3)
+    cluster.pod("train", terminating=True)
+
+    assert [row.pods for row in rows(cluster)] == [2]
 
 
 def test_what_the_scheduler_has_not_decided_is_asked_of_the_solver() -> None:
@@ -97,18 +106,22 @@ def test_what_the_scheduler_has_not_decided_is_asked_of_the_solver() -> None:
 
     found = {row.name: row for row in rows(cluster)}
 
-    assert (found["big"].reason, found["big"].waits_for) == ("NoRoom", "capacity for 1 more pod")
+    assert (found["big"].reason, found["big"].waits_for) == (
+        "Unschedulable",
+        "capacity for 1 more pod",
+    )
     assert "; 8 fit" in found["big"].sentence
     assert found["alone"].kind == "Pod"
-    assert found["alone"].reason == "NoRoom"
+    assert found["alone"].reason == "Unschedulable"
     assert "cpu" in found["alone"].sentence
     assert found["small"].sentence == "It fits, and is about to be scheduled."
 
 
 @pytest.mark.parametrize(
     ("kind", "reason"),
-    [("priority", "Gate"), ("invalid", "Invalid"), ("binding", "Error"), ("error", "Error"),
-     ("constraint", "NoRoom"), ("of-a-later-version", "NoRoom")],
+    [("priority", "Gate"), ("invalid", "Invalid"), ("binding", "SchedulerError"),
+     ("error", "SchedulerError"),
+     ("constraint", "Unschedulable"), ("of-a-later-version", "Unschedulable")],
 )  # fmt: skip
 def test_reasons_follow_the_kind_of_the_blocker(kind: str, reason: str) -> None:
     cluster = Builder()
@@ -148,7 +161,7 @@ def test_a_nomination_waits_for_the_pods_that_end_there() -> None:
     cluster.cluster.observed.changed.add(("PodGroup", "ns", "next"))
 
     (row,) = rows(cluster)
-    assert (row.reason, row.waits_for) == ("Evicting", "1 pod to terminate")
+    assert (row.reason, row.waits_for) == ("Preempting", "1 pod to terminate")
     assert row.sentence == "2 pods nominated to 1 node; 1 pod there must be evicted"
 
 
@@ -195,14 +208,14 @@ def test_filters_and_pages() -> None:
     queue = cluster.refresh().queue
 
     assert [row.name for row in rows(cluster, priority=8)] == ["g8", "g9"]
-    assert {row.name for row in rows(cluster, reason="Unready")} == {
+    assert {row.name for row in rows(cluster, reason="Incomplete")} == {
         f"g{n}" for n in (1, 3, 5, 7, 9)
     }
     assert rows(cluster, namespace="other") == []
-    first = queue.page(ALL, Filters(reason="Unready"), "", 2)
+    first = queue.page(ALL, Filters(reason="Incomplete"), "", 2)
     assert ([row.name for row in first.items], first.total) == (["g9", "g7"], 5)
-    second = queue.page(ALL, Filters(reason="Unready"), first.next or "", 2)
-    third = queue.page(ALL, Filters(reason="Unready"), second.next or "", 2)
+    second = queue.page(ALL, Filters(reason="Incomplete"), first.next or "", 2)
+    third = queue.page(ALL, Filters(reason="Incomplete"), second.next or "", 2)
     assert [row.name for row in (*second.items, *third.items)] == ["g5", "g3", "g1"]
     assert third.next is None
     some = queue.page(ALL, Filters(), "", 4)
@@ -317,16 +330,16 @@ def test_a_workload_that_breaks_the_solver_keeps_nobody_from_being_shown(
     gang(cluster, "poison", 2)
     gang(cluster, "good", 2)
 
-    def broken(state: State, top: Group, *more: object) -> object:
+    def broken(state: State, top: Group, gates: FeatureGates) -> object:
         if top.name == "poison":
             raise RuntimeError("of the test")
-        return waiting_for(state, top)
+        return waiting_for(state, top, gates)
 
     monkeypatch.setattr(refusals, "waiting_for", broken)
 
     found = {row.name: row.reason for row in rows(cluster)}
 
-    assert found == {"poison": "Error", "good": "NoRoom"}
+    assert found == {"poison": "SchedulerError", "good": "Unschedulable"}
 
 
 def test_what_streams_tell_of_the_undecided_comes_from_the_solver_one_by_one() -> None:

@@ -148,9 +148,9 @@ def test_a_refusal_that_was_over_before_anybody_looked_is_told() -> None:
     cluster.says(key)
     cluster.state.set_pod(replace(waiting, node="n0"))
 
-    found = told(cluster, "ns/PodGroup/g", "Refused", "Bound")
+    found = told(cluster, "ns/PodGroup/g", "Unschedulable", "Bound")
     assert [(event.event, event.sentence) for event in found] == [
-        ("Refused", "4 pods need room, 1 has it"),
+        ("Unschedulable", "4 pods need room, 1 has it"),
         ("Bound", "1 pod bound"),
     ]
 
@@ -166,7 +166,7 @@ def test_a_refusal_is_not_told_of_a_new_group_of_the_same_name() -> None:
     cluster.cluster.observed.pop(key)
     cluster.says(key)
 
-    assert told(cluster, "ns/PodGroup/g", "Refused") == []
+    assert told(cluster, "ns/PodGroup/g", "Unschedulable") == []
 
 
 def test_a_refusal_from_before_the_first_look_is_still_told_when_it_is_over() -> None:
@@ -176,13 +176,13 @@ def test_a_refusal_from_before_the_first_look_is_still_told_when_it_is_over() ->
     waiting = cluster.pod("g")
     key = ("PodGroup", "ns", "g")
     cluster.says(key, blocker=blocker("no room", since=NOON.format(3)))
-    (standing,) = told(cluster, "ns/PodGroup/g", "Refused", "Bound")
+    (standing,) = told(cluster, "ns/PodGroup/g", "Unschedulable", "Bound")
 
     cluster.says(key)
     cluster.state.set_pod(replace(waiting, node="n0"))
 
-    refused, bound = told(cluster, "ns/PodGroup/g", "Refused", "Bound")
-    assert {refused.event, bound.event} == {"Refused", "Bound"}
+    refused, bound = told(cluster, "ns/PodGroup/g", "Unschedulable", "Bound")
+    assert {refused.event, bound.event} == {"Unschedulable", "Bound"}
     assert standing in (refused, bound)
     assert (standing.at, standing.sentence) == (NOON.format(3), "no room")
 
@@ -199,7 +199,7 @@ def test_what_is_said_again_is_told_once() -> None:
     cluster.says(key, blocker={"summary": ["not", "a", "sentence"]})
     cluster.says(key)
 
-    (found,) = told(cluster, "ns/PodGroup/g", "Refused")
+    (found,) = told(cluster, "ns/PodGroup/g", "Unschedulable")
 
     assert found.sentence == "no room"
 

@@ -175,8 +175,8 @@ def test_the_time_line_is_what_objects_and_the_console_know() -> None:
     found = shown(cluster, "ns/PodGroup/g").timeline
 
     assert [event.event for event in found] == [
-        *("Created", "First pod", "Last pod", "Quorum", "Refused"),
-        *("Scheduled", "Bound", "Started", "Whole"),
+        *("Created", "First pod", "Last pod", "Quorum", "Unschedulable"),
+        *("Scheduled", "Bound", "Started", "All started"),
     ]  # fmt: skip
     assert found[0].sentence == "PodGroup g with minCount 2"
     assert found[3].sentence == "2 of 2 pods exist; minCount is 2"

@@ -119,7 +119,8 @@ async def test_a_request_under_way_is_given_up_soon_after_the_end(
 async def test_an_address_that_is_taken_is_an_error() -> None:
     async with StatusServer() as server:
         with pytest.raises(OSError, match="address already in use"):
-            await StatusServer(port=server.port).start()
+            async with StatusServer(port=server.port):
+                pass
 
 
 async def test_a_large_page_is_sent_in_parts() -> None:

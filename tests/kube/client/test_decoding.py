@@ -19,6 +19,7 @@ import scheduler
 import webhooks
 from api.integration.kinds import SINGLE_GROUP_KINDS
 from controllers.cache import capacity_requests, decoding
+from controllers.cache.objects import COSCHEDULINGS
 from kube.client.decoding import Decoder
 from tests.structure.graph import ROOT
 from webhooks.cache.workloads import decode_workload
@@ -189,12 +190,15 @@ def decoded_by_controllers() -> dict[str, tuple[Callable[[bytes], Any], type]]:
         "pod": (decoding.decode_pod, raw["_pod"]),
         "group": (decoding.decode_group, raw["_group"]),
         "workload": (decoding.decode_workload, raw["_workload"]),
-        "coscheduling": (decoding.decode_coscheduling, raw["_coscheduling"]),
+        "coscheduling": (
+            partial(decoding.decode_coscheduling, COSCHEDULINGS),
+            raw["_with_status"],
+        ),
         "job": (decoding.decode_job, raw["_owner"]),
         "jobset": (decoding.decode_jobset, raw["_owner"]),
         "deployment": (
             partial(decoding.decode_single_group, SINGLE_GROUP_KINDS["Deployment"]),
-            raw["_single_group"],
+            raw["_with_status"],
         ),
         "lws": (decoding.decode_lws, raw["_lws"]),
         "provisioning request": (
@@ -259,6 +263,7 @@ OWN_FORMATS = {
     "kube/client/decoding.py": "is the decoder",
     "kube/base/errors.py": "every field of a Status may be null",
     "kube/credentials/kubeconfig.py": "is YAML, in which every field may be null",
+    "kube/credentials/plugins.py": "is an ExecCredential, in which every field may be null",
     "kube/base/settings.py": "is the configuration file",
     "scheduler/support/config.py": "is the configuration file",
     "scheduler/binding/reservations.py": "are intents that the scheduler writes",

@@ -10,9 +10,10 @@ import pytest
 import yaml
 
 from kube.base.errors import ConfigError
-from kube.credentials import kubeconfig, official_config
+from kube.credentials import kubeconfig
 from kube.credentials.loading import load
 from kube.credentials.rest_config import RestConfig
+from tests.support import official_config
 from tests.support.api_server import server_certificate
 
 SERVER = "https://127.0.0.1:6443"
@@ -58,9 +59,7 @@ async def test_a_plain_file_means_the_same_to_both(
 @pytest.mark.parametrize(
     "user", [{"exec": {"command": "true"}}, {"auth-provider": {"name": "oidc"}}]
 )
-def test_plug_ins_and_providers_are_left_to_the_official_client(
-    tmp_path: Path, user: dict[str, Any]
-) -> None:
+def test_plugins_and_providers_are_not_plain(tmp_path: Path, user: dict[str, Any]) -> None:
     assert kubeconfig.read(written(tmp_path, {}, user)) is None
 
 
@@ -96,6 +95,25 @@ async def test_several_files_are_merged(tmp_path: Path) -> None:
     read = await load(os.pathsep.join((str(one), str(two))))
 
     assert (await read.authorization(), read.server) == ("Bearer one", SERVER)
+
+
+async def test_of_several_files_the_first_that_has_a_name_wins_as_in_kubectl(
+    tmp_path: Path,
+) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+    one = written(tmp_path / "a", {"certificate-authority": "ca.pem"}, {"token": "one"})
+    two = written(tmp_path / "b", {"server": "https://elsewhere"}, {"tokenFile": "token"})
+    document = yaml.safe_load(one.read_text())
+    del document["users"]
+    one.write_text(yaml.safe_dump(document))
+    both = os.pathsep.join((str(one), str(two)))
+
+    read = await load(both)
+
+    # The token file is next to the second file, the CA next to the first one.
+    assert (await read.authorization(), read.server) == ("Bearer from-file", SERVER)
+    assert await facts(read) == await facts(await official_config.read(both))
 
 
 async def test_of_several_files_one_that_is_there_is_enough(tmp_path: Path) -> None:

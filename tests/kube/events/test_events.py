@@ -10,10 +10,9 @@ from prometheus_client import REGISTRY
 
 from kube.client.client import Client
 from kube.client.meta import ObjectMeta
-from kube.client.resources import NODES, PODS
+from kube.client.resources import NODES
 from kube.events.events import ObjectReference, Recorder
 from tests.support.api_server import Drop, Reply, ScriptedServer, Seen, failure
-from tests.support.builders import make_pod
 from tests.support.clock import FakeClock
 
 POD = ObjectReference("v1", "Pod", "ns", "p", "u-1")
@@ -232,14 +231,6 @@ async def test_events_of_cluster_scoped_objects_live_in_the_default_namespace(
 
     assert server.seen[0].path == "/api/v1/namespaces/default/events"
     assert "namespace" not in server.seen[0].body["involvedObject"]
-
-
-def test_references_from_metadata_and_from_whole_objects_agree() -> None:
-    meta = ObjectMeta(name="p", namespace="ns", uid="u")
-
-    assert ObjectReference.of(PODS, meta) == ObjectReference.of_object(
-        make_pod("p", "ns").stored("u", "1").build()
-    )
 
 
 def about(namespace: str) -> ObjectReference:

@@ -16,7 +16,7 @@ from kube.base.settings import LeaderElection
 from kube.client.client import Client
 from kube.client.meta import Json
 from kube.client.resources import LEASES
-from kube.leader.election import Fence, LeaderElector, elector, lead
+from kube.leader.election import Fence, LeaderElector, elector
 from tests.support.api_server import Answer, Reply, ScriptedServer, Seen, failure
 from tests.support.clock import FakeClock, settle
 from tests.support.memory_api import FOREVER, Event, MemoryApi
@@ -391,7 +391,7 @@ async def test_work_that_fails_releases_the_lease_and_raises(
 async def test_settings_say_how_a_process_leads(leases: Leases) -> None:
     worker = Worker()
     settings = LeaderElection(lease_seconds=4, renew_seconds=3, retry_seconds=1)
-    task = asyncio.ensure_future(lead(leases.api, "muster", "ns", settings, worker))
+    task = asyncio.ensure_future(elector(leases.api, "muster", "ns", settings).run(worker))
     await worker.started.wait()
 
     assert leases.spec["leaseDurationSeconds"] == 4
@@ -405,7 +405,7 @@ async def test_a_single_replica_leads_without_a_lease(leases: Leases) -> None:
     async def work(fence: Fence) -> None:
         fences.append(fence.valid())
 
-    await lead(leases.api, "muster", "ns", LeaderElection(enabled=False), work)
+    await elector(leases.api, "muster", "ns", LeaderElection(enabled=False)).run(work)
 
     assert fences == [True]
     assert leases.api.sent == []

@@ -223,7 +223,7 @@ async def test_a_gang_is_not_given_up_by_a_leader_that_could_not_delete_all() ->
     await lead(harness, seconds=3)
 
     assert len(harness.api.deleted) < len(pods)
-    assert [intent.root[2] for intent in harness.binder._intents] == ["g"]
+    assert [intent.root[2] for intent in harness.binder._intents.by_root.values()] == ["g"]
 
 
 DEEP = '{"root": {"kind": "PodGroup", "namespace": "ns", "name": "g"}, "x": ' + "[" * 300_000

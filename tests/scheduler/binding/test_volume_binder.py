@@ -21,7 +21,7 @@ from scheduler.core.values.model import (
 )
 from scheduler.decoding.volume_decode import SELECTED_NODE
 from scheduler.decoding.volume_objects import decode_volume
-from scheduler.watch.volume_handlers import VolumeHandler
+from scheduler.watch.object_handlers import volume_handler
 from tests.scheduler.binding.test_recovery import lead, left_behind
 from tests.scheduler.core.framework.cluster import DATA, claim, disk, user
 from tests.scheduler.harness import Harness
@@ -412,7 +412,7 @@ async def test_a_volume_deleted_before_it_is_written_is_replaced() -> None:
 
 def test_a_volume_whose_size_cannot_be_read_is_left_out() -> None:
     state = prepared().builder.state
-    handler = VolumeHandler(state, lambda: None)
+    handler = volume_handler(state, lambda: None)
     body = {"metadata": {"name": "disk"}, "spec": {"capacity": {"storage": "1Gi"}}}
     handler.upsert(decode_volume(msgspec.json.encode(body)))
     seen = list(state.volumes.volumes)

@@ -30,12 +30,12 @@ from scheduler.expected.pods import ExpectedPods
 from scheduler.support.device_budget import DeviceWork
 from scheduler.watch.claim_notifications import ClaimNews
 from scheduler.watch.device_handlers import (
-    ClaimTemplateHandler,
     DeviceClassHandler,
     ResourceClaimHandler,
     ResourceSliceHandler,
 )
 from scheduler.watch.event_handlers import GroupHandler, PodHandler
+from scheduler.watch.object_handlers import claim_template_handler
 from tests.scheduler.harness import Harness, SchedulerApi
 from tests.scheduler.state_builder import StateBuilder
 from tests.support.memory_api import Event, Request
@@ -183,7 +183,7 @@ class ClaimsHarness(Harness):
         self.groups = GroupHandler(POD_GROUP, state, self.changed.set, self.observed, self.pods)
         self.slices = ResourceSliceHandler(state, self.changed.set)
         self.classes = DeviceClassHandler(state, self.changed.set, self.pods)
-        self.templates = ClaimTemplateHandler(self.changed.set, self.pods)
+        self.templates = claim_template_handler(self.changed.set, self.pods)
         if self.serves_claims:
             self.pods.serve_claims(templates=True)
 
@@ -192,7 +192,7 @@ class ClaimsHarness(Harness):
         if self.expected is None:
             self.build_handlers()
         clock, access = self.server_clock, ClaimAccess(self.api, self.claims, self.freeze)
-        extended = ExtendedClaims(self.api, access, state, self.pods, clock)
+        extended = ExtendedClaims(self.api, access, state, self.pods.claims, clock)
         self.finalizers = ClaimFinalizers(access, state, self.news)
         allocations = Allocations(
             access, state, self.news, self.group_events, extended, clock=clock

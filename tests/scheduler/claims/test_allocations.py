@@ -400,7 +400,7 @@ async def test_a_claim_that_no_patch_can_change_is_said_with_the_way_out() -> No
 
     key = ("PodGroup", "ns", "g")
     assert "resourceclaim p-0 cannot be patched" in harness.summary(key)
-    assert "make it, or its template, anew" in harness.summary(key)
+    assert "create it, or its template, again" in harness.summary(key)
     assert harness.held() == {}
 
 

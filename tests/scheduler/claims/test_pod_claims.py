@@ -437,4 +437,4 @@ async def test_a_pod_with_too_many_claims_is_refused_and_their_changes_cost_noth
     assert harness.api.bound == {}
     said = harness.summary(("PodGroup", "ns", "g"))
     assert "65 resource claims, at most 64 are allowed" in said
-    assert not harness.pods._claims.naming(("ns", "c0"))
+    assert not harness.pods.claims.naming(("ns", "c0"))

@@ -19,20 +19,22 @@ from scheduler.watch.informers import Informers
 
 NO_CLAIM = 'could not find ResourceClaim "ns/common". Create it, or correct the name.'
 
-RULES = ["v1beta2", "v1alpha3"]
+RULES = ["v1", "v1beta2", "v1alpha3"]
 """The versions of DeviceTaintRules, the preferred one first."""
 
 
 class Answers:
     """An API server that fails lists with these errors in sequence, and then returns empty ones.
 
-    None is a response without an error.
+    None is a response without an error. It has the version 1.37.
     """
 
     def __init__(self, *errors: KubeError | None) -> None:
         self.errors = list(errors)
 
     async def request(self, _method: str, path: str, **_more: Any) -> bytes:
+        if path == "/version":
+            return b'{"major": "1", "minor": "37+"}'
         error = self.errors.pop(0) if self.errors else None
         if error is not None:
             raise error
@@ -78,6 +80,15 @@ async def known(informers: Informers) -> asyncio.Task[None]:
     task = asyncio.ensure_future(informers.run_devices())
     await asyncio.wait_for(informers.devices_known.wait(), 10)
     return task
+
+
+async def test_decisions_follow_the_release_of_the_api_server() -> None:
+    informers = of(NotFound(404, "NotFound", "no such kind"))
+    informers.state.set_release((1, 30))
+    task = await known(informers)
+
+    assert informers.state.release == (1, 37)
+    task.cancel()
 
 
 @pytest.mark.parametrize("at", range(3))
@@ -147,8 +158,8 @@ async def test_templates_are_followed_where_pods_are_expected(
 ) -> None:
     """The watch starts at once, or after the missing permission, which is reported, is granted."""
     monkeypatch.setattr(informers_module, "_PROBE_SECONDS", 0.0)
-    # Three kinds, the version and the rules are requested before them.
-    informers = of(*[None] * 5, *errors, gates=FeatureGates.of({"ExpectedPods": True}))
+    # Three kinds and the rules are requested before them.
+    informers = of(*[None] * 4, *errors, gates=FeatureGates.of({"ExpectedPods": True}))
     informers.template_reflector = cast("Any", Follower(RESOURCE_CLAIM_TEMPLATES))
     expected, changed = informers.expected, asyncio.Event()
     assert expected is not None
@@ -176,15 +187,16 @@ async def test_where_claims_are_refused_nothing_is_followed() -> None:
 
 
 NOT_FOUND = NotFound(404, "NotFound", "no such kind")
-DEVICES = (None, None, None, None)  # classes, slices, claims, and the version
+DEVICES = (None, None, None)  # classes, slices, claims
 
 
 @pytest.mark.parametrize(
     ("errors", "version"),
     [
-        pytest.param((), "v1beta2", id="the newest"),
-        pytest.param((NOT_FOUND,), "v1alpha3", id="the older one, where the newest is not served"),
-        pytest.param((Unreachable("GET", "/", "reset"),), "v1beta2", id="asked again"),
+        pytest.param((), "v1", id="the newest"),
+        pytest.param((NOT_FOUND,), "v1beta2", id="an older one, where the newest is not served"),
+        pytest.param((NOT_FOUND, NOT_FOUND), "v1alpha3", id="the oldest"),
+        pytest.param((Unreachable("GET", "/", "reset"),), "v1", id="asked again"),
     ],
 )
 async def test_device_taint_rules_are_followed_in_one_version(
@@ -205,13 +217,13 @@ async def test_device_taint_rules_are_followed_in_one_version(
     ("error", "said_so"),
     [
         pytest.param(NOT_FOUND, [], id="not served"),
-        pytest.param(Forbidden(403, "Forbidden", "no"), 2 * ["error"], id="not allowed"),
+        pytest.param(Forbidden(403, "Forbidden", "no"), 3 * ["error"], id="not allowed"),
     ],
 )
 async def test_pods_with_claims_do_not_wait_for_device_taint_rules(
     error: KubeError, said_so: list[str]
 ) -> None:
-    informers = of(*DEVICES, error, error)
+    informers = of(*DEVICES, error, error, error)
     with capture_logs() as logs:
         task = await known(informers)
 
@@ -225,7 +237,7 @@ async def test_device_taint_rules_that_are_served_later_are_followed_then(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(informers_module, "_PROBE_SECONDS", 0.0)
-    informers = of(*DEVICES, NOT_FOUND, NOT_FOUND)
+    informers = of(*DEVICES, NOT_FOUND, NOT_FOUND, NOT_FOUND)
     rules = informers.taint_rule_reflectors[0]
     task = await known(informers)
     await asyncio.wait_for(rules.synced.wait(), 10)

@@ -52,23 +52,23 @@ from scheduler.support.config import ExpectedLimits
 from scheduler.support.kinds import GROUPS
 from scheduler.watch.claim_notifications import ClaimNews
 from scheduler.watch.device_handlers import (
-    ClaimTemplateHandler,
     DeviceClassHandler,
     ResourceClaimHandler,
     ResourceSliceHandler,
 )
 from scheduler.watch.event_handlers import (
     DaemonSetHandler,
-    DisruptionBudgetHandler,
     GroupHandler,
-    NodeHandler,
     PodHandler,
 )
-from scheduler.watch.volume_handlers import (
-    ClaimHandler,
-    CsiNodeHandler,
-    StorageClassHandler,
-    VolumeHandler,
+from scheduler.watch.object_handlers import (
+    claim_handler,
+    claim_template_handler,
+    csi_node_handler,
+    disruption_budget_handler,
+    node_handler,
+    storage_class_handler,
+    volume_handler,
 )
 from tests.scheduler.crossings.objects import BEGIN, key_of, named, objects
 from tests.support.dated_clock import DatedClock
@@ -92,13 +92,13 @@ class Built:
         expected = ExpectedPods(state, ExpectedLimits(1000))
         pods = PodHandler(state, _nothing, expected=expected, clock=DatedClock(BEGIN))
         self._sinks: dict[Resource, tuple[Any, Callable[[bytes], Any]]] = {
-            NODES: (NodeHandler(state, _nothing), decode_node),
-            PDBS: (DisruptionBudgetHandler(state), decode_budget),
+            NODES: (node_handler(state, _nothing), decode_node),
+            PDBS: (disruption_budget_handler(state), decode_budget),
             DAEMON_SETS: (DaemonSetHandler(state), decode_partial),
-            PVCS: (ClaimHandler(state, _nothing), decode_claim),
-            PVS: (VolumeHandler(state, _nothing), decode_volume),
-            STORAGE_CLASSES: (StorageClassHandler(state, _nothing), decode_class),
-            CSI_NODES: (CsiNodeHandler(state, _nothing), decode_csi_node),
+            PVCS: (claim_handler(state, _nothing), decode_claim),
+            PVS: (volume_handler(state, _nothing), decode_volume),
+            STORAGE_CLASSES: (storage_class_handler(state, _nothing), decode_class),
+            CSI_NODES: (csi_node_handler(state, _nothing), decode_csi_node),
             PODS: (pods, decode_pod),
             DEVICE_CLASSES: (DeviceClassHandler(state, _nothing, pods), decode_device_class),
             RESOURCE_SLICES: (ResourceSliceHandler(state, _nothing), decode_resource_slice),
@@ -106,7 +106,10 @@ class Built:
                 ResourceClaimHandler(state, _nothing, pods, ClaimNews()),
                 decode_resource_claim,
             ),
-            RESOURCE_CLAIM_TEMPLATES: (ClaimTemplateHandler(_nothing, pods), decode_claim_template),
+            RESOURCE_CLAIM_TEMPLATES: (
+                claim_template_handler(_nothing, pods),
+                decode_claim_template,
+            ),
         }
         for name, members in ((COMPOSITE_POD_GROUP, None), (POD_GROUP, pods)):
             handler = GroupHandler(name, state, _nothing, {}, members)

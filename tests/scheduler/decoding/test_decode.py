@@ -57,6 +57,50 @@ def read(before: PodInfo | None, *, generation: int, node: str, cpu: str, **labe
     return decode.pod_info(decode_pod(msgspec.json.encode(document)), before)
 
 
+RESTARTS = {"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [1]}}
+
+
+@pytest.mark.parametrize(
+    ("spec", "want"),
+    [
+        pytest.param({}, (), id="a plain pod"),
+        pytest.param(
+            {"containers": [container("1", restartPolicyRules=[RESTARTS])]},
+            ("RestartAllContainersOnContainerExits",),
+            id="a container restarts all",
+        ),
+        pytest.param(
+            {"initContainers": [container("1", restartPolicyRules=[RESTARTS])]},
+            ("RestartAllContainersOnContainerExits",),
+            id="an init container restarts all",
+        ),
+        pytest.param(
+            {"containers": [container("1", restartPolicyRules=[{"action": "Restart"}])]},
+            (),
+            id="a container restarts itself",
+        ),
+        pytest.param(
+            {"hostNetwork": True, "hostUsers": False},
+            ("UserNamespacesHostNetworkSupport",),
+            id="the host's network in a user namespace",
+        ),
+        pytest.param({"hostNetwork": True}, (), id="the host's network and users"),
+        pytest.param({"hostUsers": False}, (), id="a user namespace"),
+    ],
+)
+def test_the_features_that_a_node_must_declare(spec: dict[str, Any], want: tuple[str, ...]) -> None:
+    """As `InferForScheduling` of k8s.io/component-helpers/nodedeclaredfeatures."""
+    assert pod(**spec).requirements.declared_features == want
+
+
+def test_a_node_declares_its_features_in_any_order() -> None:
+    document = {"metadata": {"name": "n"}, "status": {"declaredFeatures": ["b", "a"]}}
+
+    node = decode.node_info(decode_node(msgspec.json.encode(document)))
+
+    assert node.declared_features == ("a", "b")
+
+
 def test_what_a_pod_asks_for_is_not_read_again_as_it_is_bound() -> None:
     waiting = read(None, generation=1, node="", cpu="1", a="b")
     bound = read(waiting, generation=1, node="n", cpu="1", a="b")

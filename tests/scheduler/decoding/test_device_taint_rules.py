@@ -10,7 +10,7 @@ from scheduler.core.state.state import State
 from scheduler.core.values.devices import DeviceTaint
 from scheduler.decoding.device_decode import NotUnderstoodError, device_taint_rule
 from scheduler.decoding.device_objects import TaintRule, decode_taint_rule
-from scheduler.watch.device_handlers import DeviceTaintRuleHandler
+from scheduler.watch.object_handlers import taint_rule_handler
 
 TAINT = {
     "key": "broken",
@@ -47,7 +47,9 @@ def written(selector: Any = None, **more: Any) -> TaintRule:
 def test_a_rule(selector: Any, criteria: dict[str, Any]) -> None:
     want = DeviceTaintRule("r", DeviceTaint("broken", "yes", "NoExecute"), **criteria)
 
-    assert device_taint_rule(written(selector)) == want
+    assert device_taint_rule(written(selector), (1, 36)) == want
+    # Since 1.37 a rule must have a selector to taint anything (kubernetes/kubernetes#141998).
+    assert device_taint_rule(written(selector), (1, 37)) == (None if selector is None else want)
 
 
 @pytest.mark.parametrize(
@@ -63,13 +65,13 @@ def test_a_rule_that_is_not_understood_is_named(
     selector: Any, more: dict[str, Any], problem: str
 ) -> None:
     with pytest.raises(NotUnderstoodError, match=problem):
-        device_taint_rule(written(selector, **more))
+        device_taint_rule(written(selector, **more), (1, 36))
 
 
 def test_events_set_and_remove_rules_and_what_is_set_aside_is_none() -> None:
     state, changes = State(), list[int]()
-    handler = DeviceTaintRuleHandler(state, lambda: changes.append(1))
-    rules = state.devices.taint_rules.all
+    handler = taint_rule_handler(state, lambda: changes.append(1))
+    rules = state.devices.slices.rules.all
 
     handler.upsert(written({"pool": "p"}))
     assert rules["r"].pool == "p"

@@ -24,7 +24,7 @@ class DeviceCluster(StateBuilder):
 
     def slice(self, info: SliceInfo) -> None:
         self.slices[info.name] = info
-        self.table.set_slice(info)
+        self.table.slices.set(info)
 
     def gpu_node(
         self,

@@ -57,7 +57,7 @@ def test_rules_that_taint_devices_count_and_can_be_told_from_the_drivers_taints(
     made = DeviceCluster(Selectors().judge)
     for name in ("n0", "n1"):
         made.gpu_node(name, count=1)
-    made.table.set_taint_rule(DeviceTaintRule("r", DeviceTaint("broken"), pool="n0"))
+    made.table.slices.set_rule(DeviceTaintRule("r", DeviceTaint("broken"), pool="n0"))
     made.gang("g", 1)
     made.asks("g", ask(gpu()))
 
@@ -74,7 +74,7 @@ def test_domains_of_an_attribute_are_the_same() -> None:
     made = DeviceCluster(Selectors().judge)
     for at, clique in enumerate(("a", "b", "b", "c")):
         made.gpu_node(f"n{at}", device("d", {"clique": clique}), cpu=2)
-    made.table.remove_slice("gpu.example.com-n3")
+    made.table.slices.remove("gpu.example.com-n3")
     for name, pods in (("fits", 4), ("does-not", 5)):
         made.gang(name, pods, rack=True, key="gpu.example.com/clique")
         made.pods(name, pods)

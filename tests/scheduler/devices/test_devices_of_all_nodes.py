@@ -84,7 +84,7 @@ def test_what_changes_while_nodes_are_looked_at_is_seen(at: int) -> None:
         made.slice(pool(device("more"), name="more", pool="more", scope=zone(f"z{number % 2}")))
         made.slice(pool(device("own2"), name="own150", pool="own150", scope=NodeScope("n150")))
         made.node(f"new{number}", labels={"zone": "z0"})
-        made.table.remove_slice(f"own{number}")
+        made.table.slices.remove(f"own{number}")
 
     def cluster() -> DeviceCluster:
         made = DeviceCluster()
@@ -163,11 +163,11 @@ def test_views_and_usages_are_those_of_a_table_made_anew(seed: int) -> None:
         assert info is not None
         fresh.set_node(info)
     for each in state.devices.slices.written.values():
-        fresh.devices.set_slice(each)
+        fresh.devices.slices.set(each)
     for claim in state.devices.claims.values():
         fresh.devices.set_claim(claim)
-    for rule in state.devices.taint_rules.all.values():
-        fresh.devices.set_taint_rule(rule)
+    for rule in state.devices.slices.rules.all.values():
+        fresh.devices.slices.set_rule(rule)
 
     assert everything(state) == everything(fresh)
 
@@ -179,14 +179,14 @@ def something(state: State, lot: random.Random) -> None:
         labels = {"zone": f"z{lot.randrange(3)}"}
         state.set_node(NodeInfo(f"n{lot.randrange(5)}", {"cpu": 1}, labels))
     elif what < 0.55:
-        table.set_slice(some_slice(lot))
+        table.slices.set(some_slice(lot))
     elif what < 0.65 and table.slices.written:
-        table.remove_slice(lot.choice(sorted(table.slices.written)))
+        table.slices.remove(lot.choice(sorted(table.slices.written)))
     elif what < 0.7:
         of = lot.choice([None, f"p{lot.randrange(4)}"])
-        table.set_taint_rule(DeviceTaintRule(f"r{lot.randrange(2)}", BROKEN, pool=of))
+        table.slices.set_rule(DeviceTaintRule(f"r{lot.randrange(2)}", BROKEN, pool=of))
     elif what < 0.75:
-        table.remove_taint_rule(f"r{lot.randrange(2)}")
+        table.slices.remove_rule(f"r{lot.randrange(2)}")
     elif what < 0.9:
         share, device = lot.choice([None, "s"]), f"d{lot.randrange(3)}"
         take(table, f"c{lot.randrange(6)}", f"p{lot.randrange(4)}", device, share)

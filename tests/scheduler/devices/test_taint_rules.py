@@ -74,27 +74,27 @@ def test_a_rule_taints_what_meets_all_criteria(
     criteria: dict[str, Any], left: list[str], first: bool
 ) -> None:
     made = cluster()
-    made.table.set_taint_rule(rule(**criteria))
+    made.table.slices.set_rule(rule(**criteria))
     if first:
         for info in list(made.slices.values()):
             made.slice(info)
 
     assert taken(made) == left
-    made.table.remove_taint_rule("r")
+    made.table.slices.remove_rule("r")
     assert taken(made) == ALL
 
 
 @pytest.mark.parametrize("effect", ["NoSchedule", "NoExecute", "None", "Later"])
 def test_only_known_effects_keep_pods_away(effect: str) -> None:
     made = cluster()
-    made.table.set_taint_rule(rule(taint=DeviceTaint("k", "", effect), pool="n0"))
+    made.table.slices.set_rule(rule(taint=DeviceTaint("k", "", effect), pool="n0"))
 
     assert taken(made) == (ALL[2:] if effect.startswith("NoS") or effect == "NoExecute" else ALL)
 
 
 def test_who_tolerates_the_taint_gets_the_device() -> None:
     made = cluster()
-    made.table.set_taint_rule(rule())
+    made.table.slices.set_rule(rule())
     request = gpu()
     (option,) = request.options
     tolerations = (DeviceToleration("broken", "Exists"),)
@@ -107,7 +107,7 @@ def test_who_tolerates_the_taint_gets_the_device() -> None:
 
 def test_a_refusal_counts_what_rules_taint() -> None:
     made = cluster()
-    made.table.set_taint_rule(rule(device="gpu-0"))
+    made.table.slices.set_rule(rule(device="gpu-0"))
     refusal = made.place_single(made.asks(None, ask(gpu(2))))
     assert isinstance(refusal, Refusal)
 
@@ -117,28 +117,28 @@ def test_a_refusal_counts_what_rules_taint() -> None:
 def test_a_rule_that_goes_leaves_the_equal_taint_of_the_driver() -> None:
     made = DeviceCluster()
     made.gpu_node("n0", device("gpu-0", taints=[BROKEN]), device("gpu-1"))
-    made.table.set_taint_rule(rule())
-    made.table.set_taint_rule(rule("again"))
+    made.table.slices.set_rule(rule())
+    made.table.slices.set_rule(rule("again"))
     assert taken(made) == []
-    made.table.remove_taint_rule("r")
+    made.table.slices.remove_rule("r")
     assert taken(made) == []
-    made.table.remove_taint_rule("again")
-    made.table.remove_taint_rule("again")
+    made.table.slices.remove_rule("again")
+    made.table.slices.remove_rule("again")
 
     assert taken(made) == ["n0:gpu-1"]
 
 
 def test_a_rule_that_changes_is_for_other_devices_then() -> None:
     made = cluster()
-    made.table.set_taint_rule(rule(pool="n0"))
-    made.table.set_taint_rule(rule(pool="n1"))
+    made.table.slices.set_rule(rule(pool="n0"))
+    made.table.slices.set_rule(rule(pool="n1"))
 
     assert taken(made) == ALL[:2]
 
 
 def test_a_class_that_comes_changes_or_goes_is_asked_again() -> None:
     made = cluster()
-    made.table.set_taint_rule(rule(device_class="late"))
+    made.table.slices.set_rule(rule(device_class="late"))
     assert taken(made) == ALL
     made.table.set_class(DeviceClassInfo("late", (has("size", "small"),)))
     assert taken(made) == ALL[2:]
@@ -152,21 +152,21 @@ def test_what_is_allocated_stays_allocated() -> None:
     made = cluster()
     pod = made.asks(None, ask(gpu(2)))
     made.write(made.place_single(pod))
-    made.table.set_taint_rule(rule())
+    made.table.slices.set_rule(rule())
 
     assert len(made.devices_of(pod.device_claims)) == 2
-    made.table.remove_taint_rule("r")
+    made.table.slices.remove_rule("r")
     assert len(taken(made)) == 2
 
 
 def test_only_the_rows_of_slices_that_change_are_woken() -> None:
     made = cluster()
     made.state.take_changes()
-    made.table.set_taint_rule(rule(pool="n1"))
+    made.table.slices.set_rule(rule(pool="n1"))
     assert made.state.take_changes().rows == {made.state.nodes.row_of["n1"]}
-    made.table.set_taint_rule(rule("other", pool="n7"))
+    made.table.slices.set_rule(rule("other", pool="n7"))
     assert made.state.take_changes().rows == set()
-    made.table.remove_taint_rule("r")
+    made.table.slices.remove_rule("r")
     assert made.state.take_changes().rows == {made.state.nodes.row_of["n1"]}
 
 
@@ -180,7 +180,7 @@ def test_a_slice_costs_what_its_own_rules_cost() -> None:
     cost()
     before = cost()
     for at in range(2000):
-        made.table.set_taint_rule(rule(f"r{at}", pool=f"other-{at}"))
+        made.table.slices.set_rule(rule(f"r{at}", pool=f"other-{at}"))
     assert cost() < before + 20
 
 
@@ -206,12 +206,12 @@ def test_rules_that_came_and_went_leave_what_the_last_ones_alone_make(
 ) -> None:
     made, fresh = cluster(), cluster()
     for rules in history:
-        for name in made.table.taint_rules.all.keys() - rules.keys():
-            made.table.remove_taint_rule(name)
+        for name in made.table.slices.rules.all.keys() - rules.keys():
+            made.table.slices.remove_rule(name)
         for name, criteria in rules.items():
-            made.table.set_taint_rule(rule(name, DeviceTaint(name), **criteria))
+            made.table.slices.set_rule(rule(name, DeviceTaint(name), **criteria))
     for name, criteria in reversed(history[-1].items()):
-        fresh.table.set_taint_rule(rule(name, DeviceTaint(name), **criteria))
+        fresh.table.slices.set_rule(rule(name, DeviceTaint(name), **criteria))
 
     for row in range(2):
         mine, theirs = (

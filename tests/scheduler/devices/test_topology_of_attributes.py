@@ -285,7 +285,7 @@ def test_members_whose_slices_are_gone_wait_for_them() -> None:
     made.cliques(n0="a", n1="a", n2="a")
     made.gang_in("gang", 1)
     made.pod("gang", node="n0", name="running")
-    made.table.remove_slice(f"{DRIVER}-n0")
+    made.table.slices.remove(f"{DRIVER}-n0")
 
     assert made.nodes_of("gang") == []
     assert "or wait until their nodes have" in made.why("gang")
@@ -300,7 +300,7 @@ def test_a_pool_that_is_incomplete_says_nothing_until_it_is_whole() -> None:
     first = pool(device("x", {"clique": "a"}), name="x", pool="n1", node="n1", generation=2,
                  slices=2)  # fmt: skip
     made.slice(first)
-    made.table.remove_slice(f"{DRIVER}-n1")
+    made.table.slices.remove(f"{DRIVER}-n1")
     assert made.nodes_of("pair") == []
 
     made.slice(pool(device("y", {"clique": "a"}), name="y", pool="n1", node="n1", generation=2,
@@ -374,7 +374,7 @@ def test_a_group_is_tried_again_when_the_full_node_that_pins_it_has_its_value_ba
     made.cliques(n0="a", n1="a")
     root = made.gang_in("gang", 1)
     made.pod("gang", node="n0", name="running")
-    made.table.remove_slice(f"{DRIVER}-n0")
+    made.table.slices.remove(f"{DRIVER}-n0")
     queue = Queue(made.state)
     queue.refresh(made.state.take_changes(), 0)
     assert queue.pop() == root
@@ -532,7 +532,7 @@ def test_domains_are_those_of_looking_at_every_device(
             made.publish(node, *values, generation=1)
         elif step == "withdraw":
             said.pop(node, None)
-            made.table.remove_slice(f"{DRIVER}-{node}")
+            made.table.slices.remove(f"{DRIVER}-{node}")
         elif step == "label":
             labels[node] = own = values[0] if values and values[0] != "-" else None
             label = {} if own is None else {CLIQUE: own}

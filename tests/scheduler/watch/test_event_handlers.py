@@ -27,11 +27,11 @@ from scheduler.decoding.objects import (
 from scheduler.watch.event_handlers import (
     DaemonSetHandler,
     GroupHandler,
-    NodeHandler,
     PendingPod,
     PodHandler,
     PriorityClassHandler,
 )
+from scheduler.watch.object_handlers import node_handler
 
 
 class Feed:
@@ -41,7 +41,7 @@ class Feed:
         self.state = State()
         self.changes = 0
         self.observed: dict[GroupKey, GroupObject] = {}
-        self.nodes = NodeHandler(self.state, self.changed)
+        self.nodes = node_handler(self.state, self.changed)
         self.pods = PodHandler(self.state, self.changed)
         self.groups = GroupHandler("PodGroup", self.state, self.changed, self.observed)
 

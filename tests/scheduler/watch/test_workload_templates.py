@@ -15,7 +15,8 @@ from scheduler.core.state.state import State
 from scheduler.core.values.model import COMPOSITE_POD_GROUP, POD_GROUP, Topology
 from scheduler.decoding import decode
 from scheduler.decoding.objects import decode_group, decode_workload
-from scheduler.watch.workload_templates import WorkloadHandler, templates_of
+from scheduler.watch.object_handlers import workload_handler
+from scheduler.watch.workload_templates import templates_of
 from tests.support.owners import job_template, make_jobset
 
 META = {"name": "w", "namespace": "ns"}
@@ -63,7 +64,7 @@ def test_four_levels_are_read_and_no_more() -> None:
 
 def test_a_workload_that_goes_is_forgotten() -> None:
     state, told = State(), []
-    handler = WorkloadHandler(state, lambda: told.append(1))
+    handler = workload_handler(state, lambda: told.append(1))
     workload = {"metadata": META, "spec": {"podGroupTemplates": [{"name": "t"}]}}
     handler.upsert(decode_workload(msgspec.json.encode(workload)))
     known = dict(state.forest.templates)
@@ -82,7 +83,7 @@ def test_the_groups_made_for_a_jobset_are_like_their_templates(mode: str) -> Non
     admitted = jobset_admission(jobset, None, "CREATE")
     apply(jobset, admitted.causes, admitted.patch)
     state = State()
-    handler = WorkloadHandler(state, lambda: None)
+    handler = workload_handler(state, lambda: None)
     made = jobset_objects(read_jobset(jobset))
     for obj in made:
         raw = msgspec.json.encode(obj)

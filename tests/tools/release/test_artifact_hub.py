@@ -74,3 +74,14 @@ def test_the_chart_keeps_its_own_annotations(source: Path) -> None:
     assert yaml.safe_load(added["artifacthub.io/images"]) == [
         {"name": "muster", "image": "muster:1.0.0rc1"}
     ]
+
+
+def test_a_development_version_has_the_changes_that_are_unreleased(source: Path) -> None:
+    (source / "CHANGELOG.md").write_text("# Changelog\n\n## Unreleased\n\n### Fixed\n- a crash\n")
+
+    found = artifact_hub.annotations(source, "1.0.0.dev0")
+
+    assert yaml.safe_load(found["artifacthub.io/changes"]) == [
+        {"kind": "fixed", "description": "a crash"}
+    ]
+    assert found["artifacthub.io/prerelease"] == "true"

@@ -50,7 +50,10 @@ def check(manifest: dict[str, Any]) -> None:
         assert one == {"key": "os", "operator": "In", "values": ["darwin", "linux"]}
 
 
-@pytest.mark.parametrize(("version", "want"), [("1.2.3", "v1.2.3"), ("1.2.3rc1", "v1.2.3-rc1")])
+@pytest.mark.parametrize(
+    ("version", "want"),
+    [("1.2.3", "v1.2.3"), ("1.2.3rc1", "v1.2.3-rc.1"), ("1.2.3.dev0", "v1.2.3-dev.0")],
+)
 def test_the_manifest_is_one_that_krew_accepts(version: str, want: str, tmp_path: Path) -> None:
     package = tmp_path / "kubectl-muster.tar.gz"
     package.write_bytes(b"archive")

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tools.release import numbers
+from tools.release.changelog import UNRELEASED
 from tools.release.errors import ReleaseError
 
 ROOT = numbers.ROOT
@@ -24,9 +25,18 @@ def copy(tmp_path: Path) -> Path:
 
 
 def test_this_checkout_says_one_number_everywhere() -> None:
-    ((found),) = {number for _, number in numbers.read(ROOT)}
+    _, found = next(iter(numbers.read(ROOT)))
 
     numbers.check(ROOT, found)
+
+
+def test_the_checkout_has_no_number_of_a_release() -> None:
+    """A node keeps an image of the same name, and a checkout's must not pass for a release's."""
+    _, found = next(iter(numbers.read(ROOT)))
+    changes = (ROOT / "CHANGELOG.md").read_text().partition(f"\n{UNRELEASED}\n")[2]
+
+    # A commit without unreleased changes is that of a release.
+    assert numbers.is_development(found) or changes.lstrip().startswith("## ")
 
 
 def test_no_image_of_muster_has_a_number_that_nobody_looks_after() -> None:
@@ -43,6 +53,31 @@ def test_a_new_number_is_written_everywhere_and_in_the_changelog(copy: Path) -> 
     numbers.check(copy, "9.8.7")
     assert "\n## Unreleased\n\n## 9.8.7 - 2026-12-24\n" in (copy / "CHANGELOG.md").read_text()
     assert "muster-localcluster==9.8.7" in (copy / "pyproject.toml").read_text()
+
+
+@pytest.mark.parametrize(
+    ("version", "chart"),
+    [("9.8.8.dev0", "9.8.8-dev.0"), ("9.8.7rc1", "9.8.7-rc.1"), ("9.8.7", "9.8.7")],
+)
+def test_helm_reads_the_number_of_the_chart(copy: Path, version: str, chart: str) -> None:
+    numbers.write(copy, version, "2026-12-24")
+
+    numbers.check(copy, version)
+    text = (copy / "charts/muster/Chart.yaml").read_text()
+    assert f"\nversion: {chart}\n" in text
+    assert f"\nappVersion: {version}\n" in text
+    # From there on to any other.
+    numbers.write(copy, "9.9.0", "2026-12-25")
+    numbers.check(copy, "9.9.0")
+
+
+def test_a_development_version_leaves_the_changelog_alone(copy: Path) -> None:
+    before = (copy / "CHANGELOG.md").read_text()
+
+    numbers.write(copy, "9.8.7.dev0", "2026-12-24")
+
+    assert (copy / "CHANGELOG.md").read_text() == before
+    assert "image: muster:9.8.7.dev0\n" in (copy / "manifests/base/webhook.yaml").read_text()
 
 
 def test_each_place_with_another_number_is_named(copy: Path) -> None:

@@ -1,39 +1,52 @@
 """The webhook's caches of the cluster follow every change."""
 
-from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
 import pytest
 
-from api.constants import JOB
+from api.constants import COMPOSITE_POD_GROUP, JOB, POD_GROUP
 from api.priority import PriorityClass
-from kube.client.meta import ObjectMeta, Partial
+from tests.support.memory_api import MemoryApi
 from tests.support.owners import made_for
 from webhooks.cache.informers import (
+    ClusterInformers,
     Composite,
-    CompositeObject,
-    Composites,
-    CompositeSpec,
-    DeletingObjects,
-    GroupOwners,
-    PodGroupObject,
-    PodGroups,
-    PriorityClasses,
+    GroupObject,
     PriorityClassObject,
-    decode_pod_group,
+    decode_class,
+    decode_group,
 )
 
-GONE = datetime(2026, 1, 1, tzinfo=UTC)
+GONE = "2026-01-01T00:00:00Z"
+ENTRIES = [
+    {"name": "a", "resourceClaimTemplateName": "t"},
+    {"name": "b", "resourceClaimName": "c"},
+]
 
 
-def test_priority_classes_come_change_and_go() -> None:
-    classes = PriorityClasses()
-    high, low = ObjectMeta(name="high"), ObjectMeta(name="low")
+@pytest.fixture
+def informers() -> ClusterInformers:
+    return ClusterInformers(MemoryApi())
 
-    classes.upsert(PriorityClassObject(high, 10, preemption_policy="Never"))
-    classes.upsert(PriorityClassObject(low, 1, global_default=True))
-    both = list(classes.all())
-    classes.upsert(PriorityClassObject(high, 20))
+
+def group(name: str, spec: Any = None, version: str = "1", **meta: Any) -> GroupObject:
+    metadata = {"name": name, "namespace": "team", "resourceVersion": version, **meta}
+    return decode_group(msgspec.json.encode({"metadata": metadata, "spec": spec or {}}))
+
+
+def priority_class(name: str, version: str, **fields: Any) -> PriorityClassObject:
+    metadata = {"name": name, "resourceVersion": version}
+    return decode_class(msgspec.json.encode({"metadata": metadata, **fields}))
+
+
+def test_priority_classes_come_change_and_go(informers: ClusterInformers) -> None:
+    classes = informers._classes
+
+    classes.upsert(priority_class("high", "1", value=10, preemptionPolicy="Never"))
+    classes.upsert(priority_class("low", "1", value=1, globalDefault=True))
+    both = informers.priority_classes()
+    classes.upsert(priority_class("high", "2", value=20))
     classes.delete(("", "low"))
     classes.delete(("", "never-there"))
 
@@ -41,56 +54,49 @@ def test_priority_classes_come_change_and_go() -> None:
         PriorityClass("high", 10, preemption_policy="Never"),
         PriorityClass("low", 1, global_default=True),
     ]
-    assert list(classes.all()) == [PriorityClass("high", 20)]
+    assert informers.priority_classes() == [PriorityClass("high", 20)]
 
 
-def test_an_object_counts_as_deleting_until_it_is_gone_or_its_name_is_used_again() -> None:
-    deleting = DeletingObjects()
-    key = ("team", "root")
+def test_a_group_counts_as_deleting_until_it_is_gone_or_its_name_is_used_again(
+    informers: ClusterInformers,
+) -> None:
+    groups, versions = informers._pod_groups, iter("123456789")
 
-    def seen(deletion: datetime | None) -> bool:
-        deleting.upsert(
-            Partial(ObjectMeta(name="root", namespace="team", deletion_timestamp=deletion))
-        )
-        return key in deleting
+    def seen(deletion: str | None) -> bool:
+        groups.upsert(group("root", version=next(versions), deletionTimestamp=deletion))
+        return informers.pod_group_is_deleting("team", "root", ())
 
     assert not seen(None)
     assert seen(GONE)
-    deleting.delete(key)
-    assert key not in deleting
+    groups.delete(("team", "root"))
+    assert not informers.pod_group_is_deleting("team", "root", ())
     assert seen(GONE)
     assert not seen(None)
-    assert ("other", "root") not in deleting
+    assert not informers.pod_group_is_deleting("other", "root", ())
 
 
-def test_a_group_is_taken_unless_it_was_made_for_the_same_owner() -> None:
-    holders = GroupOwners()
+@pytest.mark.parametrize("kind", [POD_GROUP.kind, COMPOSITE_POD_GROUP.kind])
+def test_a_group_is_taken_unless_it_was_made_for_the_same_owner(
+    informers: ClusterInformers, kind: str
+) -> None:
+    groups = informers._pod_groups if kind == POD_GROUP.kind else informers._composites
+    owned = made_for(JOB, "sweep", "u")
+    # The garbage collector removes the reference to a deleted owner before it deletes the group.
+    groups.upsert(group("mine", **owned))
+    groups.upsert(group("other", **made_for(JOB, "train", "u")))
+    groups.upsert(group("free"))
+    groups.upsert(group("copied", annotations=owned["annotations"]))
+    groups.upsert(group("nobody's", labels=owned["labels"]))
 
-    def group(name: str, owner: str = "", **said: Any) -> Partial:
-        said = said or (made_for(JOB, owner, "u") if owner else {})
-        # The garbage collector removes the reference to a deleted owner before it deletes the
-        # group.
-        return Partial(ObjectMeta(name, "team", **said))
+    def is_taken(name: str) -> bool:
+        return informers.group_is_taken(kind, "team", name, ("Job", "sweep"))
 
-    holders.upsert(group("mine", "sweep"))
-    holders.upsert(group("other", "train"))
-    holders.upsert(group("free"))
-    holders.upsert(group("copied", annotations=made_for(JOB, "sweep", "u")["annotations"]))
-    holders.upsert(group("nobody's", labels=made_for(JOB, "sweep", "u")["labels"]))
+    names = ("mine", "other", "free", "copied", "nobody's", "absent")
+    taken = {name for name in names if is_taken(name)}
+    groups.delete(("team", "free"))
 
-    taken = {
-        name: holders.is_taken(("team", name), ("Job", "sweep"))
-        for name in ("mine", "other", "free", "copied", "nobody's", "absent")
-    }
-    holders.delete(("team", "free"))
-
-    assert {name for name, is_taken in taken.items() if is_taken} == {
-        "other",
-        "free",
-        "copied",
-        "nobody's",
-    }
-    assert not holders.is_taken(("team", "free"), ("Job", "sweep"))
+    assert taken == {"other", "free", "copied", "nobody's"}
+    assert not is_taken("free")
 
 
 @pytest.mark.parametrize(
@@ -102,47 +108,38 @@ def test_a_group_is_taken_unless_it_was_made_for_the_same_owner() -> None:
         pytest.param(("v",), False, id="the UID of the next"),
     ],
 )
-def test_whose_pods_belong_to_a_group(claims: tuple[str, ...], want: bool) -> None:
-    holders, key = GroupOwners(), ("team", "mine")
-    holders.upsert(Partial(ObjectMeta("mine", "team", **made_for(JOB, "sweep", "u"))))
+def test_whose_pods_belong_to_a_group(
+    informers: ClusterInformers, claims: tuple[str, ...], want: bool
+) -> None:
+    groups = informers._pod_groups
+    groups.upsert(group("mine", deletionTimestamp=GONE, **made_for(JOB, "sweep", "u")))
 
-    assert holders.has_members(key, claims) is want
-    holders.upsert(Partial(ObjectMeta("mine", "team")))
-    assert holders.has_members(key, claims) is (claims == ())
+    assert informers.pod_group_is_deleting("team", "mine", claims) is want
+    groups.upsert(group("mine", version="2", deletionTimestamp=GONE))
+    assert informers.pod_group_is_deleting("team", "mine", claims) is (claims == ())
 
 
-def test_a_composite_has_its_parent_until_it_is_gone() -> None:
-    composites, key = Composites(), ("team", "mid")
-    spec = CompositeSpec(parent_composite_pod_group_name="root")
+def test_a_composite_has_its_parent_until_it_is_gone(informers: ClusterInformers) -> None:
+    composites, spec = informers._composites, {"parentCompositePodGroupName": "root"}
 
-    composites.upsert(CompositeObject(ObjectMeta("mid", "team"), spec))
-    there = composites.get(key)
-    composites.upsert(CompositeObject(ObjectMeta("mid", "team", deletion_timestamp=GONE), spec))
-    leaving = composites.get(key)
-    composites.delete(key)
+    composites.upsert(group("mid", spec))
+    there = informers.composite("team", "mid")
+    composites.upsert(group("mid", spec, version="2", deletionTimestamp=GONE))
+    leaving = informers.composite("team", "mid")
+    composites.delete(("team", "mid"))
 
     assert there == Composite("root")
     assert leaving == Composite("root", deleting=True)
-    assert composites.get(key) is None
-    assert not composites.is_taken(key, ("JobSet", "j"))
+    assert informers.composite("team", "mid") is None
 
 
-def test_the_claims_of_a_group_are_known_while_it_is_there() -> None:
-    groups, key = PodGroups(), ("team", "g")
+def test_the_claims_of_a_group_are_known_while_it_is_there(informers: ClusterInformers) -> None:
+    groups = informers._pod_groups
 
-    def group(spec: bytes) -> PodGroupObject:
-        return decode_pod_group(
-            b'{"metadata":{"name":"g","namespace":"team"},"spec":' + spec + b"}"
-        )
-
-    entries = b'[{"name":"a","resourceClaimTemplateName":"t"},{"name":"b","resourceClaimName":"c"}]'
-    groups.upsert(group(b'{"resourceClaims":' + entries + b"}"))
-    assert groups.shared_claims(key) == {"a": "t"}
-    assert groups.owners.is_taken(key, ("Job", "x"))
-
-    groups.upsert(group(b'{"resourceClaims":null}'))
-    assert groups.shared_claims(key) == {}
-    groups.upsert(group(b'{"resourceClaims":' + entries + b"}"))
-    groups.delete(key)
-    assert groups.shared_claims(key) == {}
-    assert not groups.owners.is_taken(key, ("Job", "x"))
+    groups.upsert(group("g", {"resourceClaims": ENTRIES}))
+    assert informers.shared_claims("team", "g") == {"a": "t"}
+    groups.upsert(group("g", {"resourceClaims": None}, version="2"))
+    assert informers.shared_claims("team", "g") == {}
+    groups.upsert(group("g", {"resourceClaims": ENTRIES}, version="3"))
+    groups.delete(("team", "g"))
+    assert informers.shared_claims("team", "g") == {}

@@ -366,6 +366,21 @@ def test_a_replace_in_an_older_version_keeps_a_groups_policy_and_its_status() ->
     ]
 
 
+def test_a_replace_in_an_older_version_completes_a_group_that_waited_for_its_template() -> None:
+    reference = {"workloadName": "w", "templateName": "t"}
+    old = pod_group(workloadRef=reference, schedulingPolicy=None)
+    old["status"] = {"members": 3}
+    sent = pod_group(workloadRef=reference, schedulingPolicy={"gang": {"minCount": 2}})
+    lister = FakeLister([DEFAULT], workloads={("team", "w"): stored_workload()})
+
+    answer = ask("mutate", POD_GROUP, sent, old, version="v1alpha2", lister=lister)
+
+    assert answer.result is not None
+    assert answer.result["status"] == {"members": 3}
+    assert "disruptionMode" in answer.result["spec"]
+    assert "priority" in answer.result["spec"]
+
+
 def test_a_new_workload_is_as_it_was_sent() -> None:
     sent = stored_workload()
 

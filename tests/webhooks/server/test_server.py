@@ -140,6 +140,13 @@ async def test_readiness_names_what_is_missing(served: Served) -> None:
     assert await served.get("/healthz") == (200, "ok")
 
 
+async def test_the_pages_are_described_in_openapi(served: Served) -> None:
+    status, document = await served.get("/openapi.json")
+
+    assert status == 200
+    assert set(json.loads(document)["paths"]) == {"/healthz", "/readyz"}
+
+
 async def test_reviews_are_counted_by_route_and_outcome(served: Served) -> None:
     counted = REVIEWS.labels("validate/workloads", "malformed")._value
     before = counted.get()

@@ -19,6 +19,7 @@ from typing import Final
 from console.base.messages import encoded
 from console.base.protocols import Viewer
 from console.following.following import Following
+from console.following.history import RecentHistory
 from console.serving.stream import Streams, Wanted
 from console.state.state import ClusterState
 from console.views import workload
@@ -59,7 +60,7 @@ def updates(rounds: int = ROUNDS, *, viewers: int = 12) -> Iterator[float]:
 async def _updates(rounds: int, viewers: int) -> list[float]:
     following = watched()
     state = following.cluster.state
-    streams = Streams(following)
+    streams = Streams(following, RecentHistory(following))
     resources = ("cpu", "memory")
     wanted = [
         Wanted(map=number % 2 == 0, queue=True, resource=resources[number % 4 // 2])
@@ -98,7 +99,7 @@ async def _updates(rounds: int, viewers: int) -> list[float]:
 def quiet(rounds: int = 200) -> Iterator[float]:
     """Time an update without changes."""
     following = watched()
-    streams = Streams(following)
+    streams = Streams(following, RecentHistory(following))
     streams.tick()
     for _ in range(rounds):
         start = clock()

@@ -91,7 +91,7 @@ def cluster(nodes: int, each: int = 8) -> State:
     """Return nodes with so many devices."""
     state = nodes_alone(nodes)
     for at in range(nodes):
-        state.devices.set_slice(slice_of(f"n{at:05}", each))
+        state.devices.slices.set(slice_of(f"n{at:05}", each))
     return state
 
 
@@ -102,7 +102,7 @@ def shared_by_all(nodes: int, pools: int) -> State:
     device = DeviceInfo("shared", capacity=(memory,), shared=True)
     for at in range(pools):
         name, scope = f"p{at:05}", NodeScope(everywhere=True)
-        state.devices.set_slice(SliceInfo(name, DRIVER, name, (device,), scope))
+        state.devices.slices.set(SliceInfo(name, DRIVER, name, (device,), scope))
     return state
 
 
@@ -124,8 +124,8 @@ def parts_for_all(nodes: int, pools: int) -> State:
             for part in ("01", "23", "0", "1", "2", "3")
         )
         whole = SliceInfo(f"{name}-set", DRIVER, name, (), scope, slices=2, counters=counters)
-        state.devices.set_slice(whole)
-        state.devices.set_slice(SliceInfo(name, DRIVER, name, devices, scope, slices=2))
+        state.devices.slices.set(whole)
+        state.devices.slices.set(SliceInfo(name, DRIVER, name, devices, scope, slices=2))
         taken = AllocatedDevice("gpu", (DRIVER, name, "part-01"))
         hold(state, ("ns", f"taken-{at}"), (taken,), "other")
     return state
@@ -186,7 +186,7 @@ def full_of_holders(nodes: int, pods: int = 10) -> State:
     for info in [each for each in state.nodes.infos if each is not None]:
         roomy = {"cpu": 64_000, "memory": 1 << 40, "pods": 110}
         state.set_node(replace(info, allocatable=roomy))
-        state.devices.set_slice(slice_of(info.name, pods))
+        state.devices.slices.set(slice_of(info.name, pods))
     for pod in list(state.pods.values()):
         _take_its_device(state, pod.info, pods)
     return state

@@ -122,7 +122,7 @@ def read(nodes: int = 5_000) -> Iterator[float]:
     lines = [_written(slice_of(f"n{at:05}", 8)) for at in range(nodes)]
     start = clock()
     for line in lines:
-        state.devices.set_slice(slice_info(decode_resource_slice(line))[0])
+        state.devices.slices.set(slice_info(decode_resource_slice(line))[0])
     _sort(state, ONE)
     yield clock() - start
 
@@ -134,7 +134,7 @@ def slices_change(nodes: int = 5_000, times: int = 50) -> Iterator[float]:
     for at in range(times):
         info = slice_of(f"n{at:05}", 7)
         start = clock()
-        state.devices.set_slice(info)
+        state.devices.slices.set(info)
         _sort(state, ONE)
         yield clock() - start
 
@@ -162,7 +162,7 @@ def searches() -> Iterator[float]:
             for at in range(devices)
         )
         state = nodes_alone(1)
-        state.devices.set_slice(SliceInfo("n", DRIVER, "n", infos, NodeScope("n00000")))
+        state.devices.slices.set(SliceInfo("n", DRIVER, "n", infos, NodeScope("n00000")))
         constraints = tuple(
             DeviceConstraint(f"{DRIVER}/{name}", distinct=True) for name, _ in _MODULI
         )
@@ -269,7 +269,7 @@ def memory(nodes: int = 50_000) -> float:
     gc.collect()
     before = resident_mib()
     for at in range(nodes):
-        state.devices.set_slice(
+        state.devices.slices.set(
             slice_info(decode_resource_slice(_written(slice_of(f"n{at:05}", 8))))[0]
         )
     _sort(state, PAIR_OF_A_RAIL)

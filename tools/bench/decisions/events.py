@@ -15,7 +15,8 @@ from scheduler.core.state.state import State
 from scheduler.core.values.model import POD_GROUP, GroupSpec, PodInfo
 from scheduler.decoding.objects import Pod, decode_node, decode_pod
 from scheduler.queue.scheduling_queue import Queue
-from scheduler.watch.event_handlers import NodeHandler, PodHandler
+from scheduler.watch.event_handlers import PodHandler
+from scheduler.watch.object_handlers import node_handler
 from tools.bench.decisions.clusters import SMALL, cluster, gang
 from tools.bench.decisions.replay import node_sample
 from tools.bench.report.frame import clock
@@ -88,7 +89,7 @@ def decoded(pods: int = 2_000) -> Iterator[float]:
 def heartbeats(nodes: int = 2_000) -> Iterator[float]:
     """Time repeated states of nodes of 5 KB, until the state finds no change."""
     state = State()
-    handler = NodeHandler(state, lambda: None)
+    handler = node_handler(state, lambda: None)
     sample = node_sample()
     lines = [sample.replace(b"@SAMPLE@", b"n%d" % index) for index in range(nodes)]
     for line in lines:
@@ -106,7 +107,7 @@ def memory(nodes: int = 5_000, pods: int = 20_000) -> float:
     gc.collect()
     before = resident_mib()
     state = State()
-    nodes_handler = NodeHandler(state, lambda: None)
+    nodes_handler = node_handler(state, lambda: None)
     pods_handler = PodHandler(state, lambda: None)
     for index in range(nodes):
         nodes_handler.upsert(decode_node(_node(index)))

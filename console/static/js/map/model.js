@@ -1,19 +1,23 @@
 // The cluster as the server tells it, indexed, and kept up to date by changes.
 
 export class ClusterModel {
+  /** @param {Message<"Map">} map */
   constructor(map) {
     this.resource = map.resource;
     this.resources = map.resources?.length ? map.resources : [{ name: map.resource, unit: "" }];
     this.unit = this.resources.find(({ name }) => name === map.resource)?.unit ?? "";
     this.keys = map.keys ?? [];
     this.roots = map.domains ?? [];
+    /** @type {Map<string, Message<"Domain">>} */
     this.domains = new Map();
+    /** @type {Map<string, Message<"Node">>} */
     this.nodes = new Map();
     this.homes = new Map(); // node name -> its innermost domain
     this.parents = new Map(); // domain ID -> the domain around it
     for (const root of this.roots) this.#index(root, null);
   }
 
+  /** @param {Message<"Domain">} domain @param {Message<"Domain"> | null} parent */
   #index(domain, parent) {
     this.domains.set(domain.id, domain);
     if (parent) this.parents.set(domain.id, parent);
@@ -25,7 +29,8 @@ export class ClusterModel {
   }
 
   // Takes a change in. Returns the names of the nodes it changed, or null if it names a node or
-  // a domain that is not known here: then everything is to be fetched anew.
+  // a domain that is not known here: then everything has to be fetched again.
+  /** @param {Partial<Message<"MapChange">>} change */
   apply({ nodes = [], domains = [] }) {
     for (const node of nodes) if (!this.nodes.has(node.name)) return null;
     for (const domain of domains) if (!this.domains.has(domain.id)) return null;

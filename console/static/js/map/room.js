@@ -12,7 +12,7 @@ export function useRoom(model, resource, asked, turn) {
   const shape = shapeOf(resource, asked);
   const { data, error } = useAnswer(
     async (signal) =>
-      Promise.all(model.keys.map((key) => get("map/largest", { resource, shape, key }, { signal }))),
+      Promise.all(model.keys.map((key) => get("map/largest", { shape, key }, { signal }))),
     [shape, resource, model, turn],
   );
   const fits = useMemo(
@@ -33,7 +33,7 @@ export function Room({ model, room, resource }) {
   return html`<${Panel} title="Largest gang that fits now">
     <div class="inside">
       <form class="shape" onSubmit=${send}>
-        <label class="field">One pod asks for
+        <label class="field">One pod requests
           <input class="mono" value=${text} spellcheck=${false} autocomplete="off"
             onInput=${(event) => setText(event.target.value)} /></label>
         <button>Show</button>

@@ -82,8 +82,10 @@ def test_it_runs_what_the_package_installs_as_the_user_of_the_deployments() -> N
     assert {f"{one['runAsUser']}:{one['runAsGroup']}" for one in contexts} == {user}
     assert not user.startswith("0")
     assert {pod["containers"][0]["image"] for pod in pods} == {f"muster:{project['version']}"}
-    bases = {rest.partition(" ")[0] for stage in stages() for rest in words(stage, "FROM")}
-    assert bases == {f"python:{project['requires-python'].removeprefix('>=')}-slim"}
+    bases = [rest.partition(" ")[0] for stage in stages() for rest in words(stage, "FROM")]
+    # The same Python in both, as the interpreter of the last stage loads what the first compiled.
+    python = f"python:{project['requires-python'].removeprefix('>=')}"
+    assert bases == [python, f"{python}-slim"]
 
 
 def copy(path: Path, context: Path) -> None:
@@ -156,6 +158,15 @@ def test_what_the_steps_make_needs_no_rights_and_nothing_beside_it(built: Path) 
         assert said.returncode == 0, said.stderr
         assert process in COMMANDS or "--kubeconfig" in said.stdout
     assert not (built / "bin" / "pip").exists()
+    (site,) = built.glob("lib/python*/site-packages")
+    assert not [name for name in ("setuptools", "kubernetes") if (site / name).exists()]
+    assert not [*site.rglob("tests"), *site.rglob("*.pyi")]
+    # Each module is compiled, once.
+    sources, compiled = [*site.rglob("*.py")], [*site.rglob("*.pyc")]
+    assert len(compiled) <= len(sources) <= len(compiled) + 5, "some are templates"
+    size = sum(path.lstat().st_size for path in built.rglob("*") if path.is_file())
+    # With the 131 MB of python:3.11-slim the image has less than 250 MB.
+    assert size < 119_000_000, f"{size / 1e6:.0f} MB"
     for name in ("localcluster", "manifests", "examples", "tests"):
         assert not [*built.glob(f"lib/python*/site-packages/{name}")]
 

@@ -3,14 +3,16 @@
 import asyncio
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from e2e.flows.admission.webhook.conftest import api_server
 from e2e.flows.admission.webhook.load import Load
-from e2e.flows.admission.webhook.replicas import Replicas
+from e2e.flows.admission.webhook.replicas import NAMESPACE, SECRET, Replicas
 from e2e.harness.support.rest import Rest
+from e2e.harness.support.waiting import eventually
 
 DAY = 86400.0
 
@@ -74,6 +76,33 @@ async def test_the_ca_and_the_certificate_rotate_twice_under_load(
         assert load.made >= seconds, "at least some in each second"
         assert len(seen.authorities) >= 3
         assert len(seen.servers) >= 3
+
+
+async def test_a_deleted_secret_is_filled_once_it_is_created_again(
+    server_kind: str, admin: Path, api: Rest
+) -> None:
+    if server_kind != "real":
+        pytest.skip("only kube-apiserver calls a Service")
+    replicas = Replicas(admin, count=2, by_service=True, leaves_all=True)
+    async with replicas:
+        await replicas.start()
+        before = await replicas.certificates(api)
+        (await api.delete(SECRET)).ok()
+        # A new replica has no certificates, and states the command of docs/operations.md.
+        replicas.processes[0].kill()
+        replicas.processes[0].start()
+        await eventually(partial(_says, replicas, "create secret generic"), "the advice", 60)
+
+        name, metadata = SECRET.rsplit("/", 1)[1], {"namespace": NAMESPACE}
+        body = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, **metadata}}
+        (await api.post(SECRET.rsplit("/", 1)[0], body)).ok()
+
+        await replicas.ready(0)
+        assert await replicas.certificates(api) != before
+
+
+async def _says(replicas: Replicas, text: str) -> bool:
+    return text in replicas.log()
 
 
 async def test_a_rolling_restart_of_two_replicas_refuses_no_request(

@@ -138,7 +138,7 @@ async def test_a_leader_stops_in_an_outage_and_leads_again_after_it(
 
 async def test_events_are_counted_across_restarts(client: Client, namespace: str) -> None:
     thing = await client.create(CONFIG_MAPS, config_map("c"), namespace)
-    about = ObjectReference.of_object(thing)
+    about = ObjectReference("v1", "ConfigMap", namespace, "c", thing["metadata"]["uid"])
 
     for _ in range(2):
         recorder = Recorder(client, "muster-test")

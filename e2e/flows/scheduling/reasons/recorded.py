@@ -1,5 +1,7 @@
 """Messages on a page of docs/, recorded from a run on a real control plane."""
 
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,10 +47,28 @@ class Recorded:
 TROUBLESHOOTING = Recorded(DOCS / "troubleshooting.md")
 
 
+_OF_GROUP = re.compile(r"((?:Composite)?PodGroup [^\s\":]+: )(.+)$")
+"""An owner's message: the group that it waits for, and the message of that group."""
+
+
 def joined(told: str) -> str:
-    """Join lines of the form `WHERE: MESSAGE` that differ in WHERE alone."""
+    """Join lines of the form `WHERE: MESSAGE` that differ in WHERE alone.
+
+    An owner that repeats the message of its group is shown with the name of the group only.
+    """
     places: dict[str, list[str]] = {}
     for line in told.splitlines():
         where, _, message = line.partition(": ")
         places.setdefault(message, []).append(where)
-    return "\n".join(f"{', '.join(where)}: {message}" for message, where in places.items())
+    return "\n".join(
+        f"{', '.join(where)}: {_shortened(message, places)}" for message, where in places.items()
+    )
+
+
+def _shortened(message: str, all_messages: Iterable[str]) -> str:
+    found = _OF_GROUP.search(message)
+    if found is None or not any(
+        other != message and other.endswith(f" {found[2]}") for other in all_messages
+    ):
+        return message
+    return f"{message[: found.start(2)]}..."

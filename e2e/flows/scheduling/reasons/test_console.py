@@ -46,7 +46,7 @@ async def test_a_gang_waits_and_starts_on_the_console(env: Environment, page: Br
 
     assert (row["kind"], row["name"]) == ("PodGroup", "pg-late")
     assert row["owner"] == {"kind": "JobSet", "name": "late"}
-    assert (row["reason"], row["pods"], row["minimum"]) == ("NoRoom", 4, 4)
+    assert (row["reason"], row["pods"], row["minimum"]) == ("Unschedulable", 4, 4)
     assert row["waitsFor"] == "capacity for 2 more pods"
 
     train = await asked(page, f"/api/workloads/{env.name}/JobSet/train")
@@ -63,13 +63,13 @@ async def test_a_gang_waits_and_starts_on_the_console(env: Environment, page: Br
     ]  # fmt: skip
 
     # The row may come from the solver before the scheduler's own result is delivered.
-    await _told(page, f"{env.name}/JobSet/late", "Refused")
+    await _told(page, f"{env.name}/JobSet/late", "Unschedulable")
     async with page.events(f"views=workload:{env.name}/JobSet/late") as events:
         await env.add_node(cpu=2, labels={NODE_LABEL: env.name})
         whole = await _until_running(events)
     assert whole["tree"]["counts"] == {"pods": 4, "bound": 4, "running": 4, "minimum": 4}
     told = {event["event"] for event in whole["timeline"]}
-    assert {"Created", "Refused", "Scheduled", "Bound"} <= told
+    assert {"Created", "Unschedulable", "Scheduled", "Bound"} <= told
 
 
 async def asked(page: Browser, path: str) -> Any:

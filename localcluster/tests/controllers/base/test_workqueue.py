@@ -53,7 +53,7 @@ async def test_the_earlier_of_two_delays_counts() -> None:
     "failure",
     [
         pytest.param(StatusError(409, "Conflict", "changed"), id="a conflict"),
-        pytest.param(KeyError("spec"), id="an object that nobody expected"),
+        pytest.param(KeyError("spec"), id="an unexpected object"),
     ],
 )
 async def test_what_fails_is_tried_again_later_and_later(failure: Exception) -> None:

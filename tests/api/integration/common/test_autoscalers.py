@@ -32,20 +32,13 @@ ANY_GROUP = {"key": LABEL_POD_GROUP, "operator": "Exists"}
 TOLD = Autoscalers()
 
 
-class Given:
-    """A user's Workload for one owner."""
-
-    def __init__(self, owner: OwnerName, *templates: Json, composite: Json | None = None) -> None:
-        spec: Json = {"podGroupTemplates": list(templates)}
-        if composite is not None:
-            spec = {"compositePodGroupTemplates": [composite]}
-        self._found = {owner: {"spec": spec}}
-
-    def of_user(self, owner: OwnerName) -> Json | None:
-        return self._found.get(owner)
-
-    def of_delegated(self, owner: OwnerName) -> Json | None:
-        return self._found.get(owner)
+def given(owner: OwnerName, *templates: Json, composite: Json | None = None) -> Workloads:
+    """Return a user's Workload for one owner."""
+    spec: Json = {"podGroupTemplates": list(templates)}
+    if composite is not None:
+        spec = {"compositePodGroupTemplates": [composite]}
+    found = {owner: {"spec": spec}}
+    return Workloads(found.get, found.get)
 
 
 def template(name: str, key: str = "", mode: str = "", *, preferred: bool = False) -> Json:
@@ -319,18 +312,18 @@ OF_S = OwnerName(JOBSET.group, JOBSET.kind, "s")
 @pytest.mark.parametrize(
     ("workloads", "want", "left_alone"),
     [
-        pytest.param(Given(OF_A, template("x", HOST, "all")), [HOST], True, id="the only template"),
-        pytest.param(Given(OF_A, template("x", HOST, preferred=True)), [], False, id="preferred"),
-        pytest.param(Given(OF_A, template("x")), [], False, id="no constraint"),
+        pytest.param(given(OF_A, template("x", HOST, "all")), [HOST], True, id="the only template"),
+        pytest.param(given(OF_A, template("x", HOST, preferred=True)), [], False, id="preferred"),
+        pytest.param(given(OF_A, template("x")), [], False, id="no constraint"),
         pytest.param(
-            Given(OF_A, template("x", HOST), template("pg-job-a", RACK)), [RACK], False, id="named"
+            given(OF_A, template("x", HOST), template("pg-job-a", RACK)), [RACK], False, id="named"
         ),
-        pytest.param(Given(OF_A, template("x"), template("y")), [], False, id="none of them"),
-        pytest.param(Given(OF_S, template("x", HOST)), [ZONE], False, id="of another owner"),
+        pytest.param(given(OF_A, template("x"), template("y")), [], False, id="none of them"),
+        pytest.param(given(OF_S, template("x", HOST)), [ZONE], False, id="of another owner"),
     ],
 )
 def test_the_workload_of_a_user_counts_instead_of_the_annotations(
-    workloads: Given, want: list[str], left_alone: bool
+    workloads: Workloads, want: list[str], left_alone: bool
 ) -> None:
     job = gang(topology=ZONE).build()
     created = admitted(job, workloads=workloads, autoscalers=RACKS)
@@ -342,7 +335,7 @@ def test_the_workload_of_a_user_counts_instead_of_the_annotations(
 def test_the_tree_of_a_users_workload() -> None:
     middle = template("cpg-w", mode="all") | {"podGroupTemplates": [template("pg-w", HOST)]}
     root = template("cpg-s", ZONE) | {"compositePodGroupTemplates": [middle]}
-    workloads = Given(OF_S, composite=root)
+    workloads = given(OF_S, composite=root)
 
     created = admitted(jobset_job(composite()), workloads=workloads, autoscalers=RACKS)
 
@@ -363,7 +356,7 @@ def delegated() -> Json:
 
 def test_a_delegated_job_follows_the_template_that_it_names() -> None:
     root = template("root", RACK) | {"podGroupTemplates": [template("leaf", ZONE, "all")]}
-    workloads = Given(OwnerName("x.io", "Train", "t"), composite=root)
+    workloads = given(OwnerName("x.io", "Train", "t"), composite=root)
 
     created = admitted(delegated(), workloads=workloads, autoscalers=RACKS)
 

@@ -11,8 +11,10 @@ from api.constants import (
     JOB_CONTROLLER,
     JOBSET_CONTROLLER,
 )
-from api.integration.job.admission import job_admission, job_groups, job_pod_specs, read_job
-from api.integration.jobset.admission import jobset_admission, jobset_groups, jobset_pod_specs
+from api.integration.job.admission import job_admission, job_groups, read_job
+from api.integration.job.kinds import Jobs
+from api.integration.jobset.admission import jobset_admission, jobset_groups
+from api.integration.jobset.kinds import JobSets
 from tests.support.owners import JobBuilder, JobSetBuilder, job_template, make_job, make_jobset
 
 Json = dict[str, Any]
@@ -55,7 +57,7 @@ def test_a_job_of_another_controller_is_neither_marked_nor_refused(job: JobBuild
 
     assert (admission.patch, admission.causes) == ([], [])
     assert not job_groups(made)
-    assert not job_pod_specs(made)
+    assert not Jobs().pod_specs(made)
     assert read_job(made).delegation is None
 
 
@@ -112,7 +114,7 @@ def test_a_jobset_of_another_controller_is_left_alone(jobset: JobSetBuilder) -> 
     assert (admission.patch, admission.causes) == ([], [])
     assert admission.warnings[0].startswith(f"spec.managedBy: {OTHER} runs this JobSet")
     assert not jobset_groups(made)
-    assert not jobset_pod_specs(made)
+    assert not JobSets().pod_specs(made)
 
 
 def test_a_jobset_s_faults_and_a_later_change_are_not_refused_either() -> None:

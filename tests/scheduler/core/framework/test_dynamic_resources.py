@@ -417,7 +417,7 @@ def test_slices_that_come_change_and_go() -> None:
     assert not fits()
     made.slice(pool(device("b"), device("c"), name="newer", generation=2))
     assert fits()
-    made.table.remove_slice("newer")
+    made.table.slices.remove("newer")
     assert not fits()
 
 

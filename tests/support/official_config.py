@@ -1,8 +1,4 @@
-"""Kubeconfig files with exec plugins or providers (OIDC, GCP), and several files merged into one.
-
-This is the only use of the official client, `kubernetes.aio.config`. It takes as long to import as
-all of our modules, so this module is imported only for such a file; `kubeconfig` reads the others.
-"""
+"""Kubeconfig files as the official client, `kubernetes.aio.config`, reads them: an oracle."""
 
 from __future__ import annotations
 
@@ -69,7 +65,7 @@ def _renewal(files: str, context: str | None, loader: Any, settings: Any) -> Aut
         async def run_plugin() -> str | None:
             await loader.load_from_exec_plugin()  # returns immediately until its token expires
             _check_exec(files, loader)
-            loader._set_config(settings)  # noqa: SLF001 - it may give a certificate instead
+            loader._set_config(settings)
             return getattr(loader, "token", None)
 
         return run_plugin

@@ -1,0 +1,181 @@
+"""NetworkPolicies on Muster's pods: what they exclude that API servers need.
+
+API servers are no pods, so no selector admits them. They call the webhook's port for admission,
+and their proxy reads the health port for the doctor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from api.reading import dig, labels_of, listing, mapping, text
+from api.wording import count
+from cli.doctor.findings import About, Check, Finding
+from cli.doctor.health import Process, health_port
+from cli.doctor.installation import parts_of
+from cli.doctor.paging import all_of
+from kube.base.errors import Forbidden, NotFound
+from kube.client.client import Client
+from kube.client.meta import Json
+from kube.client.resources import Resource
+
+POLICIES: Final = Resource("networking.k8s.io", "v1", "networkpolicies", "NetworkPolicy")
+_MOST: Final = 500
+"""NetworkPolicies of Muster's namespace that are read."""
+
+_WEBHOOK_PORT: Final = "https"
+"""The name of the webhook's port in its pods."""
+
+
+async def read_policies(client: Client, namespace: str) -> list[Json]:
+    """Return the policies of a namespace; none if they cannot be read. Raises other kube errors."""
+    try:
+        return await all_of(client, POLICIES, namespace, most=_MOST)
+    except (Forbidden, NotFound):
+        return []
+
+
+def unreadable(policies: Sequence[Json], pods: Sequence[Json]) -> list[Json]:
+    """Return the pods whose health port admits pods only, and so not the API server's proxy."""
+    return [
+        pod
+        for pod in pods
+        if text(dig(pod, "status", "phase")) == "Running"
+        and (port := health_port(pod))
+        and (on := _selecting(policies, pod))
+        and not any(_from_outside(rule) for rule in _rules(on, pod, port))
+    ]
+
+
+def check_unreadable(
+    policies: Sequence[Json], pods: Sequence[Json], namespace: str
+) -> Iterator[Finding]:
+    """Yield one finding for all `pods` that are `unreadable`, and what their condition says."""
+    if not pods:
+        return
+    names = {
+        text(dig(one, "metadata", "name")) for pod in pods for one in _selecting(policies, pod)
+    }
+    port, first = health_port(pods[0]), text(dig(pods[0], "metadata", "name"))
+    check = Check("health", About("NetworkPolicy", ", ".join(sorted(names)), namespace))
+    yield check.info(
+        f"it does not admit the API server's proxy to the health port of {count(len(pods), 'pod')}:"
+        " the condition Ready of each counts instead of its /readyz",
+        f"for more, kubectl -n {namespace} port-forward {first} {port}, then muster doctor"
+        f" --health http://127.0.0.1:{port}",
+    )
+    for pod in pods:
+        yield _readiness(pod)
+
+
+def _readiness(pod: Json) -> Finding:
+    meta = mapping(pod.get("metadata"))
+    check = Check("health", About("Pod", text(meta.get("name")), text(meta.get("namespace"))))
+    conditions = map(mapping, listing(dig(pod, "status", "conditions")))
+    ready = next((one for one in conditions if one.get("type") == "Ready"), {})
+    if ready.get("status") == "True":
+        return check.info("it is ready")
+    why = text(ready.get("message")) or text(ready.get("reason")) or "no condition Ready"
+    return check.error(f"it is not ready: {why}", "check its log, which states what it waits for")
+
+
+def check_webhook_port(policies: Sequence[Json], pods: Sequence[Json]) -> Iterator[Finding]:
+    """Check that policies let API servers reach the webhook."""
+    for pod in pods:
+        port = _port(pod, _WEBHOOK_PORT)
+        on = _selecting(policies, pod)
+        if "webhook" not in parts_of({"spec": {"template": pod}}) or not port or not on:
+            continue
+        names = ", ".join(sorted(text(dig(one, "metadata", "name")) for one in on))
+        about = About("NetworkPolicy", names, text(dig(pod, "metadata", "namespace")))
+        check = Check("network-policies", about)
+        rules = _rules(on, pod, port)
+        if not rules:
+            yield check.error(
+                f"it admits no client to port {port} of the webhook: API servers reject all gangs",
+                "admit the port from everywhere, as manifests/protection does",
+            )
+        elif all(listing(rule.get("from")) for rule in rules):
+            yield check.info(
+                f"it admits only some addresses to port {port} of the webhook. With an overlay"
+                " network (VXLAN, IPIP, WireGuard) API servers come from an address of the pods'"
+                " network",
+                "if requests time out, admit the port from everywhere, as manifests/protection"
+                " does",
+            )
+        return  # its replicas have the same labels
+
+
+def _selecting(policies: Sequence[Json], pod: Json) -> list[Json]:
+    """Return the policies that restrict what reaches a pod."""
+    labels = labels_of(pod)
+    return [
+        one
+        for one in policies
+        # Without types, a policy is for ingress.
+        if "Ingress" in (listing(dig(one, "spec", "policyTypes")) or ["Ingress"])
+        and _selects(mapping(dig(one, "spec", "podSelector")), labels)
+    ]
+
+
+def _selects(selector: Mapping[str, Any], labels: Mapping[str, Any]) -> bool:
+    wanted = mapping(selector.get("matchLabels"))
+    expressions = map(mapping, listing(selector.get("matchExpressions")))
+    return all(labels.get(key) == value for key, value in wanted.items()) and all(
+        _holds(one, labels) for one in expressions
+    )
+
+
+def _holds(expression: Mapping[str, Any], labels: Mapping[str, Any]) -> bool:
+    value, values = labels.get(text(expression.get("key"))), listing(expression.get("values"))
+    match expression.get("operator"):
+        case "In":
+            return value in values
+        case "NotIn":
+            return value not in values
+        case "Exists":
+            return value is not None
+        case _:
+            return value is None
+
+
+def _rules(policies: Sequence[Json], pod: Json, port: int) -> list[Mapping[str, Any]]:
+    """Return the rules that admit somebody to a port of a pod."""
+    rules = [mapping(it) for one in policies for it in listing(dig(one, "spec", "ingress"))]
+    return [rule for rule in rules if _covers(listing(rule.get("ports")), pod, port)]
+
+
+def _covers(ports: Sequence[Any], pod: Json, port: int) -> bool:
+    """Return true if the ports of a rule include this one; none means all."""
+    for one in map(mapping, ports):
+        first, last = one.get("port"), one.get("endPort")
+        if isinstance(first, str):
+            first = _port(pod, first)
+        if first in (None, port) or (
+            isinstance(first, int) and isinstance(last, int) and first <= port <= last
+        ):
+            return True
+    return not ports
+
+
+def _port(pod: Json, name: str) -> int:
+    """Return the number of a named port; 0 if the pod has none of this name."""
+    for container in listing(dig(pod, "spec", "containers")):
+        for one in map(mapping, listing(mapping(container).get("ports"))):
+            number = one.get("containerPort")
+            if one.get("name") == name and isinstance(number, int):
+                return number
+    return 0
+
+
+def _from_outside(rule: Mapping[str, Any]) -> bool:
+    """Return true if a rule may admit what is no pod: anybody, or a block of addresses."""
+    peers = listing(rule.get("from"))
+    return not peers or any(mapping(peer).get("ipBlock") is not None for peer in peers)
+
+
+def reached(processes: Sequence[Process], closed: Sequence[Json]) -> list[Process]:
+    """Return the processes without the pods whose port is closed to the API server."""
+    names = {text(dig(pod, "metadata", "name")) for pod in closed}
+    return [one for one in processes if not (one.path and one.about.name in names)]

@@ -1,0 +1,1 @@
+"""Muster on real kubelets."""

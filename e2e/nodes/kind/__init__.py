@@ -1,0 +1,1 @@
+"""Muster on a kind cluster: `make kind`."""
