@@ -48,6 +48,7 @@ generate: .venv ## write the files that are made from code
 	$(BIN)/python -m tools.limits_page docs/limits.md
 	$(BIN)/python -m tools.metrics_page docs/metrics.md
 	$(BIN)/python -m cli.manifests.chart charts/muster
+	$(BIN)/python -m tools.chart_values charts/muster
 
 verify: .venv ## generated files are as the code says
 	@tmp=$$(mktemp -d) && trap 'rm -rf "$$tmp" "$$tmp.md" "$$tmp.limits.md" "$$tmp.metrics.md"' EXIT && \
@@ -57,6 +58,7 @@ verify: .venv ## generated files are as the code says
 	$(BIN)/python -m tools.metrics_page "$$tmp.metrics.md" && diff -u docs/metrics.md "$$tmp.metrics.md" && \
 	diff -ru --exclude=Kustomization manifests/crd "$$tmp" && diff -u docs/api-reference.md "$$tmp.md" && \
 	cp -R charts/muster "$$tmp" && $(BIN)/python -m cli.manifests.chart "$$tmp/muster" && \
+	$(BIN)/python -m tools.chart_values "$$tmp/muster" && \
 	diff -ru charts/muster "$$tmp/muster" || \
 	{ echo "generated files are stale: run make generate" >&2; exit 1; }
 
@@ -124,9 +126,9 @@ version: .venv ## write VERSION everywhere, and make its section of the changelo
 	@test -n "$(VERSION)" || { echo "name a version: make version VERSION=1.2.3" >&2; exit 2; }
 	$(BIN)/python -m tools.release.numbers $(VERSION)
 
-release: e2e-modules ## the files of a release of the last commit, under dist/
+release: e2e-modules ## the files of a release of the last commit, under dist/; URL=... is where they will be
 	@test -n "$(VERSION)" || { echo "name a version: make release VERSION=1.2.3" >&2; exit 2; }
-	$(BIN)/python -m tools.release $(VERSION)
+	$(BIN)/python -m tools.release $(VERSION) $(if $(URL),--url=$(URL))
 
 clean:
 	rm -rf .venv .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,4 +1,7 @@
-"""The `muster` command, and `python -m cli`. Ends on SIGTERM from its first moment on."""
+"""The `muster` command, `python -m cli`, and the plugin of kubectl.
+
+It ends on SIGTERM from its first moment on.
+"""
 
 import signal
 import sys
@@ -16,6 +19,21 @@ def main() -> int:
     from cli.main import main as run
 
     return run()
+
+
+def kubectl() -> int:
+    """Run one command for users as `kubectl muster`; return the exit code."""
+    from cli.main import user_command
+
+    return user_command(sys.argv[1:], "kubectl muster")
+
+
+def complete() -> int:
+    """Print the suggestions for the words after `kubectl muster`, as kubectl asks its plugins."""
+    from cli.commands.completion import suggestions
+
+    print("\n".join(suggestions(sys.argv[1:])))
+    return 0
 
 
 def _end(number: int, _frame: FrameType | None) -> None:

@@ -1,4 +1,4 @@
-"""The `muster` command: server processes, and the commands for users.
+"""The `muster` command: server processes, and the commands for users, which kubectl also runs.
 
 Server processes (`cli.servers`) need the base installation only. The commands for users need the
 extra `cli` (typer, rich). Each of the two is imported only for its own commands.
@@ -29,13 +29,14 @@ def main(argv: Sequence[str] | None = None) -> int:
             # Without the extra `cli`, too: a report of a problem has it.
             print(read_build())
             return 0
-        return _user_command(arguments)
+        return user_command(arguments)
     except ConfigError as error:
         print(f"muster: {error}", file=sys.stderr)
         return 2
 
 
-def _user_command(arguments: Sequence[str]) -> int:
+def user_command(arguments: Sequence[str], program: str = "muster") -> int:
+    """Run one command for users; return its exit code."""
     try:
         from cli import commands
     except ModuleNotFoundError as error:
@@ -47,4 +48,4 @@ def _user_command(arguments: Sequence[str]) -> int:
             file=sys.stderr,
         )
         return 2
-    return commands.main(arguments)
+    return commands.main(arguments, program)

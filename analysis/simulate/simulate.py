@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -112,11 +113,32 @@ class _Rules(NamedTuple):
     runtimes: Runtimes
 
 
-class Simulation(NamedTuple):
-    """`lines` has a block for each root, and notes. `fits` is True if all roots fit."""
+@dataclass(frozen=True, slots=True)
+class SimulatedRoot:
+    """A root that is new, and the lines that explain where it fits, or why it does not."""
 
-    lines: list[str]
+    kind: str
+    namespace: str
+    name: str
     fits: bool
+    explanation: list[str]
+
+
+class Simulation(NamedTuple):
+    """The roots in the order in which they were decided, and notes on all manifests."""
+
+    roots: list[SimulatedRoot]
+    notes: list[str]
+
+    @property
+    def lines(self) -> list[str]:
+        """A block for each root, and the notes."""
+        return [line for root in self.roots for line in root.explanation] + self.notes
+
+    @property
+    def fits(self) -> bool:
+        """True if all roots fit."""
+        return all(root.fits for root in self.roots)
 
 
 def simulate(
@@ -138,22 +160,19 @@ def simulate(
     notes = add_all(
         state, documents, namespace, pods, schedulers=schedulers, gates=gates, most=MOST_OBJECTS
     )
-    lines: list[str] = []
-    fits = True
+    roots: list[SimulatedRoot] = []
     for key in queue_of(state).waiting():
         entity: Group | Pod | None = state.singles.get(key) or state.forest.groups.get(key)
         if entity is not None and _is_new(entity, before):
-            text, placed = _decide(state, entity, budget, gates)
-            lines += text
-            fits = fits and placed
+            roots.append(_decide(state, entity, budget, gates))
     # Groups that are not ready are not in the queue.
     for group in list(state.forest.groups.values()):
         if group.key in before or group.parent is not None:
             continue
         if not state.forest.ready(group) or (group.expected_waiting and not group.to_be_decided):
-            lines += explain_lines(state, group, budget, gates)
-            fits = False
-    return Simulation(lines + notes, fits)
+            text = [*explain_lines(state, group, budget, gates)]
+            roots.append(SimulatedRoot(*group.key, False, text))
+    return Simulation(roots, notes)
 
 
 def add_all(
@@ -258,8 +277,8 @@ def _is_new(entity: Group | Pod, before: set[Any]) -> bool:
 
 def _decide(
     state: State, entity: Group | Pod, budget: SearchBudget, gates: FeatureGates
-) -> tuple[list[str], bool]:
-    """Place the entity. Return the lines about it, and True if it fits."""
+) -> SimulatedRoot:
+    """Place the entity."""
     name = entity.info.name if isinstance(entity, Pod) else ""
     lines = [headline(entity) if isinstance(entity, Group) else f"{SINGLE_POD} {name}"]
     outcome = place(state, entity, budget)
@@ -267,13 +286,13 @@ def _decide(
         # Roots that are decided later must not use this capacity again.
         state.assume(outcome.pods, outcome.rows, outcome.volumes, outcome.devices)
         lines += (f"  {line}" for line in placement_lines(state, outcome, "fits"))
-        return lines, True
+        return SimulatedRoot(*entity.key, True, lines)
     blocker = explain(state, outcome)
     if isinstance(entity, Group) and blocker.at != entity.key:
         lines.append(f"  waits for {qualified_name(blocker.at)}")
     lines += (f"  {line}" for line in blocker_lines(blocker))
     lines += (f"  {line}" for line in refusal_lines(state, entity, outcome, budget, gates))
-    return lines, False
+    return SimulatedRoot(*entity.key, False, lines)
 
 
 def _well_formed(document: Json, namespace: str, rules: _Rules) -> Iterator[Json]:

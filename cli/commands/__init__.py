@@ -122,11 +122,11 @@ def _only_listed() -> None:
     raise AssertionError("only the chosen command is loaded")
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Run one command; return its exit code."""
+def main(arguments: Sequence[str], program: str = "muster") -> int:
+    """Run one command of this program; return its exit code."""
     # typer ends by SystemExit even where it handles the error itself.
     try:
-        application(arguments)(list(arguments), standalone_mode=True)
+        application(arguments)(list(arguments), prog_name=program, standalone_mode=True)
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 1
     return 0

@@ -16,6 +16,7 @@ from cli.commands.options import on_cluster
 from cli.config.config import File
 from kube.base.errors import ConfigError
 from kube.client.client import Client
+from kube.credentials.loading import ClientConfig
 from kube.credentials.rest_config import DEFAULT_NAMESPACE
 from scheduler.core.preemption.dry_run import Effort
 from scheduler.core.search.place import SearchBudget
@@ -56,7 +57,7 @@ class ClusterCopy:
 
 
 def cluster_copy(
-    kubeconfig: Path | None, snapshot: Path | None, file: File, *, for_new_pods: bool = False
+    access: ClientConfig, snapshot: Path | None, file: File, *, for_new_pods: bool = False
 ) -> ClusterCopy:
     """Return the snapshot if there is one, else the cluster. Raises ConfigError, KubeError.
 
@@ -85,7 +86,7 @@ def cluster_copy(
             sources.state, limits, pods, sources.observed, client.namespace, file.gates
         )
 
-    return on_cluster(kubeconfig, read_cluster)
+    return on_cluster(access, read_cluster)
 
 
 def read_snapshot(file: Path) -> Snapshot:

@@ -9,7 +9,7 @@ from typing import Annotated, Final
 
 import typer
 
-from cli.commands.options import ConfigFile, Kubeconfig, user_errors
+from cli.commands.options import ConfigFile, Context, Kubeconfig, user_errors
 from cli.config.config import load
 from cli.demo.open_page import open_page
 from cli.servers.console_service import PORT, address_of, place_of, serve, settings_of
@@ -19,6 +19,7 @@ from kube.base.build import read_build
 from kube.base.errors import ConfigError
 from kube.base.process import announce, configure_logging
 from kube.client.client import Client
+from kube.credentials.loading import ClientConfig
 from scheduler.watch.informers import require_groups
 
 _READ_WITHIN: Final = 90.0
@@ -27,6 +28,7 @@ _READ_WITHIN: Final = 90.0
 
 def console(
     kubeconfig: Kubeconfig = None,
+    context: Context = None,
     config: ConfigFile = None,
     port: Annotated[
         int, typer.Option(help="port of the page; 0 selects a free port", min=0, max=65535)
@@ -63,16 +65,16 @@ def console(
     It reads with the rights of the kubeconfig, and ends with Ctrl-C.
     """
     with user_errors():
-        file = load(config)
+        file, access = load(config), ClientConfig(kubeconfig, context)
         settings = settings_of(file, tuple(topology_key or ()))
         if in_cluster:
             configure_logging("console")
             announce(read_build())
             place = place_of(listen, host or (), tls, file.namespace, plain_http=plain_http)
-            serve(kubeconfig, settings, place, address_of(health))
+            serve(access, settings, place, address_of(health))
             return
         configure_logging("console", "warning")
-        asyncio.run(_run(kubeconfig, settings, port, browser=browser))
+        asyncio.run(_run(access, settings, port, browser=browser))
 
 
 async def _read(served: Console, stop: asyncio.Event) -> None:
@@ -93,12 +95,12 @@ async def _read(served: Console, stop: asyncio.Event) -> None:
         )
 
 
-async def _run(kubeconfig: Path | None, settings: Settings, port: int, *, browser: bool) -> None:
+async def _run(access: ClientConfig, settings: Settings, port: int, *, browser: bool) -> None:
     """Serve until SIGINT or SIGTERM. Raises KubeError if the cluster does not respond."""
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    async with await Client.connect(kubeconfig, user_agent="muster-console") as client:
+    async with await Client.connect(access, user_agent="muster-console") as client:
         await require_groups(client)
         async with local(client, settings, port) as served:
             typer.echo(f"Reading {client.server} ...")

@@ -27,9 +27,10 @@ from analysis.lab.trace import Job, read_trace, write_trace
 from analysis.lab.variants import variant_of
 from api.wording import count
 from cli.commands.cluster_copy import echo, read_snapshot
-from cli.commands.options import Kubeconfig, on_cluster, user_errors
+from cli.commands.options import Context, Kubeconfig, on_cluster, user_errors
 from kube.client.client import Client
 from kube.client.resources import PODS
+from kube.credentials.loading import ClientConfig
 from scheduler.support.kinds import GROUPS
 
 lab = typer.Typer(
@@ -138,10 +139,10 @@ def _quiet() -> Iterator[None]:
 
 
 @lab.command("record")
-def record_(kubeconfig: Kubeconfig = None) -> None:
+def record_(kubeconfig: Kubeconfig = None, context: Context = None) -> None:
     """Print the past of a cluster's groups and pods as a trace, in JSON lines."""
     with user_errors():
-        recorded = on_cluster(kubeconfig, _recorded)
+        recorded = on_cluster(ClientConfig(kubeconfig, context), _recorded)
         typer.echo(write_trace(recorded.jobs), nl=False)
     typer.echo(
         f"{count(len(recorded.jobs), 'job')}; {recorded.running} still running, with their time so"

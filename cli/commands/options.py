@@ -11,12 +11,20 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
+from cli.commands.completion import contexts, namespaces
 from kube.base.errors import KubeError
 
 if TYPE_CHECKING:
     from kube.client.client import Client
+    from kube.credentials.loading import ClientConfig
 
 Kubeconfig = Annotated[Path | None, typer.Option(help="default: $KUBECONFIG, then ~/.kube/config")]
+Context = Annotated[
+    str | None,
+    typer.Option(
+        help="context of the kubeconfig; default: the current one", autocompletion=contexts
+    ),
+]
 ConfigFile = Annotated[
     Path | None,
     typer.Option(
@@ -28,11 +36,31 @@ SnapshotFile = Annotated[
 ]
 Namespace = Annotated[
     str | None,
-    typer.Option("--namespace", "-n", help="default: the namespace of the context"),
+    typer.Option(
+        "--namespace",
+        "-n",
+        help="default: the namespace of the context",
+        autocompletion=namespaces,
+    ),
+]
+NamespaceOrAll = Annotated[
+    str | None,
+    typer.Option(
+        "--namespace",
+        "-n",
+        help="default: all; for kubectl muster the namespace of the context",
+        autocompletion=namespaces,
+    ),
 ]
 SystemNamespace = Annotated[str, typer.Option("--system-namespace", help="namespace of Muster")]
 TrialNamespace = Annotated[
-    str, typer.Option("--trial-namespace", help="namespace in which groups are created with dryRun")
+    str,
+    typer.Option(
+        "--trial-namespace",
+        "--namespace",
+        "-n",
+        help="namespace in which groups are created with dryRun",
+    ),
 ]
 Health = Annotated[
     list[str] | None,
@@ -53,13 +81,13 @@ def user_errors(code: int = 2) -> Iterator[None]:
 
 
 def on_cluster(
-    kubeconfig: Path | None, work: Callable[[Client], Coroutine[Any, Any, T]], command: str = "cli"
+    access: ClientConfig, work: Callable[[Client], Coroutine[Any, Any, T]], command: str = "cli"
 ) -> T:
     """Run `work` with a client. Raises kube errors."""
     from kube.client.client import Client  # commands without a cluster do not load it
 
     async def connected() -> T:
-        async with await Client.connect(kubeconfig, user_agent=f"muster-{command}") as client:
+        async with await Client.connect(access, user_agent=f"muster-{command}") as client:
             return await work(client)
 
     return asyncio.run(connected())

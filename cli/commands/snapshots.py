@@ -12,22 +12,25 @@ import typer
 from analysis.explain.explain import blocker_lines, placed_line, qualified_name
 from api.wording import count
 from cli.commands.cluster_copy import cluster_copy, echo, read_snapshot
-from cli.commands.options import ConfigFile, Kubeconfig, user_errors
+from cli.commands.options import ConfigFile, Context, Kubeconfig, user_errors
 from cli.config.config import load
 from cli.trees.snapshot_tree import branches
-from cli.trees.text import tree_lines
+from cli.trees.tree import Branch
+from kube.credentials.loading import ClientConfig
 from scheduler.snapshot import snapshot as snapshots
 from scheduler.snapshot.snapshot import Decision, encode
 
 
 def snapshot_(
     file: Annotated[Path, typer.Argument(help="file for the snapshot")],
+    *,
     kubeconfig: Kubeconfig = None,
+    context: Context = None,
     config: ConfigFile = None,
 ) -> None:
     """Write the complete input of the scheduler to a file, for explain, tree and replay."""
     with user_errors():
-        copy = cluster_copy(kubeconfig, None, load(config))
+        copy = cluster_copy(ClientConfig(kubeconfig, context), None, load(config))
         queue = snapshots.queue_of(copy.state)
         taken = snapshots.take(copy.state, queue, copy.limits, copy.pods.priority_classes)
         data = encode(taken)
@@ -54,11 +57,11 @@ def replay(file: Annotated[Path, typer.Argument(help="snapshot file")]) -> None:
         raise typer.Exit(1)
 
 
-def tree_of(file: Path) -> list[str]:
-    """Return the lines of the trees of a snapshot. Raises ConfigError."""
+def branches_of(file: Path) -> tuple[Branch, ...]:
+    """Return the trees of a snapshot. Raises ConfigError."""
     recorded = read_snapshot(file)
     state, _ = snapshots.restore(recorded)
-    return tree_lines(branches(state, recorded.limits.budget()))
+    return branches(state, recorded.limits.budget())
 
 
 def _decision_lines(decision: Decision | None, result: str) -> Iterator[str]:

@@ -9,6 +9,7 @@ import typer
 
 from api.wording import count
 from cli.commands.options import (
+    Context,
     Health,
     Kubeconfig,
     SystemNamespace,
@@ -18,11 +19,14 @@ from cli.commands.options import (
 )
 from cli.doctor.examination import Options
 from cli.support.support_bundle import collect, write
+from kube.credentials.loading import ClientConfig
 
 
 def support_bundle(
     file: Annotated[Path, typer.Argument(help="file for the bundle, a .tar.gz")],
+    *,
     kubeconfig: Kubeconfig = None,
+    context: Context = None,
     system_namespace: SystemNamespace = "muster-system",
     trial_namespace: TrialNamespace = "default",
     health: Health = None,
@@ -32,8 +36,9 @@ def support_bundle(
     It contains no Secrets, environment variables, commands and arguments.
     """
     options = Options(system_namespace, trial_namespace, tuple(health or ()))
+    access = ClientConfig(kubeconfig, context)
     with user_errors():
-        members = on_cluster(kubeconfig, lambda client: collect(client, options), "doctor")
+        members = on_cluster(access, lambda client: collect(client, options), "doctor")
     try:
         write(file, members)
     except OSError as problem:

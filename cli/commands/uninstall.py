@@ -7,21 +7,23 @@ from typing import Annotated
 
 import typer
 
-from cli.commands.options import ConfigFile, Kubeconfig, on_cluster, user_errors
+from cli.commands.options import ConfigFile, Context, Kubeconfig, on_cluster, user_errors
 from cli.config.config import load
 from cli.uninstall.command import HelmRelease
 from cli.uninstall.command import uninstall as remove
 from cli.uninstall.installation import NAMESPACE as INSTALLED_IN
+from kube.credentials.loading import ClientConfig
 
 
 def uninstall(
+    *,
     kubeconfig: Kubeconfig = None,
+    context: Context = None,
     namespace: Annotated[
         str, typer.Option("--namespace", "-n", help="namespace of Muster")
     ] = INSTALLED_IN,
     timeout: Annotated[float, typer.Option(help="maximum seconds of each wait")] = 120.0,
     config: ConfigFile = None,
-    *,
     release: Annotated[
         bool, typer.Option("--release", help="hand off waiting pods to the default scheduler")
     ] = False,
@@ -56,5 +58,5 @@ def uninstall(
             names=names,
             helm=helm,
         )
-        code = on_cluster(kubeconfig, run, "uninstall")
+        code = on_cluster(ClientConfig(kubeconfig, context), run, "uninstall")
     raise typer.Exit(code)

@@ -8,8 +8,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-import msgspec
-
 from analysis.explain.plain_text import clean
 from api.wording import count
 from kube.base.errors import Forbidden, KubeError, NotFound, TooLarge, Unreachable
@@ -172,11 +170,18 @@ def text_lines(findings: Sequence[Finding], *, all_of_them: bool = True) -> Iter
     yield ", ".join(count(counts[severity], noun) for severity, noun in nouns.items())
 
 
-def json_report(findings: Sequence[Finding], version: str) -> bytes:
-    """Return all findings, worst first, with the highest severity."""
-    report = {
+def report(findings: Sequence[Finding], version: str) -> dict[str, Any]:
+    """Return all findings for machines, worst first, with the highest severity."""
+    return {
         "version": version,
         "severity": highest(findings).name.lower(),
         "findings": [one.as_json() for one in worst_first(findings)],
     }
-    return msgspec.json.format(msgspec.json.encode(report), indent=2)
+
+
+def rows(findings: Iterable[Finding], *, wide: bool) -> Iterator[list[str]]:
+    """Yield the columns of a table, then a row for each finding, worst first."""
+    yield ["SEVERITY", *(["CHECK"] if wide else []), "OBJECT", "PROBLEM", "ACTION"]
+    for one in worst_first(findings):
+        check = [one.check] if wide else []
+        yield [one.severity.name, *check, str(one.about), one.problem, one.action]

@@ -16,6 +16,7 @@ from kube.base.errors import ConfigError
 from kube.base.process import run
 from kube.base.status_server import StatusServer
 from kube.client.client import Client
+from kube.credentials.loading import ClientConfig
 from scheduler.core.values.search_budget import SearchBudget
 from scheduler.watch.informers import require_groups
 
@@ -60,16 +61,14 @@ def address_of(text: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
-def serve(
-    kubeconfig: Path | None, settings: Settings, place: Place, health: tuple[str, int]
-) -> None:
+def serve(access: ClientConfig, settings: Settings, place: Place, health: tuple[str, int]) -> None:
     """Serve until SIGINT or SIGTERM; `health` is the address of the health endpoints.
 
     Raises ConfigError, KubeError or OSError.
     """
 
     async def until(stop: asyncio.Event) -> None:
-        async with await Client.connect(kubeconfig, user_agent="muster-console") as client:
+        async with await Client.connect(access, user_agent="muster-console") as client:
             await require_groups(client)
             async with in_cluster(client, settings, place) as served:
                 ready = {"read": lambda: served.cluster.synced}

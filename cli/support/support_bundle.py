@@ -17,7 +17,7 @@ import msgspec
 
 from api.constants import COSCHEDULING, COSCHEDULING_GROUP, GROUP, RESERVATION
 from cli.doctor.examination import Examination, Options
-from cli.doctor.findings import json_report
+from cli.doctor.findings import report
 from cli.doctor.health import Process
 from cli.doctor.installation import SELECTOR, read_definitions, read_version
 from cli.doctor.leaders import NAMES
@@ -98,8 +98,8 @@ async def collect(client: Client, options: Options) -> Members:
     examination = Examination(client, options)
     # First, as it raises if the cluster is unreachable: then there is no archive at all.
     findings = await examination.run()
-    report = json_report(findings, read_build().version)
-    found = _Collection(client, {"doctor.json": _json(msgspec.json.decode(report))})
+    doctor = report(findings, read_build().version)
+    found = _Collection(client, {"doctor.json": _json(doctor)})
     await found.add("versions.json", _versions(client))
     for resource in _OURS:
         await found.objects(f"objects/{resource.full_name}.json", resource, redaction.of_ours)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, Final
 
 from api import constants
 from cli.trees.tree import Objects
@@ -14,19 +14,18 @@ from kube.client.resources import JOBS, JOBSETS, NODES, PODS, Resource
 WORKLOADS = Resource(*constants.WORKLOAD)
 POD_GROUPS = Resource(*constants.POD_GROUP)
 COMPOSITE_POD_GROUPS = Resource(*constants.COMPOSITE_POD_GROUP)
+DRAWN: Final = (JOBSETS, JOBS, COMPOSITE_POD_GROUPS, POD_GROUPS, PODS)
 
 
-async def list_objects(client: Client, namespace: str | None = None) -> Objects:
-    """List JobSets, Jobs, groups, pods (of `namespace`, or of all) and nodes concurrently.
+async def list_objects(
+    client: Client, namespace: str | None = None, *, nodes: bool = True
+) -> Objects:
+    """List JobSets, Jobs, groups, pods (of `namespace`, or of all) and `nodes` concurrently.
 
     A kind that the cluster does not serve (JobSet not installed) counts as empty.
     """
-    lists = await asyncio.gather(
-        *(
-            list_items(client, resource, namespace)
-            for resource in (JOBSETS, JOBS, COMPOSITE_POD_GROUPS, POD_GROUPS, PODS, NODES)
-        )
-    )
+    resources = (*DRAWN, *((NODES,) if nodes else ()))
+    lists = await asyncio.gather(*(list_items(client, it, namespace) for it in resources))
     return Objects(*lists)
 
 

@@ -78,6 +78,8 @@ def test_every_file_is_there_and_has_its_checksum(released: Path) -> None:
         f"muster-{VERSION}-single.yaml",
         f"muster-{VERSION}-monitoring.yaml",
         f"muster-{VERSION}-protection.yaml",
+        f"kubectl-muster-{VERSION}.tar.gz",
+        f"muster-{VERSION}-krew.yaml",
         f"muster-{VERSION}-sbom.cdx.json",
         f"muster-{VERSION}-changes.md",
     }
@@ -96,6 +98,26 @@ def test_the_manifests_run_the_image_of_the_release(released: Path) -> None:
     }
 
     assert images == {f"muster:{VERSION}"}
+
+
+def test_krew_gets_the_archive_of_the_release(released: Path) -> None:
+    manifest = yaml.safe_load((released / f"muster-{VERSION}-krew.yaml").read_text())
+    (platform,) = manifest["spec"]["platforms"]
+    name = platform["uri"].rpartition("/")[2]
+
+    assert platform["sha256"] == sums(released)[name]
+    with tarfile.open(released / name) as tar:
+        assert tar.getmember(platform["bin"]).mode & 0o111
+
+
+def test_the_chart_says_what_artifact_hub_shows(released: Path) -> None:
+    with tarfile.open(released / f"muster-{numbers.semver(VERSION)}.tgz") as tar:
+        file = tar.extractfile("muster/Chart.yaml")
+        assert file is not None
+        about = yaml.safe_load(file.read())
+
+    assert about["appVersion"] == VERSION
+    assert {"artifacthub.io/crds", "artifacthub.io/images"} <= set(about["annotations"])
 
 
 def test_the_wheel_has_its_commit(released: Path) -> None:

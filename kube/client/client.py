@@ -36,7 +36,7 @@ from kube.client.patch import Operation, PatchBuilder
 from kube.client.proxied import ProxiedPool
 from kube.client.resources import PODS, Resource
 from kube.client.watch_session import watch_session
-from kube.credentials.loading import load
+from kube.credentials.loading import ClientConfig, load
 from kube.credentials.rest_config import RestConfig
 
 JSON_PATCH = "application/json-patch+json"
@@ -105,7 +105,7 @@ class Client:
     @classmethod
     async def connect(
         cls,
-        kubeconfig: str | Path | None = None,
+        config: str | Path | ClientConfig | None = None,
         *,
         user_agent: str = "muster",
         connections: int = CONNECTIONS,
@@ -114,7 +114,7 @@ class Client:
 
         No request is made yet. Raises ConfigError.
         """
-        rest_config = await load(kubeconfig)
+        rest_config = await load(config)
         return cls(rest_config, user_agent=user_agent, connections=connections)
 
     @property

@@ -79,7 +79,7 @@ Certificate = Callable[[], tuple[bytes, bytes] | None]
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """The cluster and the user of the current context, each with the folder of its file.
+    """The cluster and the user of a context, each with the folder of its file.
 
     `user` is as in the file: a mapping, whatever its fields.
     """
@@ -116,13 +116,14 @@ class Chosen:
         )
 
 
-def read(*paths: Path) -> RestConfig | None:
-    """Return the current context of the files; None if its user has a plugin or a provider.
+def read(*paths: Path, context: str | None = None) -> RestConfig | None:
+    """Return a context of the files; None if its user has a plugin or a provider.
 
-    Raises ConfigError, which names the files and the field.
+    Without `context` it is the current one. Raises ConfigError, which names the files and the
+    field.
     """
     try:
-        chosen = choose(paths)
+        chosen = choose(paths, context)
         if chosen.has_plugin:
             return None
         user = msgspec.convert(chosen.user, _User)
@@ -131,28 +132,29 @@ def read(*paths: Path) -> RestConfig | None:
         raise ConfigError(f"kubeconfig {os.pathsep.join(map(str, paths))}: {error}") from error
 
 
-def choose(paths: Sequence[Path]) -> Chosen:
-    """Return what the current context names. As in kubectl, the first file that has a name wins.
+def choose(paths: Sequence[Path], context: str | None = None) -> Chosen:
+    """Return what a context names. As in kubectl, the first file that has a name wins.
 
-    Raises ValueError or OSError.
+    Without `context` it is the current one. Raises ValueError or OSError.
     """
     files = [(path, msgspec.yaml.decode(path.read_bytes(), type=_File)) for path in paths]
     current = next((file.current_context for _, file in files if file.current_context), None)
-    if current is None:
+    name = context or current
+    if name is None:
         raise ValueError("there is no current-context")
-    _, entry = _named("contexts", [(path, file.contexts) for path, file in files], current)
-    context = entry.context
+    _, entry = _named("contexts", [(path, file.contexts) for path, file in files], name)
+    found = entry.context
     cluster_file, cluster = _named(
-        "clusters", [(path, file.clusters) for path, file in files], context.cluster
+        "clusters", [(path, file.clusters) for path, file in files], found.cluster
     )
-    user_file, user = _user([(path, file.users) for path, file in files], context)
+    user_file, user = _user([(path, file.users) for path, file in files], found)
     return Chosen(
         msgspec.convert(cluster.cluster, _Cluster),
         cluster_file.parent,
         user,
         user_file.parent,
         user_file,
-        context.namespace or DEFAULT_NAMESPACE,
+        found.namespace or DEFAULT_NAMESPACE,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -18,15 +19,25 @@ _HOST: Final = "KUBERNETES_SERVICE_HOST"
 _PORT: Final = "KUBERNETES_SERVICE_PORT"
 
 
-async def load(file: str | Path | None = None) -> RestConfig:
+@dataclass(frozen=True, slots=True)
+class ClientConfig:
+    """The kubeconfig and the context that a user names; None for the usual and the current one."""
+
+    kubeconfig: str | Path | None = None
+    context: str | None = None
+
+
+async def load(config: str | Path | ClientConfig | None = None) -> RestConfig:
     """Read the configuration.
 
-    Order: the file given; else the service account of the pod we run in; else `KUBECONFIG` or
-    `~/.kube/config`. Raises ConfigError.
+    Order: the file given; else the service account of the pod we run in, unless a context is given;
+    else `KUBECONFIG` or `~/.kube/config`. Raises ConfigError.
     """
-    if file is None and os.environ.get(_HOST):
+    if not isinstance(config, ClientConfig):
+        config = ClientConfig(config)
+    if config == ClientConfig() and os.environ.get(_HOST):
         return _in_cluster()
-    return await _from_kubeconfig(str(file or _default_kubeconfig()))
+    return await _from_kubeconfig(str(config.kubeconfig or _default_kubeconfig()), config.context)
 
 
 def _default_kubeconfig() -> str:
@@ -68,17 +79,17 @@ def _service_account(path: Path) -> bytes:
     return content
 
 
-async def _from_kubeconfig(files: str) -> RestConfig:
+async def _from_kubeconfig(files: str, context: str | None) -> RestConfig:
     found = [path for part in files.split(os.pathsep) if part and (path := _path(part)).is_file()]
     if not found:
         raise ConfigError(f"kubeconfig {files}: no such file")
-    plain = kubeconfig.read(*found)
+    plain = kubeconfig.read(*found, context=context)
     if plain is not None:
         return plain
     # Imported here, as few files have a plugin or a provider.
     from kube.credentials import plugins
 
-    return await plugins.read(found)
+    return await plugins.read(found, context)
 
 
 def _path(text: str) -> Path:

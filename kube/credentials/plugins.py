@@ -82,14 +82,14 @@ class Source(Protocol):
         """Return a new credential. Raises ValueError, OSError, and what aiohttp raises."""
 
 
-async def read(paths: Sequence[Path]) -> RestConfig:
-    """Return the current context of the files, whose user has a plugin or a provider.
+async def read(paths: Sequence[Path], context: str | None = None) -> RestConfig:
+    """Return a context of the files, whose user has a plugin or a provider.
 
-    Raises ConfigError, which names the files.
+    Without `context` it is the current one. Raises ConfigError, which names the files.
     """
     named = os.pathsep.join(map(str, paths))
     try:
-        chosen = choose(paths)
+        chosen = choose(paths, context)
         renewed = _Renewed(named, _source(chosen))
     except (OSError, ValueError) as error:
         raise ConfigError(f"kubeconfig {named}: {error}") from error

@@ -164,7 +164,8 @@ def test_the_wheel_holds_our_packages_and_nothing_else(wheel: Path) -> None:
     overlays = {"overlays/cert-manager", "overlays/single"}
     manifests = {"base", "console", "crd", "monitoring", "protection"} | overlays
     ours = {f"cli/manifests/{folder}" for folder in manifests}
-    examples = {"cli/examples", "cli/examples/lab"}
+    gitops = {f"cli/examples/gitops/{tool}" for tool in ("argocd", "flux")}
+    examples = {"cli/examples", "cli/examples/lab", *gitops}
     assert data == {"webhooks/manifests/webhook"} | examples | ours
     page = (ROOT / "console" / "static").rglob("*")
     files = {str(path.relative_to(ROOT)) for path in page if path.is_file()}

@@ -19,18 +19,25 @@ from kube.credentials.rest_config import (
 )
 
 
-async def read(files: str) -> RestConfig:
-    """Return the current context of the files, which os.pathsep separates. Raises ConfigError."""
+async def read(files: str, context: str | None = None) -> RestConfig:
+    """Return a context, by default the current one, of the files, which os.pathsep separates.
+
+    Raises ConfigError.
+    """
     settings = Configuration()
-    loader = await _read(files, settings)
-    return _connection(settings, _renewal(files, loader, settings), _namespace(loader))
+    loader = await _read(files, context, settings)
+    renewal = _renewal(files, context, loader, settings)
+    return _connection(settings, renewal, _namespace(loader))
 
 
-async def _read(files: str, settings: Any) -> Any:
+async def _read(files: str, context: str | None, settings: Any) -> Any:
     """Fill `settings` from the file, and return the loader, which can renew credentials."""
     try:
         loader = await load_kube_config(  # type: ignore[no-untyped-call]
-            config_file=files, client_configuration=settings, persist_config=False
+            config_file=files,
+            context=context,
+            client_configuration=settings,
+            persist_config=False,
         )
     except (ConfigException, OSError, ValueError, TypeError, KeyError, yaml.YAMLError) as error:
         raise ConfigError(f"kubeconfig {files}: {error}") from error
@@ -51,7 +58,7 @@ def _check_exec(files: str, loader: Any) -> None:
         raise ConfigError(f"kubeconfig {files}: the exec plugin returned no credentials")
 
 
-def _renewal(files: str, loader: Any, settings: Any) -> Authorization:
+def _renewal(files: str, context: str | None, loader: Any, settings: Any) -> Authorization:
     user = getattr(loader, "_user", None) or {}
     if "exec" in user:
 
@@ -67,7 +74,7 @@ def _renewal(files: str, loader: Any, settings: Any) -> Authorization:
         async def read_again() -> str | None:
             # Into new settings: a failure must not spoil those in use.
             fresh = type(settings)()
-            await _read(files, fresh)
+            await _read(files, context, fresh)
             token: str | None = fresh.api_key.get("BearerToken")
             return token
 

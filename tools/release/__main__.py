@@ -10,12 +10,14 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tools.release import files, numbers
+from tools.release import files, krew, numbers
 from tools.release.errors import ReleaseError
 from tools.release.source import export
 
+URL = "https://releases.example/muster/{version}"
 
-def make(repository: Path, commit: str, version: str, out: Path) -> None:
+
+def make(repository: Path, commit: str, version: str, out: Path, url: str = URL) -> None:
     """Write all files of a release to `out`, replacing an earlier one's. Raises ReleaseError."""
     with tempfile.TemporaryDirectory(prefix="muster-release-") as folder:
         source = export(repository, commit, Path(folder))
@@ -27,6 +29,7 @@ def make(repository: Path, commit: str, version: str, out: Path) -> None:
         files.image_context(source, version, out)
         files.manifests(source, version, out)
         files.chart(source, version, out)
+        krew.write(source, version, url.format(version=version), out)
         files.bill_of_materials(source, version, out)
         files.checksums(out)
 
@@ -45,10 +48,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("version")
     parser.add_argument("--commit", default="HEAD")
+    parser.add_argument(
+        "--url", default=URL, help="where the files will be, for the plugin's manifest"
+    )
     parser.add_argument("--output", type=Path, default=numbers.ROOT / "dist")
     parsed = parser.parse_args()
     try:
-        make(numbers.ROOT, parsed.commit, parsed.version, parsed.output)
+        make(numbers.ROOT, parsed.commit, parsed.version, parsed.output, parsed.url)
     except ReleaseError as error:
         print(error, file=sys.stderr)
         return 1

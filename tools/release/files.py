@@ -10,9 +10,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from e2e.harness.controlplane.places import BIN
-from tools.release import archives, changelog
+from tools.release import archives, artifact_hub, numbers
 from tools.release.errors import ReleaseError
-from tools.release.numbers import is_development, semver
 from tools.release.source import Source
 
 RENDERED = (
@@ -53,8 +52,9 @@ def chart(source: Source, version: str, out: Path) -> None:
     """Package the Helm chart, if the commit has one; repack it, as Helm writes the current time."""
     if not (source.folder / CHART).is_dir():
         return
+    artifact_hub.annotate(source.folder / CHART, source.folder, version)
     with tempfile.TemporaryDirectory() as packed:
-        options = [f"--version={semver(version)}", f"--app-version={version}"]
+        options = [f"--version={numbers.semver(version)}", f"--app-version={version}"]
         command = [_program("helm"), "package", *options, f"--destination={packed}"]
         _run([*command, str(source.folder / CHART)], source)
         (package,) = Path(packed).iterdir()
@@ -71,9 +71,7 @@ def bill_of_materials(source: Source, version: str, out: Path) -> None:
 
 def changes(source: Source, version: str, out: Path) -> None:
     """Write the version's section of the changelog. Raises ReleaseError."""
-    text = (source.folder / "CHANGELOG.md").read_text()
-    name = "Unreleased" if is_development(version) else version
-    (out / f"muster-{version}-changes.md").write_text(changelog.section(text, name))
+    (out / f"muster-{version}-changes.md").write_text(numbers.changes(source.folder, version))
 
 
 def checksums(out: Path) -> None:

@@ -55,6 +55,9 @@ PLACES = (
     Place("manifests/console/deployment.yaml", r"image: muster:"),
     Place("Dockerfile", r"-t muster:"),
     Place("docs/install.md", r"REGISTRY/muster:"),
+    Place("examples/gitops/argocd/applications.yaml", r"targetRevision: v"),
+    Place("examples/gitops/flux/muster.yaml", r"tag: v"),
+    Place("examples/gitops/flux/muster.yaml", r"newTag: "),
     Place("README.md", r"REGISTRY/muster:"),
     # Only if there is a chart.
     Place("charts/muster/Chart.yaml", r"^version: [\"']?", wanted=False, semver=True),
@@ -70,6 +73,15 @@ def semver(version: str) -> str:
 def is_development(version: str) -> bool:
     """Return true for the version of commits between two releases."""
     return ".dev" in version
+
+
+def changes(folder: Path, version: str) -> str:
+    """Return the version's section of the changelog; for a development version, what is unreleased.
+
+    Raises ReleaseError if there is none.
+    """
+    name = "Unreleased" if is_development(version) else version
+    return changelog.section((folder / "CHANGELOG.md").read_text(), name)
 
 
 def check(folder: Path, version: str) -> None:

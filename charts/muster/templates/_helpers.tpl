@@ -104,3 +104,13 @@ annotations:
   helm.sh/hook: pre-delete
   helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
 {{- end -}}
+
+{{/* The metadata of all that belongs to the test; more annotations may follow. */}}
+{{- define "muster.testMeta" -}}
+name: muster-test
+labels:
+  app.kubernetes.io/name: muster-test
+annotations:
+  helm.sh/hook: test
+  helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
+{{- end -}}

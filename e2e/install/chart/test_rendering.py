@@ -37,8 +37,13 @@ def deployment(name: str) -> Key:
 
 
 def template(obj: Object) -> Object:
-    found: Object = obj["spec"]["template"]
+    """Return the pod template, or the object itself if it is a pod."""
+    found: Object = obj if obj["kind"] == "Pod" else obj["spec"]["template"]
     return found
+
+
+def of_uninstall(objects: dict[Key, Object]) -> dict[Key, Object]:
+    return {it: obj for it, obj in objects.items() if it[2] == "muster-uninstall"}
 
 
 def kustomized(folder: str) -> dict[Key, Object]:
@@ -170,6 +175,7 @@ def changed(home: Path, defaults: dict[Key, Object], values: Object) -> dict[Key
 
 DEPLOYMENTS = {deployment(name) for name in PROCESSES}
 HOOK = ("Job", NAMESPACE, "muster-uninstall")
+TEST = ("Pod", NAMESPACE, "muster-test")
 HOOK_CONFIG = ("ConfigMap", NAMESPACE, "muster-uninstall")
 
 
@@ -186,9 +192,9 @@ def test_each_process_has_its_own_values(
         "affinity": {"nodeAffinity": {}},
     }
     found = changed(home, defaults, {process: values})
-    # The hook runs where the controller does.
-    assert found.keys() - {HOOK} == {deployment(process)}
-    assert (HOOK in found) == (process == "controller")
+    # The hook and the test run where the controller does.
+    assert found.keys() - {HOOK, TEST} == {deployment(process)}
+    assert ({HOOK, TEST} <= found.keys()) == (process == "controller")
 
     wanted = copy.deepcopy(defaults[deployment(process)])
     wanted["spec"]["replicas"] = 3
@@ -218,7 +224,7 @@ def test_the_image_is_everywhere(
 ) -> None:
     found = changed(home, defaults, {"image": image})
 
-    assert found.keys() == {*DEPLOYMENTS, HOOK}
+    assert found.keys() == {*DEPLOYMENTS, HOOK, TEST}
     images = {template(obj)["spec"]["containers"][0]["image"] for obj in found.values()}
     assert images == {want}
 
@@ -227,7 +233,7 @@ def test_how_pods_are_pulled_and_ranked(home: Path, defaults: dict[Key, Object])
     image = {"pullPolicy": "Always", "pullSecrets": [{"name": "registry"}]}
     found = changed(home, defaults, {"image": image, "priorityClassName": ""})
 
-    assert found.keys() == {*DEPLOYMENTS, HOOK}
+    assert found.keys() == {*DEPLOYMENTS, HOOK, TEST}
     for it, obj in found.items():
         wanted = copy.deepcopy(template(defaults[it]))
         del wanted["spec"]["priorityClassName"]
@@ -378,10 +384,11 @@ def test_the_hook_may_do_little_and_more_only_to_hand_over(
     home: Path, defaults: dict[Key, Object]
 ) -> None:
     def rights(values: Object) -> set[str]:
-        objects = [obj for obj in render(home, values).values() if is_hook(obj)]
+        objects = [*of_uninstall(render(home, values)).values()]
         return {str(it) for it in permissions.given(objects)}
 
-    assert {it[2] for it, obj in defaults.items() if is_hook(obj)} == {"muster-uninstall"}
+    hooks = {it[2] for it, obj in defaults.items() if is_hook(obj)}
+    assert hooks == {"muster-uninstall", "muster-test"}
     few, more = rights({}), rights({"uninstall": {"release": True}})
     assert few < more
     written = {it for it in few if it.split()[1] not in {"get", "list"}}
@@ -404,7 +411,21 @@ def test_the_hook_may_do_little_and_more_only_to_hand_over(
     }
     assert "muster-uninstall: create jobs.batch" in more - few
     found = changed(home, defaults, {"uninstall": {"hook": False}})
-    assert found.keys() == {it for it, obj in defaults.items() if is_hook(obj)}
+    assert found.keys() == of_uninstall(defaults).keys()
+
+
+def test_the_test_may_create_groups_in_its_namespace_alone(
+    home: Path, defaults: dict[Key, Object]
+) -> None:
+    objects = [obj for it, obj in defaults.items() if it[2] == TEST[2]]
+
+    assert {str(it) for it in permissions.given(objects)} == {
+        f"muster-test: create {kind}.{group}"
+        for kind in ("podgroups", "workloads")
+        for group in ("scheduling.muster.dev", "coscheduling.muster.dev")
+    }
+    assert not [obj for obj in objects if obj["kind"].startswith("Cluster")]
+    assert TEST not in render(home, {"namespaceSelector": {"matchLabels": {"muster": "on"}}})
 
 
 def test_the_hook_names_its_release_and_every_option_exists(home: Path) -> None:

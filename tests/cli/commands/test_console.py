@@ -20,6 +20,7 @@ from console.state.state import Settings
 from kube.base.errors import ConfigError
 from kube.client.client import Client
 from kube.client.resources import NAMESPACES
+from kube.credentials.loading import ClientConfig
 from localcluster.cluster import LocalCluster
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -58,7 +59,7 @@ async def test_it_prints_an_address_that_opens_once_and_ends_with_ctrl_c() -> No
 async def test_a_cluster_without_muster_is_said_at_once() -> None:
     async with LocalCluster() as cluster:
         with pytest.raises(ConfigError, match="is Muster installed"):
-            await console._run(cluster.kubeconfig, Settings(), 0, browser=False)
+            await console._run(ClientConfig(cluster.kubeconfig), Settings(), 0, browser=False)
 
 
 @contextlib.asynccontextmanager

@@ -8,7 +8,7 @@ import pytest
 from analysis.explain.explain import explain_lines
 from analysis.simulate.simulate import simulate
 from api.features import USUAL, FeatureGates
-from cli.commands.snapshots import tree_of
+from cli.commands.snapshots import branches_of
 from cli.main import main
 from cli.trees.snapshot_tree import branches
 from cli.trees.text import tree_lines
@@ -93,7 +93,7 @@ async def test_a_snapshot_and_its_tree_have_them(tmp_path: Any, capsys: Any) -> 
     file = tmp_path / "snapshot.json"
     file.write_bytes(encode(take(state, harness.queue, limits)))
 
-    drawn = tree_of(file)
+    drawn = tree_lines(branches_of(file))
 
     assert any(
         "PodGroup train: Waiting, 1 of 1 pods scheduled, 8 held places (minCount 9)" in line

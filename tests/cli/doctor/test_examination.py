@@ -2,6 +2,7 @@
 
 import json
 import resource
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +20,13 @@ OPTIONS = Options(renewals=0)
 VERSION = Reply({"major": "1", "minor": "36", "gitVersion": "v1.36.3"})
 
 
-async def findings(handler: Any, tmp_path: Path) -> tuple[list[Any], list[Seen]]:
+async def findings(
+    handler: Any, tmp_path: Path, options: Options = OPTIONS
+) -> tuple[list[Any], list[Seen]]:
     async with ScriptedServer() as server:
         server.handler = handler
         async with await Client.connect(server.kubeconfig(tmp_path)) as client:
-            return await Examination(client, OPTIONS).run(), server.seen
+            return await Examination(client, options).run(), server.seen
 
 
 async def test_an_account_without_any_right_gets_a_finding_for_each_check(tmp_path: Path) -> None:
@@ -102,6 +105,22 @@ async def test_a_cluster_without_muster_says_what_is_missing() -> None:
 
     errors = {one.check for one in found if one.severity == Severity.ERROR}
     assert {"definitions", "registration", "leases", "access"} <= errors
+
+
+async def test_the_check_of_admission_alone_reads_nothing(tmp_path: Path) -> None:
+    async def refusing(seen: Seen) -> Reply:
+        asked.append((seen.method, seen.path.rpartition("/")[2]))
+        return VERSION if seen.path == "/version" else failure(500, "InternalError", "no webhook")
+
+    asked: list[tuple[str, str]] = []
+    found, _ = await findings(refusing, tmp_path, replace(OPTIONS, admission_only=True))
+
+    assert {one.check for one in found if one.severity == Severity.ERROR} == {"admission"}
+    assert sorted(asked) == [
+        ("GET", "version"),
+        *[("POST", "podgroups")] * 4,
+        ("POST", "workloads"),
+    ]
 
 
 @pytest.mark.parametrize("command", [["doctor"], ["support-bundle", "x.tar.gz"]])

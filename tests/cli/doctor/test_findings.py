@@ -15,8 +15,8 @@ from cli.doctor.findings import (
     Check,
     Severity,
     highest,
-    json_report,
     not_made,
+    report,
     text_lines,
 )
 from cli.doctor.paging import PAGE, all_of, pages
@@ -64,12 +64,12 @@ def test_the_worst_comes_first_with_what_to_do() -> None:
 def test_machines_get_the_same_and_nothing_that_a_terminal_obeys() -> None:
     hostile = Check("c", About("Job", "\x1b]0;x\x07")).error("\x1b[31m", "\x9b")
 
-    report = json.loads(json_report([*ALL, hostile], "0.1.0"))
+    found = report([*ALL, hostile], "0.1.0")
 
-    assert report["severity"] == "error"
-    assert [one["severity"] for one in report["findings"]] == ["error", "error", "warning", "info"]
-    assert report["findings"][0]["object"] == {"kind": "Job", "namespace": "ns", "name": "t"}
-    assert not {"\x1b", "\x9b", "\x07"} & set(json.dumps(report, ensure_ascii=False))
+    assert found["severity"] == "error"
+    assert [one["severity"] for one in found["findings"]] == ["error", "error", "warning", "info"]
+    assert found["findings"][0]["object"] == {"kind": "Job", "namespace": "ns", "name": "t"}
+    assert not {"\x1b", "\x9b", "\x07"} & set(json.dumps(found, ensure_ascii=False))
 
 
 def test_the_exit_code_is_that_of_the_highest_severity() -> None:

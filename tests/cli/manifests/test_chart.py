@@ -62,5 +62,5 @@ def test_what_values_say_is_no_part_of_the_configuration() -> None:
 def test_the_values_have_every_feature_gate() -> None:
     schema = json.loads((CHART / "values.schema.json").read_text())
 
-    assert schema["properties"]["featureGates"] == {"$ref": "#/$defs/FeatureGates"}
+    assert schema["properties"]["featureGates"]["$ref"] == "#/$defs/FeatureGates"
     assert set(schema["$defs"]["FeatureGates"]["properties"]) == set(Feature)

@@ -103,4 +103,4 @@ def test_a_url_that_no_api_server_could_call_is_refused(url: str) -> None:
 def test_the_installed_command_begins_with_the_handler() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
-    assert project["scripts"] == {"muster": f"{entry.__name__}:main"}
+    assert project["scripts"]["muster"] == f"{entry.__name__}:main"

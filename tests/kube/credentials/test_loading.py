@@ -9,7 +9,7 @@ from kube.base.errors import ConfigError, Unauthorized
 from kube.client.client import Client
 from kube.client.resources import NODES
 from kube.credentials import loading
-from kube.credentials.loading import load
+from kube.credentials.loading import ClientConfig, load
 from tests.support.api_server import Reply, ScriptedServer, failure, server_certificate
 from tests.support.clock import FakeClock
 
@@ -219,3 +219,40 @@ def exec_user(command: str, args: list[str]) -> dict[str, Any]:
             "interactiveMode": "Never",
         }
     }
+
+
+CONTEXTS = """
+current-context: one
+contexts:
+- {name: one, context: {cluster: one, user: USER}}
+- {name: two, context: {cluster: two, user: USER, namespace: team}}
+clusters:
+- {name: one, cluster: {server: "http://one:1"}}
+- {name: two, cluster: {server: "http://two:2"}}
+users:
+- {name: plain, user: {token: t}}
+- {name: plugin, user: {exec: {apiVersion: client.authentication.k8s.io/v1, command: echo, args: [
+    '{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential",
+      "status": {"token": "t"}}'], interactiveMode: Never}}}
+"""
+
+
+@pytest.mark.parametrize("user", ["plain", "plugin"])
+async def test_a_context_may_be_named(
+    user: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also in a pod, whose own account is the default."""
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1")
+    path = tmp_path / "kubeconfig"
+    path.write_text(CONTEXTS.replace("USER", user))
+    monkeypatch.setenv("KUBECONFIG", str(path))
+
+    found = await load(ClientConfig(context="two"))
+
+    assert (found.server, found.namespace) == ("http://two:2", "team")
+    assert await found.authorization() == "Bearer t"
+    assert (await load(path)).server == "http://one:1"
+    path.write_text(path.read_text().replace("current-context: one", ""))
+    assert (await load(ClientConfig(path, "two"))).server == "http://two:2"
+    with pytest.raises(ConfigError, match="three"):
+        await load(ClientConfig(path, "three"))
