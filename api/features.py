@@ -31,7 +31,7 @@ from api.groups import Form
 from api.ownership import OwnerId
 
 
-class Stage(StrEnum):
+class FeatureStage(StrEnum):
     """The stage of a feature, as Kubernetes' metrics write it."""
 
     ALPHA = "ALPHA"
@@ -61,48 +61,48 @@ class Feature(StrEnum):
 class Gate(NamedTuple):
     """The stage of a feature, its default, and a summary."""
 
-    stage: Stage
+    stage: FeatureStage
     default: bool
     summary: str
 
 
 GATES: Final[Mapping[Feature, Gate]] = {
     Feature.COMPOSITE_POD_GROUP: Gate(
-        Stage.BETA, True, "trees of groups: CompositePodGroups, and groups with a parent"
+        FeatureStage.BETA, True, "trees of groups: CompositePodGroups, and groups with a parent"
     ),
     Feature.TOPOLOGY: Gate(
-        Stage.BETA, True, "required and preferred topology constraints of groups"
+        FeatureStage.BETA, True, "required and preferred topology constraints of groups"
     ),
-    Feature.PREEMPTION: Gate(Stage.BETA, True, "eviction of pods of lower priority"),
-    Feature.JOB: Gate(Stage.BETA, True, "groups created for Jobs"),
-    Feature.JOBSET: Gate(Stage.BETA, True, "groups created for JobSets"),
-    Feature.STATEFUL_SET: Gate(Stage.BETA, True, "groups created for StatefulSets"),
-    Feature.DEPLOYMENT: Gate(Stage.BETA, True, "groups created for Deployments"),
+    Feature.PREEMPTION: Gate(FeatureStage.BETA, True, "eviction of pods of lower priority"),
+    Feature.JOB: Gate(FeatureStage.BETA, True, "groups created for Jobs"),
+    Feature.JOBSET: Gate(FeatureStage.BETA, True, "groups created for JobSets"),
+    Feature.STATEFUL_SET: Gate(FeatureStage.BETA, True, "groups created for StatefulSets"),
+    Feature.DEPLOYMENT: Gate(FeatureStage.BETA, True, "groups created for Deployments"),
     Feature.LEADER_WORKER_SET: Gate(
-        Stage.BETA, True, "groups created for the replicas of LeaderWorkerSets"
+        FeatureStage.BETA, True, "groups created for the replicas of LeaderWorkerSets"
     ),
     Feature.RAY_CLUSTER: Gate(
-        Stage.BETA,
+        FeatureStage.BETA,
         True,
         "groups created for RayClusters, including those of RayJobs and RayServices",
     ),
-    Feature.MPI_JOB: Gate(Stage.BETA, True, "groups created for MPIJobs"),
+    Feature.MPI_JOB: Gate(FeatureStage.BETA, True, "groups created for MPIJobs"),
     Feature.COSCHEDULING: Gate(
-        Stage.BETA, True, "groups created for PodGroups of KEP-3370 and of scheduler-plugins"
+        FeatureStage.BETA, True, "groups created for PodGroups of KEP-3370 and of scheduler-plugins"
     ),
     Feature.IMPLICIT_POD_GROUPS: Gate(
-        Stage.BETA,
+        FeatureStage.BETA,
         True,
         "groups created from the templates of a Workload for the pods that name these templates",
     ),
     Feature.POD_GROUPS_FROM_PODS: Gate(
-        Stage.BETA, True, "groups created for pods that describe their group in annotations"
+        FeatureStage.BETA, True, "groups created for pods that describe their group in annotations"
     ),
     Feature.DEVICE_CLAIMS: Gate(
-        Stage.BETA, True, "pods with resourceClaims (dynamic resource allocation)"
+        FeatureStage.BETA, True, "pods with resourceClaims (dynamic resource allocation)"
     ),
     Feature.EXPECTED_PODS: Gate(
-        Stage.ALPHA, False, "capacity reserved for pods of a group that do not exist yet"
+        FeatureStage.ALPHA, False, "capacity reserved for pods of a group that do not exist yet"
     ),
 }
 
@@ -174,14 +174,14 @@ def feature_of_owner(owner: OwnerId | None) -> Feature | None:
     return None if owner is None else _OF_OWNERS.get((owner.group, owner.kind))
 
 
-class Use(NamedTuple):
+class FeatureUse(NamedTuple):
     """The use of a feature by an object, and the field that uses it."""
 
     feature: Feature
     path: str
 
 
-def refused(uses: Iterable[Use], gates: FeatureGates) -> list[Cause]:
+def refused(uses: Iterable[FeatureUse], gates: FeatureGates) -> list[Cause]:
     """Return a cause for each use of a feature that is off."""
     return [causes.forbidden(path, REFUSED_TEXT % it) for it, path in uses if it not in gates]
 

@@ -27,7 +27,7 @@ Rule = tuple[str, str, tuple[str, ...]]
 """Label key, operator and values of one requirement of a selector."""
 
 
-class Scope(IntEnum):
+class AffinityScope(IntEnum):
     """The group that a term selects; the value is its number of levels above a pod's PodGroup."""
 
     POD_GROUP = 0
@@ -37,9 +37,9 @@ class Scope(IntEnum):
 
 # A CompositePodGroup has no label of its own: its pods are those of the JobSet that name any group.
 _NAMES: Final = {
-    Scope.POD_GROUP: (LABEL_POD_GROUP,),
-    Scope.REPLICATED_JOB: (JOBSET_LABEL_NAME, JOBSET_LABEL_REPLICATED_JOB),
-    Scope.JOBSET: (JOBSET_LABEL_NAME,),
+    AffinityScope.POD_GROUP: (LABEL_POD_GROUP,),
+    AffinityScope.REPLICATED_JOB: (JOBSET_LABEL_NAME, JOBSET_LABEL_REPLICATED_JOB),
+    AffinityScope.JOBSET: (JOBSET_LABEL_NAME,),
 }
 OWN_UIDS: Final = frozenset({JOB_LABEL_UID, JOBSET_LABEL_UID})
 """The labels that may be in `matchLabelKeys`."""
@@ -54,20 +54,22 @@ OWN_LABELS: Final = (
 """The labels of a pod from which its terms are derived."""
 
 
-def term(scope: Scope, key: str, labels: Mapping[str, Any], *, of_jobset: bool) -> dict[str, Any]:
+def term(
+    scope: AffinityScope, key: str, labels: Mapping[str, Any], *, of_jobset: bool
+) -> dict[str, Any]:
     """Return the term for pods with these labels; `key` is the topology key.
 
     Raises KeyError if a label that the scope needs is missing.
     """
     selector: dict[str, Any] = {"matchLabels": {name: labels[name] for name in _NAMES[scope]}}
     # Pods outside any group have the JobSet's labels, too.
-    if scope is not Scope.POD_GROUP:
+    if scope is not AffinityScope.POD_GROUP:
         selector["matchExpressions"] = [{"key": LABEL_POD_GROUP, "operator": "Exists"}]
     uid = JOBSET_LABEL_UID if of_jobset else JOB_LABEL_UID
     return {"topologyKey": key, "labelSelector": selector, "matchLabelKeys": [uid]}
 
 
-def scope_of(rules: Collection[Rule], labels: Mapping[str, str]) -> Scope | None:
+def scope_of(rules: Collection[Rule], labels: Mapping[str, str]) -> AffinityScope | None:
     """Return the scope that a selector with these rules has for a pod with these labels.
 
     The rules are those after the merge of `matchLabelKeys`. The result is None for any other
@@ -75,7 +77,7 @@ def scope_of(rules: Collection[Rule], labels: Mapping[str, str]) -> Scope | None
     pod itself.
     """
     without = {rule for rule in rules if rule not in {_is(uid, labels) for uid in OWN_UIDS}}
-    for scope in Scope:
+    for scope in AffinityScope:
         if without == _rules(scope, labels):
             return scope
     return None
@@ -92,8 +94,8 @@ def is_generated(written: Any) -> bool:
     if not isinstance(named, Mapping):
         return False
     if "matchExpressions" not in selector:
-        return set(named) == set(_NAMES[Scope.POD_GROUP])
-    above = (set(_NAMES[Scope.REPLICATED_JOB]), set(_NAMES[Scope.JOBSET]))
+        return set(named) == set(_NAMES[AffinityScope.POD_GROUP])
+    above = (set(_NAMES[AffinityScope.REPLICATED_JOB]), set(_NAMES[AffinityScope.JOBSET]))
     return selector["matchExpressions"] == [_ANY_GROUP] and set(named) in above
 
 
@@ -101,9 +103,9 @@ _FIELDS: Final = {"topologyKey", "labelSelector", "matchLabelKeys"}
 _ANY_GROUP: Final = {"key": LABEL_POD_GROUP, "operator": "Exists"}
 
 
-def _rules(scope: Scope, labels: Mapping[str, str]) -> set[Rule]:
+def _rules(scope: AffinityScope, labels: Mapping[str, str]) -> set[Rule]:
     named = {_is(name, labels) for name in _NAMES[scope]}
-    return named if scope is Scope.POD_GROUP else {*named, (LABEL_POD_GROUP, "Exists", ())}
+    return named if scope is AffinityScope.POD_GROUP else {*named, (LABEL_POD_GROUP, "Exists", ())}
 
 
 def _is(name: str, labels: Mapping[str, str]) -> Rule:

@@ -39,10 +39,10 @@ def own_claims(pod: Mapping[str, Any], group: str, shared: Mapping[str, str]) ->
         name, template = text(entry.get("name")), text(entry.get("resourceClaimTemplateName"))
         if template and shared.get(name) == template:
             path = f"spec.resourceClaims[{at}].resourceClaimTemplateName"
-            yield causes.invalid(path, template, shared_words(group, name))
+            yield causes.invalid(path, template, shared_claim_advice(group, name))
 
 
-def shared_words(group: str, entry: str) -> str:
+def shared_claim_advice(group: str, entry: str) -> str:
     """Return the advice for a pod that names the template of an entry of its group."""
     return (
         f"the pods of PodGroup {group} share one ResourceClaim from this template: use "

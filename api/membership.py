@@ -28,7 +28,7 @@ from api.constants import (
     WORKLOAD,
 )
 from api.groups import Form, GroupReference, WorkloadForm
-from api.ownership import Noted, OwnerId, made_for
+from api.ownership import Noted, OwnerId, created_for
 
 Owners = tuple[str, ...]
 """The names of an owner: a UID, or kind and name if pods know no more."""
@@ -83,7 +83,7 @@ def owners_of(meta: Noted, name: str, template: str, *, leaving: bool) -> Owners
     `template` is the template that it names. `leaving` is True if it is being deleted, or has to
     be.
     """
-    owner_id = made_for(meta)
+    owner_id = created_for(meta)
     if owner_id is None:
         return NOBODY
     if leaving:
@@ -99,20 +99,20 @@ def known_as(owner_id: OwnerId) -> Owners:
     return (owner_id.uid, f"{owner_id.kind}/{owner_id.name}")
 
 
-def stands_for(meta: Noted) -> str:
+def usual_name(meta: Noted) -> str:
     """Return the name by which its pods name the group, if it has another; else empty."""
-    return meta.annotations.get(ANNOTATION_STANDS_FOR, "") if made_for(meta) is not None else ""
+    return meta.annotations.get(ANNOTATION_STANDS_FOR, "") if created_for(meta) is not None else ""
 
 
 def pods_name(meta: Named) -> str:
     """Return the name by which its pods name the group."""
-    return stands_for(meta) or meta.name
+    return usual_name(meta) or meta.name
 
 
-def taken_words(meta: Noted) -> str:
+def taken_name_advice(meta: Noted) -> str:
     """Return the advice for a name in the pods' spec that another owner's group has."""
     return (
-        f"the pods name PodGroup {stands_for(meta)}, which belongs to another owner: delete and "
+        f"the pods name PodGroup {usual_name(meta)}, which belongs to another owner: delete and "
         "recreate the owner of the pods, so that its groups get other names"
     )
 

@@ -93,7 +93,7 @@ def requested_pod_group(kind: str, name: str, request_uid: str) -> str:
     return f"{f'pg-{kind.lower()}-{name}'[:_HEAD].rstrip('.-')}-{_digest(request_uid)}"
 
 
-def standing_for(name: str, uid: str) -> str:
+def substitute_name(name: str, uid: str) -> str:
     """Return the group of an owner with this UID, if another has the name that its pods give."""
     return f"{name[:_HEAD].rstrip('.-')}-{_digest(f'{uid}/{name}')}"
 

@@ -98,7 +98,7 @@ class Ownership(Enum):
     FOREIGN = auto()
 
 
-def made_for(meta: Noted) -> OwnerId | None:
+def created_for(meta: Noted) -> OwnerId | None:
     """Return the owner that the object was created for; None if the object is not Muster's."""
     if meta.labels.get(LABEL_MANAGED_BY) != MANAGED_BY:
         return None
@@ -111,7 +111,7 @@ def ownership(meta: NotedMeta, owner: OwnerId) -> Ownership:
 
     A FOREIGN object is never changed.
     """
-    owner_id = made_for(meta)
+    owner_id = created_for(meta)
     # Even the owner's object: it is about to disappear, and must no longer be used.
     if meta.deletion_timestamp is not None:
         return Ownership.LEAVING
@@ -125,7 +125,7 @@ def ownership(meta: NotedMeta, owner: OwnerId) -> Ownership:
 
 def lost_owner(meta: NotedMeta, exists: Callable[[OwnerId], bool]) -> OwnerId | None:
     """Return the owner that an object has outlived; None for any other object."""
-    owner_id = made_for(meta)
+    owner_id = created_for(meta)
     if owner_id is None or meta.deletion_timestamp is not None or exists(owner_id):
         return None
     return owner_id

@@ -41,7 +41,7 @@ class SchedulerNames:
         return is_open(name) or name in self
 
     @property
-    def words(self) -> str:
+    def phrase(self) -> str:
         """All names as a phrase."""
         return " or ".join(self.all)
 

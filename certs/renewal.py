@@ -64,7 +64,7 @@ class Renew(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Need:
+class DueRenewal:
     """The renewal that is due, and the reason ("" for none)."""
 
     renew: Renew
@@ -78,34 +78,34 @@ def needed(
     lifetimes: Lifetimes = DEFAULT_LIFETIMES,
     *,
     trusted: bytes = b"",
-) -> Need:
+) -> DueRenewal:
     """Return the first renewal at `now` (UTC) by which clients reach the server by all `names`.
 
     `trusted` is the certificate of the next CA once all clients are known to trust it.
     """
     if material is None:
-        return Need(Renew.EVERYTHING, "there are no certificates yet")
+        return DueRenewal(Renew.EVERYTHING, "there are no certificates yet")
     try:
         ca = _authority(CA_CERT, material.ca_cert, CA_KEY, material.ca_key)
     except MaterialError as error:
-        return Need(Renew.EVERYTHING, str(error))
+        return DueRenewal(Renew.EVERYTHING, str(error))
     end = ca.not_valid_after_utc
     if end <= now:
-        return Need(Renew.EVERYTHING, f"the CA expired on {end:%Y-%m-%d}")
+        return DueRenewal(Renew.EVERYTHING, f"the CA expired on {end:%Y-%m-%d}")
     if early := _too_early(ca, now):
-        return Need(Renew.EVERYTHING, f"the CA {early}")
+        return DueRenewal(Renew.EVERYTHING, f"the CA {early}")
     return (
         # The CA first: a server certificate of a CA that is replaced next would be replaced again.
         _next_authority(material, end, now, lifetimes, trusted)
         or _server_need(material, ca, names, now, lifetimes)
         or _previous(material, now)
-        or Need(Renew.NOTHING)
+        or DueRenewal(Renew.NOTHING)
     )
 
 
 def renewed(
     material: Material | None,
-    need: Need,
+    need: DueRenewal,
     names: ServerNames,
     now: datetime,
     lifetimes: Lifetimes = DEFAULT_LIFETIMES,
@@ -157,21 +157,21 @@ def _taken_over(material: Material) -> Material:
 
 def _next_authority(
     material: Material, end: datetime, now: datetime, lifetimes: Lifetimes, trusted: bytes
-) -> Need | None:
+) -> DueRenewal | None:
     if not material.next_ca:
         if end - now > lifetimes.ahead:
             return None
-        return Need(Renew.NEXT_AUTHORITY, f"the CA expires on {end:%Y-%m-%d}")
+        return DueRenewal(Renew.NEXT_AUTHORITY, f"the CA expires on {end:%Y-%m-%d}")
     try:
         found = _authority(NEXT_CA, material.next_ca, NEXT_KEY, material.next_key)
     except MaterialError as error:
-        return Need(Renew.FORGET_NEXT, str(error))
+        return DueRenewal(Renew.FORGET_NEXT, str(error))
     if early := _too_early(found, now):
-        return Need(Renew.FORGET_NEXT, f"the next CA {early}")
+        return DueRenewal(Renew.FORGET_NEXT, f"the next CA {early}")
     # Clients that do not trust it yet would reject what it signs.
     if material.next_ca != trusted:
         return None
-    return Need(Renew.TAKE_OVER, "the next CA is trusted")
+    return DueRenewal(Renew.TAKE_OVER, "the next CA is trusted")
 
 
 def _server_need(
@@ -180,20 +180,20 @@ def _server_need(
     names: ServerNames,
     now: datetime,
     lifetimes: Lifetimes,
-) -> Need | None:
+) -> DueRenewal | None:
     try:
         server = _server(material, ca)
     except MaterialError as error:
-        return Need(Renew.SERVER, str(error))
+        return DueRenewal(Renew.SERVER, str(error))
     end = server.not_valid_after_utc
     # A new one would not outlast the CA either: then the CA is what must be renewed.
     if end - now <= lifetimes.ahead and end < ca.not_valid_after_utc:
-        return Need(Renew.SERVER, f"the server certificate expires on {end:%Y-%m-%d}")
+        return DueRenewal(Renew.SERVER, f"the server certificate expires on {end:%Y-%m-%d}")
     if early := _too_early(server, now):
-        return Need(Renew.SERVER, f"the server certificate {early}")
+        return DueRenewal(Renew.SERVER, f"the server certificate {early}")
     missing = names.missing_from(_names(server))
     if missing:
-        return Need(Renew.SERVER, f"the server certificate lacks {', '.join(missing)}")
+        return DueRenewal(Renew.SERVER, f"the server certificate lacks {', '.join(missing)}")
     return None
 
 
@@ -203,16 +203,16 @@ def _too_early(certificate: x509.Certificate, now: datetime) -> str:
     return f"is not valid before {begin:%Y-%m-%dT%H:%MZ}" if begin > now else ""
 
 
-def _previous(material: Material, now: datetime) -> Need | None:
+def _previous(material: Material, now: datetime) -> DueRenewal | None:
     if not material.previous_ca:
         return None
     try:
         end = _certificate(PREVIOUS_CA, material.previous_ca).not_valid_after_utc
     except MaterialError as error:
-        return Need(Renew.FORGET_PREVIOUS, str(error))
+        return DueRenewal(Renew.FORGET_PREVIOUS, str(error))
     if end > now:
         return None
-    return Need(Renew.FORGET_PREVIOUS, f"the previous CA expired on {end:%Y-%m-%d}")
+    return DueRenewal(Renew.FORGET_PREVIOUS, f"the previous CA expired on {end:%Y-%m-%d}")
 
 
 def _authority(entry: str, cert: bytes, key_entry: str, key_pem: bytes) -> x509.Certificate:

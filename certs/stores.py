@@ -20,7 +20,7 @@ import structlog
 
 from certs.authority import DEFAULT_LIFETIMES, Lifetimes
 from certs.material import OPTIONAL, REQUIRED, Material, MaterialError, ServerNames
-from certs.renewal import Need, Renew, needed, renewed
+from certs.renewal import DueRenewal, Renew, needed, renewed
 from kube.base.errors import AlreadyExists, Conflict, Forbidden, KubeError, NotFound
 from kube.client.meta import Json
 from kube.client.object_client import ObjectClient
@@ -107,9 +107,9 @@ def _renewed_until_good(
     now: datetime,
     lifetimes: Lifetimes,
     trusted: bytes,
-) -> tuple[Material, list[Need]]:
+) -> tuple[Material, list[DueRenewal]]:
     """Renew until nothing is needed; return the certificates and what was done."""
-    done: list[Need] = []
+    done: list[DueRenewal] = []
     while True:
         need = needed(material, names, now, lifetimes, trusted=trusted)
         if material is not None and need.renew is Renew.NOTHING:

@@ -18,7 +18,7 @@ from console.base.protocols import WHAT_IF_BUSY, RefusedError, Viewer
 from console.state.state import LiveCluster
 from kube.base.clock import SystemClock
 from kube.concurrency.stepwise import Stepwise
-from scheduler.core.preemption.dry_run import Effort
+from scheduler.core.preemption.dry_run import SearchEffort
 from scheduler.snapshot import snapshot as snapshots
 from scheduler.snapshot.snapshot import Limits, Snapshot, queue_of
 from scheduler.support.config import Preemption
@@ -97,7 +97,7 @@ class WhatIfProcess:
     async def _snapshot(self) -> Snapshot:
         """Take a snapshot in steps; the freeze keeps the state unchanged meanwhile."""
         cluster, state, pause = self._cluster, self._cluster.state, self._stepwise.pause
-        effort = Effort.at(SystemClock().monotonic(), Preemption().patience_seconds)
+        effort = SearchEffort.at(SystemClock().monotonic(), Preemption().patience_seconds)
         limits = Limits.of(cluster.settings.budget, effort, preempts=cluster.settings.preempts)
 
         def taken() -> Snapshot:

@@ -9,11 +9,11 @@ from api.constants import CONTROLLER_COMPONENT
 from api.features import Feature, FeatureGates
 from api.integration.kinds import SINGLE_GROUP_KINDS
 from api.scheduler_names import USUAL, SchedulerNames
-from controllers.cache.informers import COSCHEDULING_KINDS, Caches, Informers
+from controllers.cache.informers import COSCHEDULING_KINDS, Caches, ControllerInformers
 from controllers.cache.objects import JOBS, JOBSETS, LEADER_WORKER_SETS
 from controllers.cleanup.orphans import OrphanCollector
 from controllers.cleanup.protection import ProtectionController
-from controllers.groups.group_claims import GroupClaims
+from controllers.groups.group_claims import GroupClaimController
 from controllers.groups.group_writer import GroupWriter
 from controllers.groups.groups_from_pods import GroupsFromPods
 from controllers.groups.implicit_groups import ImplicitGroups
@@ -48,7 +48,7 @@ class Reconciler(Protocol):
         """Queue all objects that the controller reconciles, as at the start of a term."""
 
 
-class Term:
+class LeaderTerm:
     """The controllers of a leader, created for one term."""
 
     def __init__(
@@ -72,7 +72,7 @@ class Term:
         self._recorder = recorder
         self._writer = Writer(client, fence)
         self.reconcilers: tuple[Reconciler, ...] = (
-            *self._makers(gates, clock),
+            *self._creators(gates, clock),
             # Deletion does not depend on gates: finalizers must come off and groups must be deleted
             # even if the feature that created them is off now.
             TemplateValues(caches, self._writer, clock),
@@ -93,7 +93,7 @@ class Term:
         for reconciler in self.reconcilers:
             yield from reconciler.controller.details()
 
-    def _makers(self, gates: FeatureGates, clock: Clock) -> Iterator[Reconciler]:
+    def _creators(self, gates: FeatureGates, clock: Clock) -> Iterator[Reconciler]:
         """Yield the controllers that create groups and their claims, for features that are on."""
         caches, writer = self._caches, self._writer
         groups = GroupWriter(caches, writer, clock, gates)
@@ -120,7 +120,7 @@ class Term:
         makes = Feature.POD_GROUPS_FROM_PODS in gates
         yield GroupsFromPods(caches, writer, self._recorder, clock, makes=makes)
         if Feature.DEVICE_CLAIMS in gates:
-            yield GroupClaims(caches, writer, self._recorder, clock)
+            yield GroupClaimController(caches, writer, self._recorder, clock)
 
 
 class ControllerProcess:
@@ -145,8 +145,8 @@ class ControllerProcess:
         self._caches = Caches(scheduler_names)
         self._recorder = Recorder(client, "muster-controller", clock)
         self._quarantine = Quarantine(self._recorder)
-        self._informers = Informers(client, self._caches, clock, self._quarantine)
-        self._term: Term | None = None
+        self._informers = ControllerInformers(client, self._caches, clock, self._quarantine)
+        self._term: LeaderTerm | None = None
 
     @property
     def checks(self) -> Mapping[str, Callable[[], bool]]:
@@ -176,7 +176,7 @@ class ControllerProcess:
         # Listeners of this term are dropped at its end. Otherwise a standby would queue keys that
         # it never handles.
         with self._caches.term():
-            self._term = Term(
+            self._term = LeaderTerm(
                 self._client,
                 self._caches,
                 self._recorder,

@@ -30,19 +30,19 @@ from scheduler.binding.binder import Binder, PreBind
 from scheduler.binding.reports import Reports
 from scheduler.binding.volume_binder import VolumeBinder
 from scheduler.cel.selectors import Selectors
-from scheduler.claims.allocation_writer import Allocations
-from scheduler.claims.claim_client import ClaimAccess
+from scheduler.claims.allocation_writer import AllocationWriter
+from scheduler.claims.claim_client import ClaimClient
 from scheduler.claims.claim_finalizers import ClaimFinalizers
 from scheduler.claims.claim_releases import ClaimReleases
 from scheduler.claims.extended_resource_claims import ExtendedClaims
 from scheduler.core.groups.forest import Group, Pod
-from scheduler.core.preemption.dry_run import Effort
+from scheduler.core.preemption.dry_run import SearchEffort
 from scheduler.core.search.place import Placement, SearchBudget
 from scheduler.core.state.state import State
 from scheduler.core.values.profiles import Profile
 from scheduler.cycle.cycle import Cycle
 from scheduler.cycle.loop import Loop
-from scheduler.cycle.parts import NoHeldPlaces, Parts
+from scheduler.cycle.parts import CycleParts, NoHeldPlaces
 from scheduler.cycle.starvation_monitor import StarvationMonitor
 from scheduler.events.group_events import GroupEvents
 from scheduler.held_places.held_places import HeldPlaces
@@ -59,7 +59,7 @@ from scheduler.support.device_budget import DeviceWork
 from scheduler.support.metrics import TAKEOVER_SECONDS, no_longer_leading
 from scheduler.support.wait_times import GangTimes
 from scheduler.watch.claim_notifications import ClaimNews
-from scheduler.watch.informers import Informers, catch_up
+from scheduler.watch.informers import SchedulerInformers, catch_up
 
 T = TypeVar("T")
 
@@ -119,7 +119,7 @@ class Scheduler:
         self._stepwise = Stepwise(clock, getattr(time, "thread_time", None))
         self._claim_news, self._device_news = ClaimNews(), ClaimNews()
         selectors = Selectors()
-        self.state = State(self._claim_news.changed, selectors.judge)
+        self.state = State(self._claim_news.changed, selectors.evaluate)
         self._device_work = DeviceWork(self.state.devices.allowance, selectors, clock)
         self.queue = Queue(self.state, retry=config.retry_seconds, device_work=self._device_work)
         self._activity, self._freeze = Activity(), Freeze()
@@ -188,8 +188,8 @@ class Scheduler:
             pause=lambda: _BOUND_PAUSE if busy.busy else 0.0,
         )
 
-    def _new_informers(self) -> Informers:
-        return Informers(
+    def _new_informers(self) -> SchedulerInformers:
+        return SchedulerInformers(
             self._client,
             self.state,
             self._state_changed,
@@ -234,12 +234,12 @@ class Scheduler:
     def _add_claim_writers(self) -> None:
         """Create the writers of ResourceClaims: allocations, finalizers and releases."""
         state, clock, news, pods = self.state, self._clock, self._device_news, self._informers.pods
-        claims = ClaimAccess(self._client, self._informers.device_claims, self._freeze)
+        claims = ClaimClient(self._client, self._informers.device_claims, self._freeze)
         extended = ExtendedClaims(self._client, claims, state, pods.claims, clock)
         # As many as Bindings: with 48, gangs of three with a claim each got 227 pods a second, not
         # 321.
         writers = self._config.bind_workers
-        self._allocations = Allocations(
+        self._allocations = AllocationWriter(
             claims, state, news, self._events, extended, clock=clock, writers=writers
         )
         self._claim_finalizers = ClaimFinalizers(claims, state, news)
@@ -273,7 +273,7 @@ class Scheduler:
         )
 
     def _new_cycle(self) -> Cycle:
-        parts = Parts(
+        parts = CycleParts(
             self._binder,
             self._reporter,
             preemption=self._preemptor,
@@ -341,7 +341,7 @@ class Scheduler:
         limits = Limits.of(
             # Without a limit of time: a replay on another machine must decide alike.
             SearchBudget(steps=self._config.search.steps, profiles=self._profiles),
-            Effort.at(self._clock.monotonic(), preemption.patience_seconds),
+            SearchEffort.at(self._clock.monotonic(), preemption.patience_seconds),
             preempts=preemption.enabled and Feature.PREEMPTION in self._gates,
         )
         pause = self._stepwise.pause

@@ -15,8 +15,8 @@ from prometheus_client.registry import Collector
 
 from kube.concurrency.freeze import Freeze
 from scheduler.cel.selectors import Selectors
-from scheduler.core.explain.free_room import room, rooms_of_domains
-from scheduler.core.explain.holders import held_room
+from scheduler.core.explain.free_capacity import amounts_of_domains, free_amounts
+from scheduler.core.explain.holders import held_capacity
 from scheduler.core.groups.groups import GROUP_STATES
 from scheduler.core.state.state import State
 from scheduler.support.wait_times import KINDS, GangTimes
@@ -45,8 +45,13 @@ class StateMetrics:
 
     def metrics(self) -> list[Metric]:
         """Return all metrics as of now, or as of before the decision that is under way."""
-        if not self._freeze.lasts:
-            self._last = [*self._groups(), *self._room(), *self._domains(), *self._devices()]
+        if not self._freeze.is_active:
+            self._last = [
+                *self._groups(),
+                *self._capacity_metrics(),
+                *self._domains(),
+                *self._devices(),
+            ]
         return self._last
 
     def _groups(self) -> Iterator[Metric]:
@@ -82,7 +87,7 @@ class StateMetrics:
             longest.add_metric([kind], self._times.longest(kind))
         yield longest
 
-    def _room(self) -> Iterator[Metric]:
+    def _capacity_metrics(self) -> Iterator[Metric]:
         free = _gauge(
             "nodes_free",
             "Free amount of a resource on all nodes that are not cordoned.",
@@ -99,7 +104,7 @@ class StateMetrics:
             "cordoned.",
             ["resource"],
         )
-        for each in room(self._state.nodes, held_room(self._state)):
+        for each in free_amounts(self._state.nodes, held_capacity(self._state)):
             free.add_metric([each.resource], each.free)
             offered.add_metric([each.resource], each.allocatable)
             held.add_metric([each.resource], each.held)
@@ -119,7 +124,7 @@ class StateMetrics:
         )
         state = self._state
         # Only for keys of the configuration: tenants may use any number of keys.
-        for each in rooms_of_domains(state.nodes, state.topologies, self._keys):
+        for each in amounts_of_domains(state.nodes, state.topologies, self._keys):
             count.add_metric([each.key], each.count)
             for resource, most in each.largest.items():
                 largest.add_metric([each.key, resource], most)

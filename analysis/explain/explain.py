@@ -32,9 +32,9 @@ from scheduler.core.state.state import State
 from scheduler.core.topology.topology import UNLABELLED
 from scheduler.core.values.model import SINGLE_POD, GroupKey
 from scheduler.decoding.objects import GroupObject
-from scheduler.preemption.messages import places_text, unit_words
+from scheduler.preemption.messages import places_text, unit_size
 from scheduler.status.conditions import reason_of, retry_on, waiting_for
-from scheduler.watch.published_places import told_until
+from scheduler.watch.published_places import published_until
 
 _MOST_DOMAINS: Final = 20
 """Domains that `muster explain` lists. Further ones are counted."""
@@ -130,7 +130,7 @@ def _holding_lines(group: Group, observed: Mapping[GroupKey, GroupObject]) -> It
     for leaf in group.leaves() if group.expected_held else ():
         places = held_on(leaf)
         if places:
-            until = told_until(observed.get(leaf.key))
+            until = published_until(observed.get(leaf.key))
             name = f" of {qualified_name(leaf.key)}" if leaf is not group else ""
             yield (
                 f"has {count(sum(places.values()), 'held place')} for pods{name} that do not exist"
@@ -255,7 +255,7 @@ def _plan_lines(state: State, plan: Plan) -> Iterator[str]:
     held = sum(pod.info.expected for unit in plan.victims for pod in unit.pods.values())
     yield f"  would preempt {places_text(cost.pods - held, held)} of lower priority:"
     for unit in plan.victims:
-        yield f"    {unit.name}, priority {unit.priority}, {unit_words(unit)}"
+        yield f"    {unit.name}, priority {unit.priority}, {unit_size(unit)}"
     proof = "all are necessary" if plan.minimal else "the search for fewer ended early"
     yield (
         f"  cheapest choice found: {count(cost.violations, 'PodDisruptionBudget violation')},"

@@ -19,7 +19,7 @@ from scheduler.core.search.place import Placement, SearchBudget, place
 from scheduler.core.state.state import State
 from scheduler.core.values.model import GroupKey
 from scheduler.cycle.cycle import Cycle
-from scheduler.cycle.parts import Parts
+from scheduler.cycle.parts import CycleParts
 from scheduler.cycle.starvation_monitor import StarvationMonitor
 from scheduler.preemption.preemptor import Preemptor
 from scheduler.queue.scheduling_queue import Queue
@@ -59,7 +59,7 @@ class Outbox:
             raise DecisionError(f"{'/'.join(key)}: {blocker.summary}")
         self.decisions += 1
 
-    def placed(self, key: GroupKey) -> None:
+    def on_root_placed(self, key: GroupKey) -> None:
         """Ignore the call: `submit` has recorded the placement."""
 
     def evict(self, plan: Plan, priority: int) -> None:  # noqa: ARG002
@@ -103,7 +103,7 @@ class MusterDecider:
         self._cycle = Cycle(
             state,
             self.queue,
-            Parts(outbox, outbox, preemption=preemptor, starvation=starvation),
+            CycleParts(outbox, outbox, preemption=preemptor, starvation=starvation),
             clock=clock,
             budget=lambda: _budget(variant),
         )

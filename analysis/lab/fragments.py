@@ -49,13 +49,13 @@ class Fragments:
             if time < now:
                 raise RuntimeError(f"no sample was taken at {time}")
             # One look suffices for all samples of the span: nothing changes in it.
-            found = self._look(time) if found is None else replace(found, time=time)
+            found = self._sample(time) if found is None else replace(found, time=time)
             self.samples.append(found)
             if len(self.samples) == MOST_SAMPLES:
                 self.samples = self.samples[::2]
                 self._period *= 2
 
-    def _look(self, time: float) -> Sample:
+    def _sample(self, time: float) -> Sample:
         nodes = self._state.nodes
         free: dict[str, Floats] = {}
         for name, index in nodes.resources.indices.items():

@@ -23,7 +23,7 @@ _Weight = Annotated[float, Meta(gt=0)]
 _Count = Annotated[int, Meta(ge=1, le=100_000)]
 
 
-class Kind(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class JobKind(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Jobs of one kind, `weight` of all; `median` and `sigma` are of the lognormal duration.
 
     `pods` has the sizes of gangs and `burst` the numbers of jobs that arrive together, by weight.
@@ -54,7 +54,7 @@ class Recipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     jobs: Annotated[int, Meta(ge=1, le=1_000_000)]
     span: str | float
-    kinds: Annotated[dict[str, Kind], Meta(min_length=1)]
+    kinds: Annotated[dict[str, JobKind], Meta(min_length=1)]
     daily: Annotated[float, Meta(ge=0, le=1)] = 0.0
     namespaces: Annotated[int, Meta(ge=1, le=10_000)] = 1
 
@@ -99,7 +99,7 @@ def _arrival(span: float, daily: float, chance: random.Random) -> float:
             return round(time, 3)
 
 
-def _job(kind: Kind, name: str, namespace: str, arrival: float, chance: random.Random) -> Job:
+def _job(kind: JobKind, name: str, namespace: str, arrival: float, chance: random.Random) -> Job:
     pods = _drawn(kind.pods, "pods", chance)
     if pods * kind.replicas > MOST_PODS:
         raise LabError(f"the recipe: pods times replicas must be at most {MOST_PODS}")
@@ -131,7 +131,7 @@ def _drawn(weights: Mapping[str, float], field: str, chance: random.Random) -> i
     return number
 
 
-def _requests(kind: Kind) -> tuple[tuple[str, int], ...]:
+def _requests(kind: JobKind) -> tuple[tuple[str, int], ...]:
     with input_of("the recipe: requests"):
         found = ((name, amount(name, quantity)) for name, quantity in kind.requests.items())
         return tuple(sorted(each for each in found if each[1]))

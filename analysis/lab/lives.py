@@ -69,7 +69,7 @@ class Life:
         return self.starts[0].time if self.starts else None
 
     @property
-    def whole(self) -> bool:
+    def is_complete(self) -> bool:
         """True if enough of its pods are placed for it to run."""
         least = self.job.least_pods
         return sum(count >= least for count in self.gangs) >= self.job.least_replicas

@@ -122,7 +122,7 @@ def result_of(run: Run) -> Result:
         wait=_waits(lives, end),
         wait_by_size=_by(lives, end, _size),
         wait_by_priority=_by(lives, end, lambda life: str(life.job.priority)),
-        to_whole=_ranks(list(_until_whole(lives, end))),
+        to_whole=_ranks(list(_until_complete(lives, end))),
         resources=_resources(run),
         domains=[_used_domains(run, key, each) for key, each in run.usage.domains.items()],
         fragmentation=_fragmentation(run),
@@ -155,7 +155,7 @@ def _ranks(seconds: Sequence[float], unstarted: int = 0) -> Waits:
     return Waits(len(ordered), unstarted, mean, rank(0.5), rank(0.9), rank(0.99), rank(1.0))
 
 
-def _until_whole(lives: Iterable[Life], end: float) -> Iterator[float]:
+def _until_complete(lives: Iterable[Life], end: float) -> Iterator[float]:
     """Yield the seconds from the first bound pod until the job runs; 0 if it starts complete."""
     for life in lives:
         if life.first_placed is not None:

@@ -20,7 +20,7 @@ from analysis.lab.errors import LabError
 from analysis.lab.fragments import Fragments
 from analysis.lab.lives import Life, groups_of, life_of, new_pods, replacement
 from analysis.lab.trace import Job
-from analysis.lab.usage import Usage
+from analysis.lab.usage import ResourceUsage
 from analysis.lab.variants import Variant
 from scheduler.core.groups.forest import Pod
 from scheduler.core.search.place import Placement
@@ -39,7 +39,7 @@ class Run:
 
     variant: Variant
     lives: list[Life]
-    usage: Usage
+    usage: ResourceUsage
     fragments: Fragments
     nodes: int
     end: float = 0.0
@@ -67,7 +67,7 @@ class Simulation:
         _check_keys(nodes, jobs, variant)
         resources = sorted({name for job in jobs for name, _ in job.requests} | {"cpu"})
         keys = _keys(cluster, nodes, jobs)
-        usage = Usage(nodes, keys, resources)
+        usage = ResourceUsage(nodes, keys, resources)
         fragments = Fragments(self._state, jobs, keys)
         self._lives = {f"{job.namespace}/{job.name}": life_of(job) for job in jobs}
         self._outbox = Outbox()
@@ -115,9 +115,9 @@ class Simulation:
         for spec in groups_of(life, self._variant, self._clock):
             self._state.set_group(spec)
             life.groups.append(spec.key)
-        self._make_pods(life)
+        self._create_pods(life)
 
-    def _make_pods(self, life: Life) -> None:
+    def _create_pods(self, life: Life) -> None:
         for pod in new_pods(life, self._variant, self._clock):
             self._state.set_pod(pod)
 
@@ -151,7 +151,7 @@ class Simulation:
             life.first_placed = now
         if life.whole_since is not None:
             return
-        if life.whole:
+        if life.is_complete:
             self._begin(life)
         elif life.partial_since is None:
             life.partial_since = now
@@ -191,7 +191,7 @@ class Simulation:
             return
         life.given_up += 1
         self._remove_pods(life)
-        self._make_pods(life)
+        self._create_pods(life)
 
     def _evict(self, pod: Pod) -> None:
         uid = pod.info.uid
@@ -206,21 +206,21 @@ class Simulation:
         info = replace(life.pods[uid], terminating=True, preemption=preemption)
         life.pods[uid] = info
         self._state.set_pod(info)
-        self._at(until, lambda: self._gone(life, uid, turn))
+        self._at(until, lambda: self._remove_victim(life, uid, turn))
 
-    def _gone(self, life: Life, uid: str, turn: int) -> None:
+    def _remove_victim(self, life: Life, uid: str, turn: int) -> None:
         """Remove an ended victim; recreate it, or its job if that cannot go on without it."""
         if life.round != turn or life.ended is not None:
             return
         life.leaving.discard(uid)
         self._unplace(life, uid)
-        if life.whole_since is not None and not life.whole:
+        if life.whole_since is not None and not life.is_complete:
             self._stop(life, life.whole_since)
         if not life.stopped:
             self._state.set_pod(replacement(life, uid, self._variant, self._clock))
         elif not life.leaving:
             self._remove_pods(life)
-            self._make_pods(life)
+            self._create_pods(life)
 
     def _stop(self, life: Life, since: float) -> None:
         """Stop the job: the work since its last checkpoint is lost."""

@@ -22,7 +22,7 @@ MOST_VALUES: Final = 200_000
 """Values of all domains of a key together: with thousands of domains there are fewer spans."""
 
 
-class Usage:
+class ResourceUsage:
     """Amounts in use now, (R,), and over time. Resources are those that jobs request.
 
     `partial` is the part of pods whose job does not run; `domains` has the domains of each key.

@@ -24,7 +24,13 @@ from api.groups import Form, WorkloadForm, groups_of_object, workload_form_of
 from api.integration.common import objects
 from api.integration.common.templates import find_root_template
 from api.integration.pods.coscheduling import coscheduling_objects, subsets_of
-from api.integration.pods.groups_from_pods import Ask, ask_of, check_pod, chosen, group_object
+from api.integration.pods.groups_from_pods import (
+    GroupDescription,
+    ask_of,
+    check_pod,
+    chosen,
+    group_object,
+)
 from api.ownership import Owner
 from api.reading import annotations_of, dig, labels_of, text
 from kube.base.errors import ConfigError
@@ -55,7 +61,7 @@ def as_stored(obj: Json) -> Json:
         raise ConfigError(f"{obj['kind']} {obj['metadata'].get('name')}: {error}") from error
 
 
-def made_for_pods(state: State, found: list[Json]) -> Iterator[Json]:
+def groups_for_pods(state: State, found: list[Json]) -> Iterator[Json]:
     """Yield the groups of the pods among the objects, unless they exist.
 
     Raises ConfigError for invalid values.
@@ -114,7 +120,7 @@ def _forms(pods: Iterable[Json]) -> Iterator[tuple[str, WorkloadForm]]:
 
 
 def _of_annotations(pods: Iterable[Json]) -> Iterator[Json]:
-    asks: dict[Name, Counter[Ask]] = {}
+    asks: dict[Name, Counter[GroupDescription]] = {}
     for pod in pods:
         groups = groups_of_object(pod, ours=True)
         if not groups:

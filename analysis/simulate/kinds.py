@@ -77,7 +77,7 @@ _MOST_NAMED: Final = 10
 """Objects of other kinds that are named. Further ones are counted."""
 
 
-class Part(NamedTuple):
+class EqualPods(NamedTuple):
     """Equal pods of an object: their name without a number, their number, template and labels."""
 
     name: str
@@ -93,7 +93,7 @@ def is_simulated(obj: Json) -> bool:
     return bool(groups) if not version else version.rpartition("/")[0] in groups
 
 
-def left_out(objects: Sequence[Json], *, others: bool) -> list[str]:
+def not_simulated_line(objects: Sequence[Json], *, others: bool) -> list[str]:
     """Return the line that names objects that are not simulated.
 
     Raises ConfigError if there are no `others`: then no object is simulated.
@@ -159,7 +159,7 @@ def pods_of_parts(owner: Json) -> Iterator[Json]:
             yield {"apiVersion": "v1", "kind": POD.kind} | pod | {"metadata": meta}
 
 
-def _of_kubeflow(kind: str, name: str, spec: Mapping[str, Any]) -> Iterator[Part]:
+def _of_kubeflow(kind: str, name: str, spec: Mapping[str, Any]) -> Iterator[EqualPods]:
     for field in (it for it in spec if it.endswith(_REPLICA_SPECS)):
         for role, said in mapping(spec[field]).items():
             # Without a number, the MPI operator creates no workers; other roles have one pod.
@@ -169,21 +169,23 @@ def _of_kubeflow(kind: str, name: str, spec: Mapping[str, Any]) -> Iterator[Part
                 "training.kubeflow.org/replica-type": role.lower(),
             }
             count = _count(said, "replicas", usual)
-            yield Part(
+            yield EqualPods(
                 f"{name}-{role.lower()}", count, mapping(mapping(said).get("template")), labels
             )
 
 
-def _of_ray(name: str, cluster: Mapping[str, Any]) -> Iterator[Part]:
+def _of_ray(name: str, cluster: Mapping[str, Any]) -> Iterator[EqualPods]:
     """Yield a head, and for each group of workers its replicas, which may have several hosts."""
     labels = {"ray.io/cluster": name}
     head = mapping(dig(cluster, "headGroupSpec", "template"))
-    yield Part(f"{name}-head", 1, head, labels | {"ray.io/group": "headgroup", _NODE_TYPE: "head"})
+    yield EqualPods(
+        f"{name}-head", 1, head, labels | {"ray.io/group": "headgroup", _NODE_TYPE: "head"}
+    )
     for group in map(mapping, listing(cluster.get("workerGroupSpecs"))):
         title = text(group.get("groupName"))
         pods = workers_of(group, autoscaled=False)
         said = labels | {"ray.io/group": title, _NODE_TYPE: "worker"}
-        yield Part(f"{name}-{title}-worker", pods, mapping(group.get("template")), said)
+        yield EqualPods(f"{name}-{title}-worker", pods, mapping(group.get("template")), said)
 
 
 def _count(holder: Any, key: str, usual: int) -> int:

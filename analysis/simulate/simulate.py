@@ -27,7 +27,7 @@ from analysis.explain.explain import (
 )
 from analysis.simulate.devices import DEVICE_KINDS, SimulatedDevices
 from analysis.simulate.dry_admission import Admission, apply
-from analysis.simulate.groups import as_stored, coscheduling_kind, made_for_pods
+from analysis.simulate.groups import as_stored, coscheduling_kind, groups_for_pods
 from analysis.simulate.jobs import job_of_jobset, pod_of_job
 from analysis.simulate.kinds import (
     AS_THEY_ARE,
@@ -36,7 +36,7 @@ from analysis.simulate.kinds import (
     check_elements,
     is_simulated,
     job_of,
-    left_out,
+    not_simulated_line,
     of_others,
     pods_of_parts,
     without_nulls,
@@ -210,7 +210,7 @@ def add_all(
     lacking = [obj for obj in objects if obj["kind"] == TRAIN_JOB.kind and is_simulated(obj)]
     objects = [obj for obj in objects if obj["kind"] != TRAIN_JOB.kind or not is_simulated(obj)]
     notes = [*pods.notes, *without_runtime(lacking, others=len(unknown) < len(objects))]
-    notes += left_out(unknown, others=len(unknown) < len(objects))
+    notes += not_simulated_line(unknown, others=len(unknown) < len(objects))
     # PriorityClasses and LimitRanges in the files apply to all pods, in any order of documents.
     pods = pods.with_manifests(objects)
     state.modest_classes |= {it.name for it in pods.priority_classes if it.preempts_never}
@@ -218,7 +218,7 @@ def add_all(
     notes += of_others(objects, schedulers)
     notes += add_volumes(state, objects, pods.default_storage_class)
     objects = [obj for obj in objects if obj["kind"] not in VOLUME_KINDS]
-    objects += made_for_pods(state, objects)
+    objects += groups_for_pods(state, objects)
     objects = [obj for obj in objects if coscheduling_kind(obj) is None]
     admission = Admission(pods, [obj for obj in objects if obj["kind"] == WORKLOAD.kind])
     devices = SimulatedDevices(state)
@@ -241,12 +241,12 @@ def _expect(
     expected = ExpectedPods(state, ExpectedLimits(MAX_EXPECTED_PODS), schedulers)
     expected.claims.serve(templates=True)
     for template, spec in devices.specs.items():
-        expected.claims.template_is(template, spec)
+        expected.claims.on_template_changed(template, spec)
     for obj in objects:
         if obj["kind"] == POD_GROUP.kind and (obj.get("spec") or {}).get("expectedPods"):
             group = group_of(obj)
             key = (group.metadata.namespace, group.metadata.name)
-            for info in expected.group_is(key, group).set:
+            for info in expected.on_group_changed(key, group).set:
                 if info.unclaimed:
                     raise ConfigError(f"PodGroup {key[1]}: {info.name}: {info.unclaimed}")
                 state.set_pod(info)
@@ -402,7 +402,7 @@ def _of_jobset(jobset: Json, rules: _Rules) -> Iterator[Json]:
             obj["spec"]["expectedPods"] = entries
         yield obj
     # Held places of the group represent the pods that are created after others.
-    waiting = later(view, [job for job in view.marked if not job.is_empty]) if expected else ()
+    waiting = later(view, [job for job in view.annotated if not job.is_empty]) if expected else ()
     for replicated in jobset.get("spec", {}).get("replicatedJobs") or ():
         members = members_of(replicated["template"]["spec"])
         replicas = replicated.get("replicas", 1) if members else 0

@@ -34,7 +34,7 @@ from kube.base.errors import ConfigError
 from scheduler.core.decide import decide
 from scheduler.core.explain.explain import explain
 from scheduler.core.groups.forest import Group, Pod
-from scheduler.core.preemption.dry_run import Effort
+from scheduler.core.preemption.dry_run import SearchEffort
 from scheduler.core.preemption.plan import Plan, preempt
 from scheduler.core.search.place import Placement, Refusal, SearchBudget
 from scheduler.core.state.state import State
@@ -64,7 +64,7 @@ class Setup:
     """The settings of the cluster's scheduler; `expired` returns true when the time is over."""
 
     budget: SearchBudget = field(default_factory=SearchBudget)
-    effort: Effort = field(default_factory=Effort)
+    effort: SearchEffort = field(default_factory=SearchEffort)
     preempts: bool = True
     pods: PodAdmission = field(default_factory=PodAdmission)
     schedulers: SchedulerNames = USUAL
@@ -180,10 +180,10 @@ def _remove_nodes(state: State, names: set[str]) -> None:
         state.remove_node(name)
     for info in there:
         if info.ours and not info.terminating and not info.expected:
-            state.set_pod(_again(info))
+            state.set_pod(_recreated(info))
 
 
-def _again(info: PodInfo) -> PodInfo:
+def _recreated(info: PodInfo) -> PodInfo:
     """Return the pod as its owner recreates it."""
     return replace(
         info, uid=f"{info.uid}-again", node="", nominated="", phase="Pending", started=0.0

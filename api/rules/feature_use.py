@@ -13,7 +13,7 @@ from api.constants import (
     POD_GROUP,
     WORKLOAD,
 )
-from api.features import Feature, Use
+from api.features import Feature, FeatureUse
 from api.reading import listing, mapping
 
 _CONSTRAINTS = "schedulingConstraints"
@@ -23,36 +23,36 @@ _LEAVES = "podGroupTemplates"
 _EXPECTED = "expectedPods"
 
 
-def uses_of(group: str, kind: str, obj: Mapping[str, Any]) -> Iterator[Use]:
+def uses_of(group: str, kind: str, obj: Mapping[str, Any]) -> Iterator[FeatureUse]:
     """Yield the uses of one object; none for other kinds."""
     spec = mapping(obj.get("spec"))
     if (group, kind) == (COSCHEDULING.group, COSCHEDULING.kind):
-        yield Use(Feature.COSCHEDULING, "kind")
+        yield FeatureUse(Feature.COSCHEDULING, "kind")
     elif (group, kind) == (GROUP, WORKLOAD.kind):
         yield from _of_templates(spec, "spec", 1)
     elif (group, kind) in {(GROUP, COMPOSITE_POD_GROUP.kind), (GROUP, POD_GROUP.kind)}:
         yield from _of_group(kind, spec)
 
 
-def _of_group(kind: str, spec: Mapping[str, Any]) -> Iterator[Use]:
+def _of_group(kind: str, spec: Mapping[str, Any]) -> Iterator[FeatureUse]:
     if kind == COMPOSITE_POD_GROUP.kind:
-        yield Use(Feature.COMPOSITE_POD_GROUP, "kind")
+        yield FeatureUse(Feature.COMPOSITE_POD_GROUP, "kind")
     elif spec.get(_PARENT):
-        yield Use(Feature.COMPOSITE_POD_GROUP, f"spec.{_PARENT}")
+        yield FeatureUse(Feature.COMPOSITE_POD_GROUP, f"spec.{_PARENT}")
     if kind == POD_GROUP.kind and spec.get(_EXPECTED):
-        yield Use(Feature.EXPECTED_PODS, f"spec.{_EXPECTED}")
+        yield FeatureUse(Feature.EXPECTED_PODS, f"spec.{_EXPECTED}")
     yield from _of_constraints(spec, "spec")
 
 
-def _of_constraints(holder: Mapping[str, Any], path: str) -> Iterator[Use]:
+def _of_constraints(holder: Mapping[str, Any], path: str) -> Iterator[FeatureUse]:
     if mapping(holder.get(_CONSTRAINTS)).get("topology"):
-        yield Use(Feature.TOPOLOGY, f"{path}.{_CONSTRAINTS}.topology")
+        yield FeatureUse(Feature.TOPOLOGY, f"{path}.{_CONSTRAINTS}.topology")
 
 
-def _of_templates(holder: Mapping[str, Any], path: str, level: int) -> Iterator[Use]:
+def _of_templates(holder: Mapping[str, Any], path: str, level: int) -> Iterator[FeatureUse]:
     """Yield the uses of the templates in an object."""
     if holder.get(_COMPOSITES) and level == 1:
-        yield Use(Feature.COMPOSITE_POD_GROUP, f"{path}.{_COMPOSITES}")
+        yield FeatureUse(Feature.COMPOSITE_POD_GROUP, f"{path}.{_COMPOSITES}")
     for field in (_COMPOSITES, _LEAVES):
         for at, item in enumerate(listing(holder.get(field))):
             template, place = mapping(item), f"{path}.{field}[{at}]"

@@ -23,7 +23,7 @@ Check = Callable[[Reader, Json, Json], None]
 
 
 @dataclass(frozen=True, slots=True)
-class _Kind:
+class _KindValidation:
     """The validation of one kind: the rules of a spec, and those of an update."""
 
     check: Check
@@ -32,20 +32,20 @@ class _Kind:
     is_group: bool = False
 
 
-_KINDS: Final[Mapping[tuple[str, str], _Kind]] = {
-    (GROUP, WORKLOAD.kind): _Kind(
+_KINDS: Final[Mapping[tuple[str, str], _KindValidation]] = {
+    (GROUP, WORKLOAD.kind): _KindValidation(
         lambda reader, _, spec: workload.check_workload(reader, spec),
     ),
-    (GROUP, POD_GROUP.kind): _Kind(
+    (GROUP, POD_GROUP.kind): _KindValidation(
         lambda reader, obj, spec: groups.check_pod_group(reader, spec, chosen_fields(obj)),
         named_by_label=True,
         is_group=True,
     ),
-    (GROUP, COMPOSITE_POD_GROUP.kind): _Kind(
+    (GROUP, COMPOSITE_POD_GROUP.kind): _KindValidation(
         lambda reader, obj, spec: groups.check_composite(reader, _name(obj), spec),
         is_group=True,
     ),
-    (COSCHEDULING.group, COSCHEDULING.kind): _Kind(
+    (COSCHEDULING.group, COSCHEDULING.kind): _KindValidation(
         lambda reader, _, spec: coscheduling.check_coscheduling(reader, spec),
         changes=coscheduling.check_coscheduling_update,
         named_by_label=True,
@@ -93,14 +93,14 @@ def _new_faults(faults: Callable[[Json], list[Cause]], new: Json, old: Json | No
     return [fault for fault in faults(new) if fault not in known]
 
 
-def _spec_faults(known: _Kind, obj: Json) -> list[Cause]:
+def _spec_faults(known: _KindValidation, obj: Json) -> list[Cause]:
     report: list[Cause] = []
     reader = Reader(report)
     known.check(reader, obj, reader.mapping(obj, "spec", "spec"))
     return report + _annotation_faults(known, obj)
 
 
-def _annotation_faults(known: _Kind, obj: Json) -> list[Cause]:
+def _annotation_faults(known: _KindValidation, obj: Json) -> list[Cause]:
     report: list[Cause] = []
     if known.is_group:
         parts.check_annotations(Reader(report), obj)
@@ -115,7 +115,7 @@ def _status_faults(obj: Json) -> list[Cause]:
     return report
 
 
-def _warnings(known: _Kind, obj: Json) -> list[str]:
+def _warnings(known: _KindValidation, obj: Json) -> list[str]:
     too_long = known.named_by_label and len(_name(obj)) > LABEL_VALUE_LENGTH
     said = [table.NAME_TOO_LONG_WARNING] if too_long else []
     return [*said, *groups.too_many_consumers(mapping(obj.get("spec")))] if known.is_group else said

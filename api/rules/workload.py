@@ -11,7 +11,7 @@ from api.rules import parts, table
 
 
 @dataclass(slots=True)
-class _Tree:
+class _TemplateWalk:
     """State of the walk over one Workload's templates."""
 
     reader: Reader
@@ -23,7 +23,7 @@ class _Tree:
 def check_workload(reader: Reader, spec: Mapping[str, Any]) -> None:
     """Check all rules of `Workload.spec`."""
     _check_controller(reader, spec)
-    tree = _Tree(reader)
+    tree = _TemplateWalk(reader)
     composites = reader.items(spec, "compositePodGroupTemplates", "spec.compositePodGroupTemplates")
     leaves = reader.items(spec, "podGroupTemplates", "spec.podGroupTemplates")
     if not composites and not leaves:
@@ -54,7 +54,12 @@ def _check_controller(reader: Reader, spec: Mapping[str, Any]) -> None:
 
 
 def _check_list(
-    tree: _Tree, templates: list[Mapping[str, Any]], path: str, level: int, *, composite: bool
+    tree: _TemplateWalk,
+    templates: list[Mapping[str, Any]],
+    path: str,
+    level: int,
+    *,
+    composite: bool,
 ) -> None:
     if len(templates) > MAX_TEMPLATES:
         tree.reader.report.append(table.TEMPLATES_TOO_MANY.at(path, len(templates)))
@@ -65,7 +70,7 @@ def _check_list(
 
 
 def _check_template(
-    tree: _Tree, template: Mapping[str, Any], path: str, *, composite: bool
+    tree: _TemplateWalk, template: Mapping[str, Any], path: str, *, composite: bool
 ) -> None:
     reader = tree.reader
     _check_name(tree, template, f"{path}.name")
@@ -78,7 +83,7 @@ def _check_template(
         parts.check_claims(reader, template, path)
 
 
-def _check_name(tree: _Tree, template: Mapping[str, Any], path: str) -> None:
+def _check_name(tree: _TemplateWalk, template: Mapping[str, Any], path: str) -> None:
     name = tree.reader.text(template, "name", path)
     if not name:
         tree.reader.report.append(table.TEMPLATE_NAME_REQUIRED.at(path))
@@ -89,7 +94,7 @@ def _check_name(tree: _Tree, template: Mapping[str, Any], path: str) -> None:
     tree.names.add(name)
 
 
-def _check_same_priority(tree: _Tree, template: Mapping[str, Any], path: str) -> None:
+def _check_same_priority(tree: _TemplateWalk, template: Mapping[str, Any], path: str) -> None:
     if tree.first is None:
         tree.first = template
         return
@@ -103,7 +108,9 @@ def _check_same_priority(tree: _Tree, template: Mapping[str, Any], path: str) ->
         tree.reader.report.append(table.PRIORITY_DIFFERS.at(f"{path}.priority", priority))
 
 
-def _check_children(tree: _Tree, template: Mapping[str, Any], path: str, level: int) -> None:
+def _check_children(
+    tree: _TemplateWalk, template: Mapping[str, Any], path: str, level: int
+) -> None:
     """Check the children of a composite template."""
     # Report a template that is too deep and skip its children, as users decide how deep they nest.
     if level >= MAX_DEPTH:
@@ -122,7 +129,7 @@ def _check_children(tree: _Tree, template: Mapping[str, Any], path: str, level: 
         _check_all_below(tree, leaves, leaf_path)
 
 
-def _check_all_below(tree: _Tree, children: list[Mapping[str, Any]], path: str) -> None:
+def _check_all_below(tree: _TemplateWalk, children: list[Mapping[str, Any]], path: str) -> None:
     for at, child in enumerate(children):
         if not parts.is_all(child):
             tree.reader.report.append(

@@ -18,7 +18,7 @@ from kube.base.errors import ConfigError
 from kube.client.client import Client
 from kube.credentials.loading import ClientConfig
 from kube.credentials.rest_config import DEFAULT_NAMESPACE
-from scheduler.core.preemption.dry_run import Effort
+from scheduler.core.preemption.dry_run import SearchEffort
 from scheduler.core.search.place import SearchBudget
 from scheduler.core.state.state import State
 from scheduler.core.values.model import GroupKey
@@ -79,7 +79,7 @@ def cluster_copy(
         pods = PodAdmission(tuple(sources.priority_classes.all()))
         if for_new_pods:
             pods = await pods.with_cluster(client)
-        effort = Effort.at(client.server_clock.monotonic(), Preemption().patience_seconds)
+        effort = SearchEffort.at(client.server_clock.monotonic(), Preemption().patience_seconds)
         preempts = file.scheduler.preemption.enabled and Feature.PREEMPTION in file.gates
         limits = Limits.of(SearchBudget(profiles=file.scoring), effort, preempts=preempts)
         return ClusterCopy(

@@ -102,7 +102,7 @@ def run(  # noqa: PLR0917 - options, which are given by name
             json.write_bytes(to_json(results))
         if html is not None:
             html.write_text(page(results, _title(trace, recipe, seed)), "utf-8")
-        _judge(broken(limits, results))
+        _check_limits(broken(limits, results))
 
 
 @lab.command("generate")
@@ -182,7 +182,7 @@ def _title(trace: Path | None, recipe: Path | None, seed: int) -> str:
     return f"{trace.name}" if trace is not None else f"{recipe and recipe.name}, seed {seed}"
 
 
-def _judge(lines: list[str]) -> None:
+def _check_limits(lines: list[str]) -> None:
     for line in lines:
         typer.echo(line, err=True)
     if lines:

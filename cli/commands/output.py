@@ -65,7 +65,7 @@ def print_structured(output: Output | None, content: Any, names: Iterable[str]) 
     plain = msgspec.to_builtins(content)
     match output:
         case Output.JSON:
-            typer.echo(msgspec.json.format(msgspec.json.encode(plain), indent=2))
+            typer.echo(msgspec.json.format(msgspec.json.encode(plain), indent=2).decode())
         case Output.YAML:
             typer.echo(yaml.safe_dump(plain, sort_keys=False, allow_unicode=True), nl=False)
         case Output.NAME:

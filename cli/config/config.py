@@ -47,7 +47,7 @@ class Certificates(Section, frozen=True):
             )
 
 
-class TellAutoscalers(Section, frozen=True):
+class AutoscalerSettings(Section, frozen=True):
     """Hints about the group that the pods of Jobs and JobSets carry for autoscalers.
 
     `podAffinity` names the domain in which to buy nodes. It is set where the group requires a
@@ -66,7 +66,7 @@ class TellAutoscalers(Section, frozen=True):
                 raise ValueError(f"topologyKeys: {key!r} {LABEL_KEY_TEXT}")
 
     @property
-    def told(self) -> Autoscalers:
+    def value(self) -> Autoscalers:
         """The same settings as a value for the webhook."""
         keys = KNOWN_KEYS.union(self.topology_keys) if self.pod_affinity else frozenset[str]()
         return Autoscalers(keys, self.do_not_disrupt)
@@ -88,7 +88,7 @@ class Webhook(Section, frozen=True):
     cert_dir: str | None = None
     certificates: Certificates = Certificates()
     drain_seconds: Annotated[float, Meta(ge=0)] | None = None
-    autoscalers: TellAutoscalers = TellAutoscalers()
+    autoscalers: AutoscalerSettings = AutoscalerSettings()
 
 
 class SchedulerProfile(Section, frozen=True):

@@ -39,7 +39,7 @@ def webhook_config(file: File, url: str | None) -> WebhookConfig:
         announced_seconds=part.certificates.announced_seconds,
         drain_seconds=drain if part.drain_seconds is None else part.drain_seconds,
         scheduler_names=file.scheduler_names,
-        autoscalers=part.autoscalers.told,
+        autoscalers=part.autoscalers.value,
         gates=file.gates,
     )
 

@@ -20,7 +20,7 @@ import yaml
 
 from cli.config.config import File
 from cli.demo.open_page import open_page
-from cli.demo.view import View, open_view
+from cli.demo.view import DemoView, open_view
 from cli.servers.child_processes import ChildProcesses, LaunchError, answers, file_exists, free_port
 from cli.servers.console_service import settings_of
 from cli.trees.listing import COMPOSITE_POD_GROUPS, POD_GROUPS, WORKLOADS, list_objects
@@ -48,7 +48,7 @@ class DemoCluster:
     """The running cluster: a client for it, the view that shows it, and the console's address."""
 
     client: Client
-    view: View
+    view: DemoView
     console: str = ""
 
     async def apply(self, resource: Resource, obj: dict[str, Any]) -> None:
@@ -63,7 +63,7 @@ class DemoCluster:
             objects = await list_objects(self.client)
             self.view.show(objects)
             if holds(objects):
-                self.view.say(f"  ok: {expectation}")
+                self.view.print_line(f"  ok: {expectation}")
                 return objects
             if loop.time() > end:
                 raise ExpectationError(expectation)
@@ -225,20 +225,22 @@ async def run(*, keep: bool) -> int:
         try:
             async with _started(view) as cluster:
                 for title, step in STEPS:
-                    view.say(title)
+                    view.print_line(title)
                     await step(cluster)
-                view.say("All expectations were met.")
+                view.print_line("All expectations were met.")
                 if keep:
                     await cluster.apply(JOBSETS, example("jobset-one-rack.yaml"))
                     await cluster.apply(JOBSETS, example("jobset-too-big.yaml"))
-                    view.say("The cluster keeps running with two JobSets. Press Ctrl-C to stop it.")
+                    view.print_line(
+                        "The cluster keeps running with two JobSets. Press Ctrl-C to stop it."
+                    )
                     await asyncio.to_thread(open_page, cluster.console)
                     await _watch(cluster)
         except ExpectationError as error:
-            view.say(f"FAILED: expected that {error} (logs: {FOLDER / 'logs'})")
+            view.print_line(f"FAILED: expected that {error} (logs: {FOLDER / 'logs'})")
             return 1
         except LaunchError as error:
-            view.say(f"FAILED: {error}")
+            view.print_line(f"FAILED: {error}")
             return 1
     return 0
 
@@ -250,17 +252,19 @@ async def _watch(cluster: DemoCluster) -> None:
 
 
 @asynccontextmanager
-async def _started(view: View) -> AsyncIterator[DemoCluster]:
+async def _started(view: DemoView) -> AsyncIterator[DemoCluster]:
     kubeconfig = FOLDER / "kubeconfig"
-    view.say("Starting an embedded cluster, and Muster's webhook, controller and scheduler on it.")
+    view.print_line(
+        "Starting an embedded cluster, and Muster's webhook, controller and scheduler on it."
+    )
     async with AsyncExitStack() as stack:
         environment = {**os.environ, "PYTHONPATH": str(ROOT)}
         children = await stack.enter_async_context(ChildProcesses(FOLDER / "logs", environment))
         await _start(children, kubeconfig)
         client = await stack.enter_async_context(await Client.connect(kubeconfig))
         console = await stack.enter_async_context(local(client, settings_of(File(), (RACK,))))
-        view.say(f"console: {console.url}")
-        view.say(f"kubectl: kubectl --kubeconfig {kubeconfig} get jobsets,mpg,pods")
+        view.print_line(f"console: {console.url}")
+        view.print_line(f"kubectl: kubectl --kubeconfig {kubeconfig} get jobsets,mpg,pods")
         yield DemoCluster(client, view, console.url)
 
 

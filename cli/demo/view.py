@@ -10,13 +10,13 @@ from cli.trees.text import headline, node_lines, tree_lines
 from cli.trees.tree import SCHEDULED, STARTING, WAITING, Branch, Objects, build
 
 
-class View:
+class DemoView:
     """The output of the demo: one line for each change of a PodGroup's state or of its reason."""
 
     def __init__(self) -> None:
         self._shown: dict[str, tuple[str, str]] = {}
 
-    def say(self, line: str) -> None:
+    def print_line(self, line: str) -> None:
         """Print one line of text."""
         print(line, flush=True)
 
@@ -26,7 +26,7 @@ class View:
             change = (group.state, group.reason)
             if group.state != WAITING and self._shown.get(group.name) != change:
                 self._shown[group.name] = change
-                self.say(f"    {'. '.join(filter(None, (headline(group), group.reason)))}")
+                self.print_line(f"    {'. '.join(filter(None, (headline(group), group.reason)))}")
 
 
 def _leaves(branches: Iterable[Branch]) -> Iterator[Branch]:
@@ -38,28 +38,28 @@ def _leaves(branches: Iterable[Branch]) -> Iterator[Branch]:
 
 
 @contextmanager
-def open_view(label: str) -> Iterator[View]:
+def open_view(label: str) -> Iterator[DemoView]:
     """Open the view for a terminal or for plain output; `label` is the node label of the rack."""
     if not sys.stdout.isatty():
-        yield View()
+        yield DemoView()
         return
     with _live_view(label) as view:
         yield view
 
 
 @contextmanager
-def _live_view(label: str) -> Iterator[View]:
+def _live_view(label: str) -> Iterator[DemoView]:
     from rich.console import Group
     from rich.live import Live
     from rich.panel import Panel
     from rich.text import Text
 
-    class LiveView(View):
+    class LiveView(DemoView):
         def __init__(self, live: Live) -> None:
             super().__init__()
             self._live = live
 
-        def say(self, line: str) -> None:
+        def print_line(self, line: str) -> None:
             self._live.console.print(Text(line, style="bold"))
 
         def show(self, objects: Objects) -> None:

@@ -32,7 +32,7 @@ from cli.doctor import (
     pods,
     registration,
 )
-from cli.doctor.findings import About, Check, Finding, Limited, not_made
+from cli.doctor.findings import About, Check, Finding, Limited, check_failed
 from cli.doctor.installation import Installation
 from cli.doctor.paging import pages
 from cli.trees.listing import COMPOSITE_POD_GROUPS, POD_GROUPS, WORKLOADS
@@ -186,7 +186,7 @@ class Examination:
 
     async def _groups_and_nodes(self) -> None:
         seen, unread, idle = groups.Groups(), Limited("annotations"), Limited("groups")
-        now, held = self._client.server_clock.now(), held_places.HeldPlaces()
+        now, held = self._client.server_clock.now(), held_places.HeldPlaceCounts()
 
         def see(kind: str) -> Callable[[Json], None]:
             def one(obj: Json) -> None:
@@ -324,7 +324,7 @@ class Examination:
         try:
             return await reading
         except KubeError as problem:
-            self._found.append(not_made(Check(check, about), problem))
+            self._found.append(check_failed(Check(check, about), problem))
         # A bug in one check must not end the others.
         except Exception as problem:  # noqa: BLE001 - see above
             text = f"this check failed: {type(problem).__name__}: {problem}"

@@ -89,7 +89,7 @@ class Check:
         return Finding(Severity.INFO, self.name, self.about, problem, action)
 
 
-def not_made(check: Check, problem: KubeError) -> Finding:
+def check_failed(check: Check, problem: KubeError) -> Finding:
     """Return the finding for a check that could not run."""
     text, action = str(problem), "run muster doctor again when the API server answers this request"
     match problem:
@@ -113,7 +113,7 @@ class Limited:
 
     check: str
     found: list[Finding] = field(default_factory=list)
-    left_out: int = 0
+    not_simulated_line: int = 0
     _of: Counter[str] = field(default_factory=Counter)
 
     def full(self, namespace: str) -> bool:
@@ -124,7 +124,7 @@ class Limited:
         """Add a finding, or count it as left out."""
         namespace = finding.about.namespace
         if self.full(namespace):
-            self.left_out += 1
+            self.not_simulated_line += 1
             return
         self._of[namespace] += 1
         self.found.append(finding)
@@ -136,14 +136,14 @@ class Limited:
     def findings(self) -> Iterator[Finding]:
         """Yield all findings that were added, and one that counts the others."""
         yield from self.found
-        if self.left_out:
+        if self.not_simulated_line:
             severity = max((one.severity for one in self.found), default=Severity.WARNING)
             yield Finding(
                 severity,
                 self.check,
                 About("Cluster", "all"),
-                f"{self.left_out} more of this kind"
-                f" {'is' if self.left_out == 1 else 'are'} not shown",
+                f"{self.not_simulated_line} more of this kind"
+                f" {'is' if self.not_simulated_line == 1 else 'are'} not shown",
                 "correct those that are shown, then run muster doctor again",
             )
 

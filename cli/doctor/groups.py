@@ -30,7 +30,7 @@ _SCHEDULED: Final = {CONDITION_POD_GROUP_SCHEDULED, CONDITION_COMPOSITE_SCHEDULE
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class WaitingGroup:
     """A group that waits, the start of its wait, and the reason."""
 
     about: About
@@ -48,7 +48,7 @@ class Groups:
     faulty: Limited = field(default_factory=lambda: Limited("groups"))
     asked: dict[tuple[str, bool], About] = field(default_factory=dict)
     """Node label and whether it is only preferred -> the first group that names it."""
-    _longest: list[tuple[float, int, Waiting]] = field(default_factory=list)
+    _longest: list[tuple[float, int, WaitingGroup]] = field(default_factory=list)
 
     def see(self, kind: str, obj: Json) -> None:
         """Add one group to the summary."""
@@ -65,7 +65,7 @@ class Groups:
             self.faulty.add(fault)
             return
         # The heap keeps those that wait longest. Its first item is the youngest of them.
-        # The number decides between equal times: `Waiting` has no order.
+        # The number decides between equal times: `WaitingGroup` has no order.
         item = (-waiting.since.timestamp(), self.waiting, waiting)
         if len(self._longest) < LONGEST:
             heapq.heappush(self._longest, item)
@@ -87,7 +87,7 @@ class Groups:
             )
 
 
-def waiting_of(about: About, obj: Json) -> Waiting | None:
+def waiting_of(about: About, obj: Json) -> WaitingGroup | None:
     """Return why a group waits; None if it does not wait, or has no condition yet."""
     blocker = mapping(dig(obj, "status", "blocker"))
     for one in map(mapping, listing(dig(obj, "status", "conditions"))):
@@ -96,7 +96,7 @@ def waiting_of(about: About, obj: Json) -> Waiting | None:
             if since is None:
                 return None
             message = text(blocker.get("summary")) or text(one.get("message"))
-            return Waiting(
+            return WaitingGroup(
                 about, since, text(one.get("reason")), message, blocker.get("impossible") is True
             )
     return None
@@ -106,7 +106,7 @@ def _explain(about: About) -> str:
     return f"muster explain {about.kind.lower()}/{about.name} -n {about.namespace}"
 
 
-def _fault(waiting: Waiting) -> Finding | None:
+def _fault(waiting: WaitingGroup) -> Finding | None:
     """Return the finding if the group cannot start until its owner or an administrator acts."""
     check, explain = Check("groups", waiting.about), _explain(waiting.about)
     if waiting.reason == REASON_INVALID:

@@ -23,7 +23,7 @@ _LIMITS: Final = (
 
 
 @dataclass(slots=True)
-class HeldPlaces:
+class HeldPlaceCounts:
     """Held places and groups of each namespace, counted while the groups are read."""
 
     places: Counter[str] = field(default_factory=Counter)

@@ -13,7 +13,7 @@ import msgspec
 from api.reading import dig, integer, listing, mapping, text
 from cli.config.config import File
 from cli.doctor.findings import About, Check, Finding
-from cli.doctor.kubernetes import OLDEST, lacking
+from cli.doctor.kubernetes import OLDEST, missing_features
 from cli.doctor.paging import all_of
 from cli.manifests.packaged_manifests import definitions
 from cli.trees.listing import get_or_none
@@ -305,7 +305,7 @@ def check_version(said: Json, ours: str) -> Iterator[Finding]:
             oldest = ".".join(map(str, OLDEST))
             yield check.error(f"Kubernetes {known} is older than {oldest}", "upgrade the cluster")
             return
-        yield from lacking((major, minor))
+        yield from missing_features((major, minor))
     yield check.info(f"Kubernetes {known}, muster doctor {ours}")
 
 

@@ -53,7 +53,7 @@ def check_keys(kind: str, obj: Json, found: Limited) -> None:
 def check_owner(kind: str, obj: Json, found: Limited) -> None:
     """Check the keys of an owner, and its mode: its pod templates lack it without admission."""
     check_keys(kind, obj, found)
-    path = OWNER_KINDS[kind].unmarked(obj)
+    path = OWNER_KINDS[kind].not_annotated(obj)
     if path:
         namespace, name = (text(dig(obj, "metadata", key)) for key in ("namespace", "name"))
         found.warn(About(kind, name, namespace), f"{path}: {WITHOUT_MARKS}", ACTION)

@@ -63,7 +63,7 @@ FEATURES: Final = (
 )
 
 
-def lacking(version: Version) -> Iterator[Finding]:
+def missing_features(version: Version) -> Iterator[Finding]:
     """Yield a finding for each feature that a Kubernetes of this version lacks."""
     check = Check("versions", About("Cluster", "version"))
     for feature in FEATURES:

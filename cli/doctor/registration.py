@@ -252,7 +252,7 @@ async def read_certificate(client: Client, name: str, namespace: str) -> Json | 
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class DryRunTrial:
     """A request with dryRun, which stores no object, and its outcome."""
 
     name: str
@@ -284,23 +284,23 @@ def _trial_objects(name: str) -> dict[str, tuple[Resource, Json]]:
     }
 
 
-async def try_admission(client: Client, namespace: str) -> list[Trial]:
+async def try_admission(client: Client, namespace: str) -> list[DryRunTrial]:
     """Create groups in a namespace with dryRun: none is stored."""
     # A random name, so that no existing object answers AlreadyExists.
     objects = _trial_objects(f"muster-doctor-{secrets.token_hex(4)}")
 
-    async def trial(name: str, resource: Resource, obj: Json) -> Trial:
+    async def trial(name: str, resource: Resource, obj: Json) -> DryRunTrial:
         try:
-            return Trial(
+            return DryRunTrial(
                 name, resource, await client.create(resource, obj, namespace, dry_run=True)
             )
         except KubeError as problem:
-            return Trial(name, resource, problem)
+            return DryRunTrial(name, resource, problem)
 
     return list(await asyncio.gather(*(trial(name, *one) for name, one in objects.items())))
 
 
-def check_trials(trials: Iterable[Trial], namespace: str) -> Iterator[Finding]:
+def check_trials(trials: Iterable[DryRunTrial], namespace: str) -> Iterator[Finding]:
     """Check that valid groups are completed, invalid ones rejected, older ones converted."""
     for trial in trials:
         resource = trial.resource
@@ -325,7 +325,7 @@ def _completed(obj: Json) -> bool:
     return FINALIZER_POD_GROUP in listing(dig(obj, "metadata", "finalizers"))
 
 
-def _failed(trial: Trial, check: Check, problem: KubeError) -> Iterator[Finding]:
+def _failed(trial: DryRunTrial, check: Check, problem: KubeError) -> Iterator[Finding]:
     what = "converted" if trial.name in {CONVERTED, CONVERTED_WORKLOAD} else "created"
     called = isinstance(problem, ApiError) and "webhook" in problem.message
     # The expected outcome of this trial.

@@ -16,7 +16,7 @@ from typing import Any, Final
 import msgspec
 
 from api import features
-from cli.config.config import File
+from cli.config.config import AutoscalerSettings, Certificates, File, Webhook
 
 MANIFESTS: Final = Path(__file__).resolve().parents[2] / "manifests"
 
@@ -39,10 +39,10 @@ BY_TEMPLATE: Final = {
 quota is an example for namespaces of users, and Helm creates the release's namespace."""
 
 BY_VALUES: Final = {
-    "File": ("namespace", "profiles", "featureGates"),
-    "Webhook": ("host", "port", "service", "secret", "certDir"),
-    "Certificates": ("mounted",),
-    "TellAutoscalers": ("topologyKeys",),
+    File.__name__: ("namespace", "profiles", "featureGates"),
+    Webhook.__name__: ("host", "port", "service", "secret", "certDir"),
+    Certificates.__name__: ("mounted",),
+    AutoscalerSettings.__name__: ("topologyKeys",),
 }
 """Fields of the configuration file that the chart writes itself. `config` may not set them."""
 

@@ -10,7 +10,7 @@ import structlog
 
 from api.features import Feature
 from cli.config.config import File
-from console.serving.in_cluster import Place, in_cluster
+from console.serving.in_cluster import ConsoleAddress, in_cluster
 from console.state.state import Settings
 from kube.base.errors import ConfigError
 from kube.base.process import run
@@ -27,7 +27,7 @@ _log = structlog.get_logger()
 
 def place_of(
     listen: str, hosts: Iterable[str], tls: Path | None, namespace: str, *, plain_http: bool
-) -> Place:
+) -> ConsoleAddress:
     """Return where the console is served; `listen` is HOST:PORT.
 
     Raises ConfigError unless exactly one of TLS and plain HTTP behind a proxy is chosen: viewers
@@ -39,7 +39,7 @@ def place_of(
             " that terminates TLS"
         )
     name = f"{SERVICE}.{namespace}.svc"
-    return Place(address_of(listen), (name, f"{name}:443", *hosts), tls)
+    return ConsoleAddress(address_of(listen), (name, f"{name}:443", *hosts), tls)
 
 
 def settings_of(file: File, topology_keys: tuple[str, ...] = ()) -> Settings:
@@ -61,7 +61,9 @@ def address_of(text: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
-def serve(access: ClientConfig, settings: Settings, place: Place, health: tuple[str, int]) -> None:
+def serve(
+    access: ClientConfig, settings: Settings, place: ConsoleAddress, health: tuple[str, int]
+) -> None:
     """Serve until SIGINT or SIGTERM; `health` is the address of the health endpoints.
 
     Raises ConfigError, KubeError or OSError.

@@ -24,13 +24,13 @@ def branches(state: State, budget: SearchBudget) -> tuple[Branch, ...]:
 
 def _root(state: State, root: Group, budget: SearchBudget) -> Branch:
     said = {
-        view.group.key: _told(view)
+        view.group.key: _state_and_reason(view)
         for view in group_views(state, root, _blocker(state, root, budget))
     }
     return _branch(root, said)
 
 
-def _told(view: GroupView) -> tuple[str, str]:
+def _state_and_reason(view: GroupView) -> tuple[str, str]:
     """Return state and reason of a group. A group that was scheduled once may wait again."""
     group = view.group
     # The snapshot of a running scheduler has pods that it binds. Held places are assumed, too.

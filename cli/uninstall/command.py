@@ -12,8 +12,17 @@ from api.wording import count
 from cli.uninstall.errors import StillThereError
 from cli.uninstall.execute import Removal, Say
 from cli.uninstall.found import read
-from cli.uninstall.plan import Action, Found, Step, Use, counted_line, handovers, in_use, plan
-from cli.uninstall.release import Handover, Way
+from cli.uninstall.plan import (
+    Action,
+    NamespaceUse,
+    RemovalState,
+    Step,
+    counted_line,
+    handovers,
+    in_use,
+    plan,
+)
+from cli.uninstall.release import Handover, HandoverMethod
 from cli.uninstall.remaking import Remaking
 from kube.base.errors import ConfigError
 from kube.client.client import Client
@@ -89,13 +98,15 @@ async def uninstall(
     except StillThereError as error:
         say(f"muster: {error}")
         return REFUSED
-    _all(say, left_lines(removal.left, names))
+    _all(say, unreleased_lines(removal.left, names))
     _all(say, kept_lines(found, namespace))
     say("Muster is stopped: delete the rest of it now" if prepare else "Muster is uninstalled")
     return 0
 
 
-def refusal_lines(uses: Mapping[str, Use], helm: HelmRelease | None = None) -> Iterator[str]:
+def refusal_lines(
+    uses: Mapping[str, NamespaceUse], helm: HelmRelease | None = None
+) -> Iterator[str]:
     """Yield why nothing was removed, and how to continue."""
     yield f"Muster is in use in {count(len(uses), 'namespace')}; nothing was deleted:"
     for name in list(uses)[:_MOST]:
@@ -120,7 +131,7 @@ def _helm_lines(helm: HelmRelease) -> Iterator[str]:
     yield f"  {helm.uninstall}"
 
 
-def dry_run_lines(found: Found, *, release: bool, prepare: bool = False) -> Iterator[str]:
+def dry_run_lines(found: RemovalState, *, release: bool, prepare: bool = False) -> Iterator[str]:
     """Yield the plan, with what would be left to users."""
     uses = in_use(found)
     if uses and not release:
@@ -130,12 +141,12 @@ def dry_run_lines(found: Found, *, release: bool, prepare: bool = False) -> Iter
     yield "steps, in this order:" if steps else "no objects of Muster found"
     yield from (f"  {line}" for line in _step_lines(steps))
     if release:
-        left = [it for it in handovers(found) if it.way is Way.LEFT]
-        yield from left_lines(left, found.names)
+        left = [it for it in handovers(found) if it.way is HandoverMethod.LEFT]
+        yield from unreleased_lines(left, found.names)
     yield from kept_lines(found, "")
 
 
-def left_lines(left: Sequence[Handover], names: SchedulerNames = USUAL) -> Iterator[str]:
+def unreleased_lines(left: Sequence[Handover], names: SchedulerNames = USUAL) -> Iterator[str]:
     """Yield the Jobs and pods that cannot be released without loss, and a command for each."""
     if not left:
         return
@@ -149,11 +160,11 @@ def left_lines(left: Sequence[Handover], names: SchedulerNames = USUAL) -> Itera
             yield f"    {it.command}"
         if len(there) > _MOST:
             yield f"  and {len(there) - _MOST} more in namespace {namespace}"
-    yield f"Pods of {names.words} without a node wait until a scheduler with that name runs."
+    yield f"Pods of {names.phrase} without a node wait until a scheduler with that name runs."
     yield "Without the commands above, add a kube-scheduler profile with that schedulerName."
 
 
-def kept_lines(found: Found, namespace: str) -> Iterator[str]:
+def kept_lines(found: RemovalState, namespace: str) -> Iterator[str]:
     """Yield the objects that stay on purpose."""
     if found.quotas:
         yield "these ResourceQuotas are kept, because they also limit users without Muster:"

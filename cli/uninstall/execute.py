@@ -16,14 +16,14 @@ from cli.uninstall.errors import StillThereError
 from cli.uninstall.installation import LABEL, LABEL_VALUE
 from cli.uninstall.plan import (
     Action,
-    Found,
-    Stage,
+    RemovalStage,
+    RemovalState,
     Step,
     counted_line,
     handovers,
     plan,
 )
-from cli.uninstall.release import Handover, Target, Way
+from cli.uninstall.release import Handover, HandoverMethod, Target
 from cli.uninstall.remaking import Remaking
 from cli.uninstall.writing import delete, drop_finalizers, patch
 from kube.base.errors import ApiError, NotFound, ServerError
@@ -36,13 +36,13 @@ Say = Callable[[str], None]
 _AT_ONCE: Final = 32
 """Objects that are changed or deleted concurrently."""
 
-_COUNTED: Final = {Stage.NOTES, Stage.FINALIZERS}
+_COUNTED: Final = {RemovalStage.NOTES, RemovalStage.FINALIZERS}
 """Stages whose steps are small, and not worth a line each."""
-_MANY: Final = _COUNTED | {Stage.RELEASE}
+_MANY: Final = _COUNTED | {RemovalStage.RELEASE}
 """Stages that may have thousands of steps, none of which depends on another."""
-_READ_AGAIN: Final = {Stage.RELEASE, Stage.NOTES, Stage.REST}
+_READ_AGAIN: Final = {RemovalStage.RELEASE, RemovalStage.NOTES, RemovalStage.REST}
 """Stages before which others may have changed the objects of the steps."""
-_OF_INSTALLERS: Final = {Stage.DEFINITIONS, Stage.NAMESPACE}
+_OF_INSTALLERS: Final = {RemovalStage.DEFINITIONS, RemovalStage.NAMESPACE}
 """Stages that `prepare` leaves to the installer."""
 _ACCESS_SECONDS: Final = 10.0
 """Seconds that a change of rights may take to become effective."""
@@ -68,32 +68,34 @@ class Removal:
     names: SchedulerNames = USUAL
     left: list[Handover] = field(default_factory=list)
 
-    async def run(self) -> Found:
+    async def run(self) -> RemovalState:
         """Run all stages; return what was found before the last ones.
 
         Raises kube errors, StillThereError.
         """
         found = await self._read()
-        for stage in Stage:
+        for stage in RemovalStage:
             if self.prepare and stage in _OF_INSTALLERS:
                 continue
             if stage in _READ_AGAIN:
                 found = await self._read()
-            if stage is Stage.RELEASE and self.release:
+            if stage is RemovalStage.RELEASE and self.release:
                 # A webhook that is still called would add a recreated Job to a group again.
-                await self._gone("API servers to stop calling Muster's webhook", self._marking)
-                self.left += [it for it in handovers(found) if it.way is Way.LEFT]
+                await self._wait_until_deleted(
+                    "API servers to stop calling Muster's webhook", self._marking
+                )
+                self.left += [it for it in handovers(found) if it.way is HandoverMethod.LEFT]
             steps = plan(found, release=self.release, prepare=self.prepare)
             await self._carry_out(stage, [step for step in steps if step.stage is stage])
             await self._settle(stage, found)
         return found
 
-    async def _read(self) -> Found:
+    async def _read(self) -> RemovalState:
         return await cluster.read(
             self.client, self.namespace, self.names, release=self.release, prepare=self.prepare
         )
 
-    async def _carry_out(self, stage: Stage, steps: Sequence[Step]) -> None:
+    async def _carry_out(self, stage: RemovalStage, steps: Sequence[Step]) -> None:
         # Other stages one by one: a step may rely on the one before, as in the order of manifests.
         size = _AT_ONCE if stage in _MANY else 1
         for start in range(0, len(steps), size):
@@ -130,21 +132,27 @@ class Removal:
     def _remaking(self) -> Remaking:
         return Remaking(self.client, self.namespace, self.timeout, self.names)
 
-    async def _settle(self, stage: Stage, found: Found) -> None:
+    async def _settle(self, stage: RemovalStage, found: RemovalState) -> None:
         match stage:
-            case Stage.PROCESSES:
-                await self._gone("Muster's processes to end", self._processes)
-            case Stage.RIGHTS:
+            case RemovalStage.PROCESSES:
+                await self._wait_until_deleted("Muster's processes to end", self._processes)
+            case RemovalStage.RIGHTS:
                 await self._without_rights(found)
-            case Stage.DEFINITIONS:
-                left = cluster.definitions_left
-                await self._gone("Muster's kinds to be deleted", lambda: left(self.client))
-            case Stage.NAMESPACE:
-                await self._gone(f"namespace {self.namespace} to be deleted", self._leaving)
+            case RemovalStage.DEFINITIONS:
+                left = cluster.remaining_definitions
+                await self._wait_until_deleted(
+                    "Muster's kinds to be deleted", lambda: left(self.client)
+                )
+            case RemovalStage.NAMESPACE:
+                await self._wait_until_deleted(
+                    f"namespace {self.namespace} to be deleted", self._leaving
+                )
             case _:
                 return
 
-    async def _gone(self, what: str, left: Callable[[], Awaitable[list[str]]]) -> None:
+    async def _wait_until_deleted(
+        self, what: str, left: Callable[[], Awaitable[list[str]]]
+    ) -> None:
         holding: list[str] = []
         try:
             async with asyncio.timeout(self.timeout):
@@ -167,7 +175,7 @@ class Removal:
         said = [text(dig(it, "message")) for it in conditions if dig(it, "status") == "True"]
         return said or ["its objects are being deleted"]
 
-    async def _without_rights(self, found: Found) -> None:
+    async def _without_rights(self, found: RemovalState) -> None:
         """Wait until no account of Muster may bind a pod: changes of RBAC take effect late."""
         accounts = [it for it, _ in found.installed if it.resource.kind == "ServiceAccount"]
         try:

@@ -14,7 +14,7 @@ from api.scheduler_names import SchedulerNames
 from cli.trees.listing import get_or_none, list_items
 from cli.uninstall.discovery import served
 from cli.uninstall.installation import LABEL, LABEL_VALUE, Item, installed, quotas
-from cli.uninstall.plan import Found
+from cli.uninstall.plan import RemovalState
 from cli.uninstall.release import Target, controller_of, target_of
 from kube.base.errors import ServerError
 from kube.client.client import Client
@@ -79,7 +79,7 @@ _MADE_FOR_OTHERS: Final = {"Event", "Endpoints", "EndpointSlice", "PodMetrics"}
 
 async def read(
     client: Client, namespace: str, names: SchedulerNames, *, release: bool, prepare: bool
-) -> Found:
+) -> RemovalState:
     """Read the current state; kinds that are not served count as empty. Raises kube errors.
 
     With `prepare` it reads less, so that few rights suffice.
@@ -91,7 +91,7 @@ async def read(
         _targets(client, [it for it in kinds.values() if it.group in _GROUPS]),
         _records(client, namespace),
     )
-    jobs, jobsets, told, *pods_of = await asyncio.gather(
+    jobs, jobsets, annotated, *pods_of = await asyncio.gather(
         list_items(client, JOBS, None),
         list_items(client, JOBSETS, None),
         _targets(client, _TOLD),
@@ -99,7 +99,9 @@ async def read(
     )
     pods = [pod for found in pods_of for pod in found]
     owners = await _owners(client, kinds, pods) if release else {}
-    found = Found(present, groups, jobs, jobsets, pods, owners, records, names=names, told=told)
+    found = RemovalState(
+        present, groups, jobs, jobsets, pods, owners, records, names=names, annotated=annotated
+    )
     if prepare:
         return found
     revisions = await _revisions(client, kinds, namespace, _releases(present, namespace))
@@ -219,7 +221,7 @@ async def _in_namespace(client: Client, resource: Resource, namespace: str) -> l
         return []  # the server of an aggregated API does not respond
 
 
-async def definitions_left(client: Client) -> list[str]:
+async def remaining_definitions(client: Client) -> list[str]:
     """Return Muster's CRDs that still exist, or what blocks their objects. Raises kube errors."""
     crds = [it for it in await list_items(client, CRDS, None) if it["spec"]["group"] in _GROUPS]
     held: list[str] = []

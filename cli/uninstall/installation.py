@@ -26,7 +26,7 @@ MADE_LATER: Final = (
 )
 """Objects that the processes, and cert-manager for them, create in Muster's namespace."""
 
-BESIDE: Final = (
+MANAGEMENT: Final = (
     ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy", "muster-namespaces"),
     ("admissionregistration.k8s.io", "ValidatingAdmissionPolicyBinding", "muster-namespaces"),
     ("monitoring.coreos.com", "ServiceMonitor", "muster"),
@@ -56,7 +56,7 @@ def installed(namespace: str = NAMESPACE) -> list[Item]:
     """Return all objects to remove, in the order of the manifests, in this namespace."""
     found = {_item(obj, namespace): None for obj in _objects() if obj["kind"] != _QUOTA}
     later = (Item(*it[:2], namespace, it[2], labelled=False) for it in MADE_LATER)
-    return [*found, *(_beside(*it, namespace) for it in BESIDE), *later]
+    return [*found, *(_permission_item(*it, namespace) for it in MANAGEMENT), *later]
 
 
 def quotas() -> list[str]:
@@ -64,7 +64,7 @@ def quotas() -> list[str]:
     return [obj["metadata"]["name"] for obj in _objects() if obj["kind"] == _QUOTA]
 
 
-def _beside(group: str, kind: str, name: str, namespace: str) -> Item:
+def _permission_item(group: str, kind: str, name: str, namespace: str) -> Item:
     wide = kind in _WIDE
     return Item(group, kind, "" if wide else namespace, name, labelled=wide)
 

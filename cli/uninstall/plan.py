@@ -31,8 +31,8 @@ from api.scheduler_names import USUAL, SchedulerNames
 from api.wording import count
 from cli.uninstall.release import (
     Handover,
+    HandoverMethod,
     Target,
-    Way,
     controller_of,
     needs_release,
     release_job,
@@ -45,14 +45,14 @@ Object = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class RemovalState:
     """The part of a cluster's state that concerns the removal.
 
     `installed` is in the order of the manifests. `groups` are the objects of Muster's kinds, `pods`
     those that name Muster's scheduler, and `owners` the controllers of those that wait, by UID.
     `records` are the Jobs that are being recreated, `quotas` stay, and `foreign` are other objects
     in Muster's namespace. `names` are the schedulerNames of Muster, `revisions` Helm's revisions of
-    the release. `told` are other objects that may have annotations of Muster.
+    the release. `annotated` are other objects that may have annotations of Muster.
     """
 
     installed: Sequence[tuple[Target, Object]] = ()
@@ -66,10 +66,10 @@ class Found:
     foreign: Sequence[Target] = ()
     names: SchedulerNames = USUAL
     revisions: Sequence[Target] = ()
-    told: Sequence[tuple[Target, Object]] = ()
+    annotated: Sequence[tuple[Target, Object]] = ()
 
 
-class Stage(IntEnum):
+class RemovalStage(IntEnum):
     """The order of the steps."""
 
     ADMISSION = 1
@@ -99,7 +99,7 @@ class Action(Enum):
 class Step:
     """One write, or a few that a second run completes. `names` are finalizers or annotations."""
 
-    stage: Stage
+    stage: RemovalStage
     action: Action
     target: Target
     names: tuple[str, ...] = ()
@@ -118,7 +118,7 @@ def counted_line(steps: Sequence[Step]) -> str:
 
 
 @dataclass(slots=True)
-class Use:
+class NamespaceUse:
     """The use of Muster in one namespace."""
 
     groups: set[str] = field(default_factory=set)
@@ -134,20 +134,20 @@ class Use:
         )
 
 
-_STAGES: Mapping[str, Stage] = {
-    "MutatingWebhookConfiguration": Stage.ADMISSION,
-    "ValidatingWebhookConfiguration": Stage.ADMISSION,
-    "Deployment": Stage.PROCESSES,
-    "ClusterRoleBinding": Stage.RIGHTS,
-    "RoleBinding": Stage.RIGHTS,
-    CRDS.kind: Stage.DEFINITIONS,
-    "Namespace": Stage.NAMESPACE,
+_STAGES: Mapping[str, RemovalStage] = {
+    "MutatingWebhookConfiguration": RemovalStage.ADMISSION,
+    "ValidatingWebhookConfiguration": RemovalStage.ADMISSION,
+    "Deployment": RemovalStage.PROCESSES,
+    "ClusterRoleBinding": RemovalStage.RIGHTS,
+    "RoleBinding": RemovalStage.RIGHTS,
+    CRDS.kind: RemovalStage.DEFINITIONS,
+    "Namespace": RemovalStage.NAMESPACE,
 }
 
 
-def in_use(found: Found) -> dict[str, Use]:
+def in_use(found: RemovalState) -> dict[str, NamespaceUse]:
     """Return each namespace in which pods run or wait under Muster, or Jobs have not ended."""
-    uses: dict[str, Use] = defaultdict(Use)
+    uses: dict[str, NamespaceUse] = defaultdict(NamespaceUse)
     for pod in found.pods:
         if _ended(pod):
             continue
@@ -163,22 +163,22 @@ def in_use(found: Found) -> dict[str, Use]:
     return dict(sorted(uses.items()))
 
 
-def plan(found: Found, *, release: bool, prepare: bool = False) -> list[Step]:
+def plan(found: RemovalState, *, release: bool, prepare: bool = False) -> list[Step]:
     """Return all steps in their order. With `release`, also the release of what waits.
 
     With `prepare` the steps end where the installer can delete the rest, in any order.
     """
     installed = (it for it in _installed(found) if not prepare or _is_prepared(it))
     # First in their stage: a second run finds the revisions by the annotations of the rest.
-    steps = [Step(Stage.REST, Action.DELETE, it) for it in found.revisions]
+    steps = [Step(RemovalStage.REST, Action.DELETE, it) for it in found.revisions]
     steps += [*installed, *_conversions(found), *_notes(found), *_finalizers(found)]
-    steps += (Step(Stage.RELEASE, Action.RESTORE, it) for it in found.records)
+    steps += (Step(RemovalStage.RELEASE, Action.RESTORE, it) for it in found.records)
     if release:
         steps += _releases(found)
     return sorted(steps, key=lambda step: step.stage)
 
 
-def handovers(found: Found) -> Iterator[Handover]:
+def handovers(found: RemovalState) -> Iterator[Handover]:
     """Yield the handover of every Job and waiting pod of Muster's."""
     jobsets = {_uid(jobset): jobset for jobset in found.jobsets}
     pods_of: dict[str, list[Object]] = defaultdict(list)
@@ -201,46 +201,48 @@ def handovers(found: Found) -> Iterator[Handover]:
             yield release_pod(pod, found.owners.get(owner), found.names)
 
 
-def _installed(found: Found) -> Iterator[Step]:
+def _installed(found: RemovalState) -> Iterator[Step]:
     # In reverse: an object that refers to another comes after it in the manifests.
     for target, obj in reversed(found.installed):
-        stage = _STAGES.get(target.resource.kind, Stage.REST)
+        stage = _STAGES.get(target.resource.kind, RemovalStage.REST)
         leaving = dig(obj, "metadata", "deletionTimestamp") is not None
-        if not leaving and not (stage is Stage.NAMESPACE and found.foreign):
+        if not leaving and not (stage is RemovalStage.NAMESPACE and found.foreign):
             yield Step(stage, Action.DELETE, target)
 
 
 def _is_prepared(step: Step) -> bool:
     # No manifest has the leases, so the installer would not delete them.
-    return step.stage < Stage.DEFINITIONS or step.target.resource.kind == "Lease"
+    return step.stage < RemovalStage.DEFINITIONS or step.target.resource.kind == "Lease"
 
 
-def _conversions(found: Found) -> Iterator[Step]:
+def _conversions(found: RemovalState) -> Iterator[Step]:
     for target, obj in found.installed:
         webhook = dig(obj, "spec", "conversion", "strategy") == "Webhook"
         if target.resource == CRDS and webhook:
-            yield Step(Stage.CONVERSION, Action.STOP_CONVERSION, target)
+            yield Step(RemovalStage.CONVERSION, Action.STOP_CONVERSION, target)
 
 
-def _releases(found: Found) -> Iterator[Step]:
+def _releases(found: RemovalState) -> Iterator[Step]:
     for it in handovers(found):
-        if it.way is not Way.LEFT:
-            yield Step(Stage.RELEASE, Action.HAND_OVER, it.target, handover=it)
+        if it.way is not HandoverMethod.LEFT:
+            yield Step(RemovalStage.RELEASE, Action.HAND_OVER, it.target, handover=it)
 
 
-def _notes(found: Found) -> Iterator[Step]:
+def _notes(found: RemovalState) -> Iterator[Step]:
     jobs = ((target_of(JOBS, it), it) for it in found.jobs)
     jobsets = ((target_of(JOBSETS, it), it) for it in found.jobsets)
-    for target, obj in (*jobs, *jobsets, *found.told):
+    for target, obj in (*jobs, *jobsets, *found.annotated):
         if ANNOTATION_WAITING_FOR in annotations_of(obj):
-            yield Step(Stage.NOTES, Action.DROP_ANNOTATIONS, target, (ANNOTATION_WAITING_FOR,))
+            yield Step(
+                RemovalStage.NOTES, Action.DROP_ANNOTATIONS, target, (ANNOTATION_WAITING_FOR,)
+            )
 
 
-def _finalizers(found: Found) -> Iterator[Step]:
+def _finalizers(found: RemovalState) -> Iterator[Step]:
     for target, obj in found.groups:
         finalizer = finalizer_of(target.resource.kind)
         if finalizer in listing(dig(obj, "metadata", "finalizers")) and finalizer is not None:
-            yield Step(Stage.FINALIZERS, Action.DROP_FINALIZERS, target, (finalizer,))
+            yield Step(RemovalStage.FINALIZERS, Action.DROP_FINALIZERS, target, (finalizer,))
 
 
 def _ended(pod: Object) -> bool:

@@ -47,7 +47,7 @@ _COUNTS: Final = ("succeeded", "failed", "ready", "terminating")
 _KEPT: Final = ("name", "namespace", "labels", "annotations", "ownerReferences")
 
 
-class Way(Enum):
+class HandoverMethod(Enum):
     """The handover of a Job or a pod."""
 
     REMADE = "recreated for the default scheduler"
@@ -81,13 +81,13 @@ class Handover:
     """The handover of one Job or pod. `why` and `command` are set if it is left."""
 
     target: Target
-    way: Way
+    way: HandoverMethod
     why: str = ""
     command: str = ""
 
     def __str__(self) -> str:
         """Return the handover as one line for people."""
-        return f"{self.target}: {self.why if self.way is Way.LEFT else self.way.value}"
+        return f"{self.target}: {self.why if self.way is HandoverMethod.LEFT else self.way.value}"
 
 
 def names_muster(pod_template: Any, names: SchedulerNames = USUAL) -> bool:
@@ -133,20 +133,20 @@ def release_job(
     if owner:
         why = f"{_named(owner)} creates it with Muster's schedulerName"
         command = f"kubectl -n {view.namespace} delete job {view.name}"
-        return Handover(target, Way.LEFT, why, command)
+        return Handover(target, HandoverMethod.LEFT, why, command)
     if began:
         why = (
             "its pods have started and keep running, but pods that it creates later wait forever; a"
             " recreated Job starts from its beginning"
         )
-        return Handover(target, Way.LEFT, why, remake)
+        return Handover(target, HandoverMethod.LEFT, why, remake)
     if not view.managed:
         why = f"its manifest has schedulerName {_name_of(job)}"
-        return Handover(target, Way.LEFT, why, remake)
+        return Handover(target, HandoverMethod.LEFT, why, remake)
     # The Job stays until another controller removes them, and blocks the name of the new Job.
     if listing(dig(job, "metadata", "finalizers")):
-        return Handover(target, Way.LEFT, "finalizers block its deletion", remake)
-    return Handover(target, Way.REMADE)
+        return Handover(target, HandoverMethod.LEFT, "finalizers block its deletion", remake)
+    return Handover(target, HandoverMethod.REMADE)
 
 
 def release_pod(
@@ -157,15 +157,15 @@ def release_pod(
     namespace, by = target.namespace, _named(reference)
     if not reference:
         command = _replace_command(namespace, "pod", target.name, '{"spec":{"schedulerName":null}}')
-        return Handover(target, Way.LEFT, "no controller recreates it", command)
+        return Handover(target, HandoverMethod.LEFT, "no controller recreates it", command)
     if owner is None:
         why = f"Muster does not know whether {by} recreates it for another scheduler"
         command = f"kubectl -n {namespace} edit {_resource(reference)}"
-        return Handover(target, Way.LEFT, why, command)
+        return Handover(target, HandoverMethod.LEFT, why, command)
     if names_muster(dig(owner, "spec", "template"), names):
         why = f"{by} has schedulerName {_name_of(owner)}"
-        return Handover(target, Way.LEFT, why, _rename(owner, namespace))
-    return Handover(target, Way.BY_OWNER)
+        return Handover(target, HandoverMethod.LEFT, why, _rename(owner, namespace))
+    return Handover(target, HandoverMethod.BY_OWNER)
 
 
 def remade(job: Mapping[str, Any]) -> Object:
@@ -210,7 +210,7 @@ def _release_child(
     # A JobSet of the same name may be a new one, and this Job not its child.
     if jobset is None or dig(jobset, "metadata", "uid") != owner.get("uid"):
         command = f"kubectl -n {namespace} get jobs"
-        return Handover(target, Way.LEFT, f"its JobSet {name} is deleted", command)
+        return Handover(target, HandoverMethod.LEFT, f"its JobSet {name} is deleted", command)
     wanted = labels_of(job).get(JOBSET_LABEL_REPLICATED_JOB)
     for it in listing(dig(jobset, "spec", "replicatedJobs")):
         job_template = dig(it, "template")
@@ -218,14 +218,14 @@ def _release_child(
             named = _name_of(mapping(job_template))
             why = f"JobSet {name} has schedulerName {named} in its templates, which are immutable"
             command = f"kubectl -n {namespace} delete jobset {shlex.quote(name)}"
-            return Handover(target, Way.LEFT, why, command)
+            return Handover(target, HandoverMethod.LEFT, why, command)
     if began:
         why = (
             "its pods have started and keep running, but pods that it creates later wait forever; a"
             f" recreated JobSet {name} starts from its beginning"
         )
-        return Handover(target, Way.LEFT, why, remake)
-    return Handover(target, Way.BY_OWNER)
+        return Handover(target, HandoverMethod.LEFT, why, remake)
+    return Handover(target, HandoverMethod.BY_OWNER)
 
 
 def _name_of(owner: Mapping[str, Any]) -> str:

@@ -25,8 +25,8 @@ from cli.uninstall.installation import LABEL, LABEL_VALUE
 from cli.uninstall.release import (
     TRACKING_FINALIZER,
     Handover,
+    HandoverMethod,
     Target,
-    Way,
     controller_of,
     needs_release,
     release_job,
@@ -69,9 +69,9 @@ class Remaking:
         ):
             return []
         now = release_job(job, await self._pods(job), await self._jobset(job), self.names)
-        if now.way is Way.REMADE:
-            return await self._make_again(job, handover)
-        if now.way is Way.BY_OWNER:
+        if now.way is HandoverMethod.REMADE:
+            return await self._recreate(job, handover)
+        if now.way is HandoverMethod.BY_OWNER:
             await delete(self.client, target)
             return []
         return [now]
@@ -86,14 +86,14 @@ class Remaking:
         await self._replaced(job, old)
         await delete(self.client, target_of(SECRETS, secret))
 
-    async def _make_again(self, job: Object, handover: Handover) -> list[Handover]:
+    async def _recreate(self, job: Object, handover: Handover) -> list[Handover]:
         wanted = remade(job)
         try:
             await self._check(wanted)
             record = await self._record(wanted, handover.target.uid)
         except ApiError as error:
             why = f"it cannot be recreated: {error.message}"
-            return [replace(handover, way=Way.LEFT, why=why)]
+            return [replace(handover, way=HandoverMethod.LEFT, why=why)]
         await self.restore(record)
         return []
 

@@ -57,7 +57,7 @@ NOTHING: Final = Rights(known=False)
 
 
 @dataclass(slots=True)
-class _Known:
+class _KnownRights:
     rights: Rights
     at: float
 
@@ -75,7 +75,7 @@ class RightsOfUsers:
         self._reviews = reviews
         self._namespaces = namespaces
         self._now = now
-        self._known: OrderedDict[User, _Known] = OrderedDict()
+        self._known: OrderedDict[User, _KnownRights] = OrderedDict()
         self._asking: dict[User, asyncio.Task[Rights]] = {}
 
     async def of(self, user: User) -> Rights:
@@ -113,7 +113,7 @@ class RightsOfUsers:
             at = self._now() - FRESH + AGAIN
         else:
             at = self._now()
-        self._known[user] = _Known(rights, at)
+        self._known[user] = _KnownRights(rights, at)
         self._known.move_to_end(user)
         if len(self._known) > MOST_USERS:
             self._known.popitem(last=False)

@@ -51,7 +51,7 @@ class PatientProtocol(BoundedProtocol):
         super().connection_made(transport)
         # From its limit on, Uvicorn responds with 503.
         if len(self.connections) >= MOST_CONNECTIONS:
-            self._make_room()
+            self._free_slot()
         self._begin_quiet()
 
     def on_response_complete(self) -> None:
@@ -70,7 +70,7 @@ class PatientProtocol(BoundedProtocol):
         if self.idle:
             self.transport.abort()
 
-    def _make_room(self) -> None:
+    def _free_slot(self) -> None:
         """Abort the longest idle connection. If all are busy, Uvicorn rejects this one."""
         others = (each for each in self.connections if isinstance(each, PatientProtocol))
         idle = [each for each in others if each is not self and each.idle]

@@ -29,7 +29,7 @@ _log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ConsoleAddress:
     """The address of the console; `hosts` are the names that browsers use, with their ports.
 
     `tls` is a folder with `tls.crt` and `tls.key`, as the Secret of a certificate is mounted. None
@@ -42,7 +42,9 @@ class Place:
 
 
 @asynccontextmanager
-async def in_cluster(client: Client, settings: Settings, place: Place) -> AsyncIterator[Console]:
+async def in_cluster(
+    client: Client, settings: Settings, place: ConsoleAddress
+) -> AsyncIterator[Console]:
     """Serve the console to users of the cluster while the context lasts.
 
     Raises OSError if the address is in use, ConfigError if there is no usable certificate.

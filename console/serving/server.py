@@ -255,7 +255,7 @@ class Server:
         # The state may have changed during these requests.
         following = await self._fresh()
         subject = workload_view.find(following.cluster, id_, viewer)
-        return workload_view.whole(following.cluster, subject, text)
+        return workload_view.complete_view(following.cluster, subject, text)
 
     async def why(self, viewer: CurrentViewer, id_: WorkloadId, node: str = "") -> messages.Why:
         """Return the reasons why no pod of the workload fits a node."""

@@ -51,7 +51,7 @@ _log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class StreamSubject:
     """The subject of a stream; `resource` is that of the map, `workload` an ID or empty."""
 
     map: bool = False
@@ -61,7 +61,7 @@ class Wanted:
     workload: str = ""
 
 
-def wanted_of(listed: str, resource: str, viewer: Viewer) -> Wanted:
+def wanted_of(listed: str, resource: str, viewer: Viewer) -> StreamSubject:
     """Parse a list of views: `map,queue,workload:ID,history`. Raises RefusedError."""
     views = [view for view in listed.split(",") if view]
     known = {"map", "queue", "history"}
@@ -70,7 +70,7 @@ def wanted_of(listed: str, resource: str, viewer: Viewer) -> Wanted:
         raise RefusedError(400, "views must be map, queue, history and at most one workload:ID.")
     if "map" in views and not viewer.nodes:
         raise RefusedError(403, NO_NODES)
-    return Wanted(
+    return StreamSubject(
         map="map" in views,
         queue="queue" in views,
         history="history" in views,
@@ -86,7 +86,7 @@ class Stream:
         self,
         streams: Streams,
         viewer: Viewer,
-        wanted: Wanted,
+        wanted: StreamSubject,
         again: Callable[[], Awaitable[Viewer | None]],
     ) -> None:
         self.viewer = viewer
@@ -188,7 +188,7 @@ class Streams:
         return len(self._open)
 
     def open(
-        self, viewer: Viewer, wanted: Wanted, again: Callable[[], Awaitable[Viewer | None]]
+        self, viewer: Viewer, wanted: StreamSubject, again: Callable[[], Awaitable[Viewer | None]]
     ) -> AsyncIterator[bytes]:
         """Open a stream; `again` returns the session's current viewer. Raises RefusedError."""
         of_session = self._by_session.get(viewer.session, 0)
@@ -244,28 +244,28 @@ class Streams:
         """Send all changes since the last call."""
         self._following.refresh()
         self._history.follow()
-        self._tell_current()
+        self._send_current()
         roots = self._following.take_roots()
         resources = {each.wanted.resource for each in self._open if each.wanted.map}
         self._following.map.forget(resources)
         for resource in resources:
-            self._tell_map(resource)
-        self._tell_queue()
+            self._send_map(resource)
+        self._send_queue()
         now = self.monotonic()
         for stream in list(self._open):
             if stream.wanted.workload and (roots or stream.due):
-                self._tell_workload(stream, roots, now)
+                self._send_workload(stream, roots, now)
             if stream.wanted.history:
-                self._tell_history(stream)
+                self._send_history(stream)
 
-    def _tell_current(self) -> None:
+    def _send_current(self) -> None:
         current = self._following.current
         event = _event("cluster", messages.Cluster(current=current))
         for stream in self._open:
             if stream.current is not current and stream.put(event):
                 stream.current = current
 
-    def _tell_map(self, resource: str) -> None:
+    def _send_map(self, resource: str) -> None:
         change = self._following.map.changes(resource)
         if change is not None and not (change.nodes or change.domains):
             return
@@ -274,7 +274,7 @@ class Streams:
             if stream.wanted.map and stream.wanted.resource == resource:
                 stream.put(event)
 
-    def _tell_queue(self) -> None:
+    def _send_queue(self) -> None:
         queue = self._following.queue
         followers = [stream for stream in self._open if stream.wanted.queue]
         if followers:
@@ -295,7 +295,7 @@ class Streams:
             if part.changed or part.gone:
                 stream.put(_event("queue", part))
 
-    def _tell_workload(self, stream: Stream, roots: set[GroupKey], now: float) -> None:
+    def _send_workload(self, stream: Stream, roots: set[GroupKey], now: float) -> None:
         cluster = self._following.cluster
         try:
             subject = workload_view.find(cluster, stream.wanted.workload, stream.viewer)
@@ -311,7 +311,7 @@ class Streams:
         if not stream.due or now < stream.not_before:
             return
         stream.due = False
-        whole = workload_view.whole(cluster, subject)
+        whole = workload_view.complete_view(cluster, subject)
         event = _event("workload", whole)
         if len(event) > LARGE:
             stream.not_before = now + len(event) / PER_SECOND
@@ -319,7 +319,7 @@ class Streams:
             stream.told = event
             stream.put(event)
 
-    def _tell_history(self, stream: Stream) -> None:
+    def _send_history(self, stream: Stream) -> None:
         step = self._history.latest(stream.viewer)
         if step is not None and step.at != stream.step:
             stream.step = step.at

@@ -30,8 +30,8 @@ from scheduler.core.values.model import SINGLE_POD, GroupKey
 from scheduler.core.values.search_budget import SearchBudget
 from scheduler.decoding.objects import GroupObject
 from scheduler.expected.pods import ExpectedPods
-from scheduler.watch.informers import Informers
-from scheduler.watch.published_places import follow_told
+from scheduler.watch.informers import SchedulerInformers
+from scheduler.watch.published_places import follow_published
 
 OwnerKey = tuple[str, str, str]
 """(namespace, kind, name) of the owner that a group was created for."""
@@ -55,8 +55,8 @@ class GroupObjects(dict[GroupKey, GroupObject]):
         self.refused: dict[GroupKey, Any] = {}
 
     def __setitem__(self, key: GroupKey, obj: GroupObject) -> None:
-        blocker = said_in(obj)
-        if blocker is not None and blocker != said_in(self.get(key)):
+        blocker = observed_blocker(obj)
+        if blocker is not None and blocker != observed_blocker(self.get(key)):
             self.refused[key] = blocker
         self._leave(key)
         super().__setitem__(key, obj)
@@ -84,7 +84,7 @@ class GroupObjects(dict[GroupKey, GroupObject]):
             del self.owned[owner]
 
 
-def said_in(obj: GroupObject | None) -> Any:
+def observed_blocker(obj: GroupObject | None) -> Any:
     """Return `status.blocker`, with any content; None if there is none."""
     return None if obj is None or obj.status is None else obj.status.get("blocker")
 
@@ -126,7 +126,7 @@ class ClusterState:
 
     def __init__(self, state: State | None = None, settings: Settings = Settings()) -> None:
         """Take a state or start empty."""
-        self.state = state if state is not None else State(judge=Selectors().judge)
+        self.state = state if state is not None else State(evaluate=Selectors().evaluate)
         self.settings = settings
         self.observed = GroupObjects()
         self.quarantine = Quarantine()
@@ -184,7 +184,7 @@ class ClusterState:
             keys, expected = self.observed.changed | self._not_held, self.expected
             followed = ((key, self.observed.get(key)) for key in keys)
             self._not_held = {
-                key for key, obj in followed if not follow_told(self.state, expected, key, obj)
+                key for key, obj in followed if not follow_published(self.state, expected, key, obj)
             }
 
     def _root(self, key: GroupKey) -> GroupKey:
@@ -252,7 +252,7 @@ class LiveCluster(ClusterState):
         super().__init__(settings=settings)
         self.client = client
         self._behind = asyncio.Event()
-        self._informers = Informers(
+        self._informers = SchedulerInformers(
             client,
             self.state,
             self._state_changed,

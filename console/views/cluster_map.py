@@ -11,9 +11,9 @@ from console.base import messages
 from console.base.messages import DomainTotals, Largest, MapChange, Node, RoomInDomain, Unit
 from console.base.protocols import RefusedError
 from console.state.state import ClusterState
-from console.views.layout import Layout, keys_of, layout
+from console.views.layout import MapLayout, keys_of, layout
 from kube.client.quantity import QuantityError
-from scheduler.core.explain.holders import held_room
+from scheduler.core.explain.holders import held_capacity
 from scheduler.core.nodes.node_classes import NodeClass
 from scheduler.core.nodes.node_table import Ints
 from scheduler.core.nodes.resource_table import BY_DEVICES, PODS
@@ -55,13 +55,13 @@ class ClusterMap:
         self._cluster = cluster
         self._seen: tuple[object, ...] = ()
         self._known: tuple[object, ...] = ()
-        self._layout: Layout | None = None
-        self._told: dict[str, _Amounts] = {}
+        self._layout: MapLayout | None = None
+        self._sent: dict[str, _Amounts] = {}
         self._held_room: tuple[int, Ints] | None = None
         self.revision = 0
 
     @property
-    def layout(self) -> Layout:
+    def layout(self) -> MapLayout:
         """The current layout. It is rebuilt, in O(nodes), only if nodes or labels changed."""
         state, cluster = self._cluster.state, self._cluster
         seen = (cluster.keys_version, state.topologies.version, state.nodes.size)
@@ -75,7 +75,7 @@ class ClusterMap:
                 made = layout(state, keys)
                 if not made.same_places(self._layout):
                     self.revision += 1
-                    self._told.clear()
+                    self._sent.clear()
                 self._layout = made
         assert self._layout is not None
         return self._layout
@@ -125,7 +125,7 @@ class ClusterMap:
 
     def begin(self, resource: str) -> None:
         """Start to record the changes of this resource."""
-        if resource not in self._told:
+        if resource not in self._sent:
             self.changes(resource)
 
     def changes(self, resource: str) -> MapChange | None:
@@ -135,23 +135,23 @@ class ClusterMap:
         """
         before_places = self._layout
         places = self.layout
-        told = self._told.get(resource)
+        sent = self._sent.get(resource)
         now = self._amounts(places, resource)
         held = self._held(places, resource)
         now.boxes = np.vstack((now.boxes, held))
-        self._told[resource] = now
-        if told is None:
+        self._sent[resource] = now
+        if sent is None:
             new = before_places is None or places.same_places(before_places)
             return MapChange(revision=self.revision, nodes=[], domains=[]) if new else None
         differs = (
-            (now.used != told.used)
-            | (now.free != told.free)
-            | (now.pods != told.pods)
-            | (now.capacity != told.capacity)
-            | (now.flags != told.flags)
+            (now.used != sent.used)
+            | (now.free != sent.free)
+            | (now.pods != sent.pods)
+            | (now.capacity != sent.capacity)
+            | (now.flags != sent.flags)
         )
         changed = [row for row in np.flatnonzero(differs).tolist() if places.names[row]]
-        boxes = np.flatnonzero((now.boxes != told.boxes).any(axis=0)).tolist()
+        boxes = np.flatnonzero((now.boxes != sent.boxes).any(axis=0)).tolist()
         rows = self._rows(places, now, changed)
         totals = now.boxes[:, boxes].T.tolist()
         return MapChange(
@@ -182,8 +182,8 @@ class ClusterMap:
 
     def forget(self, resources: set[str]) -> None:
         """Drop the resources that no stream follows."""
-        for resource in self._told.keys() - resources:
-            del self._told[resource]
+        for resource in self._sent.keys() - resources:
+            del self._sent[resource]
 
     def largest(self, shape: str, key: str) -> Largest:
         """Return how many pods of the shape (`cpu=1,memory=2Gi`) fit into each domain of the key.
@@ -207,7 +207,7 @@ class ClusterMap:
             ],
         )
 
-    def _amounts(self, places: Layout, resource: str) -> _Amounts:
+    def _amounts(self, places: MapLayout, resource: str) -> _Amounts:
         nodes = self._cluster.state.nodes
         size = nodes.size
         index = nodes.resources.indices.get(resource)
@@ -226,7 +226,7 @@ class ClusterMap:
         boxes = np.vstack((places.sums(used), places.sums(np.where(open_to & ready, free, 0))))
         return _Amounts(capacity, used, free, pods, boxes, open_to + 2 * ready)
 
-    def _held(self, places: Layout, resource: str) -> Ints:
+    def _held(self, places: MapLayout, resource: str) -> Ints:
         """Return per box the amount that is nominated or held for pods that will start."""
         nodes = self._cluster.state.nodes
         held = self._to_come(resource).copy()
@@ -246,12 +246,12 @@ class ClusterMap:
         if index is None or not expected:
             return np.zeros(nodes.size, np.int64)
         if self._held_room is None or self._held_room[0] != nodes.stamp:
-            self._held_room = (nodes.stamp, held_room(self._cluster.state))
+            self._held_room = (nodes.stamp, held_capacity(self._cluster.state))
         found: Ints = self._held_room[1][index]
         return found
 
     def _rows(
-        self, places: Layout, now: _Amounts, rows: range | list[int]
+        self, places: MapLayout, now: _Amounts, rows: range | list[int]
     ) -> dict[int, messages.Node]:
         chosen = np.fromiter(rows, np.int64, len(rows))
         columns = (now.capacity, now.used, now.free, now.pods, now.flags)

@@ -48,7 +48,7 @@ class Box:
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class MapLayout:
     """All boxes, the outermost first, then by value. `home` (N,) is each node's innermost box.
 
     `names` are the nodes by row, empty for unused rows. `parents` (boxes,) are indices, -1 for
@@ -76,7 +76,7 @@ class Layout:
         whole: Ints = np.clip(totals, 0, _MOST).astype(np.int64)
         return whole
 
-    def same_places(self, other: Layout | None) -> bool:
+    def same_places(self, other: MapLayout | None) -> bool:
         """Return true if every node has the same name and box in the other layout."""
         if other is None or self.names != other.names:
             return False
@@ -109,7 +109,7 @@ def _domains(state: State, key: str) -> int:
     return len(state.topologies.of_groups(key).paths)
 
 
-def layout(state: State, keys: tuple[str, ...]) -> Layout:
+def layout(state: State, keys: tuple[str, ...]) -> MapLayout:
     """Return the boxes for these keys. Costs O(nodes)."""
     nodes = state.nodes
     levels = [state.topologies.of_groups(key, keys[:at]) for at, key in enumerate(keys)]
@@ -130,7 +130,7 @@ def layout(state: State, keys: tuple[str, ...]) -> Layout:
         value = "other nodes" if boxes else "all nodes"
         boxes.append(Box(ELSEWHERE, "", value, level=-1, parent=-1))
     parents = np.array([box.parent for box in boxes], np.int64)
-    return Layout(keys, _linked(boxes, home, names), home, names, parents, tuple(spans))
+    return MapLayout(keys, _linked(boxes, home, names), home, names, parents, tuple(spans))
 
 
 def _level(at: int, domains: Domains, parents: Ints, above: Sequence[Box]) -> Iterable[Box]:

@@ -239,7 +239,7 @@ class QueueView:
             entity = self._waiting(key)
             assert entity is not None, "rows are followed"
             why = safely(self._cluster, entity, cause)
-            row = self._rows[key] = _made(self._cluster, entity, position, why)
+            row = self._rows[key] = _waiting_row(self._cluster, entity, position, why)
             if why.undecided:
                 self._open.add(key)
             else:
@@ -256,7 +256,7 @@ class QueueView:
         self._open.discard(key)
         self._decided.pop(key, None)
         self._decided[key] = self._rounds
-        row = self._rows[key] = _made(self._cluster, entity, position, why)
+        row = self._rows[key] = _waiting_row(self._cluster, entity, position, why)
         return row
 
 
@@ -270,10 +270,10 @@ def _place(cluster: ClusterState, entity: Group | Pod) -> Place:
     return (not ready, *rank_of(entity))
 
 
-def _made(cluster: ClusterState, entity: Group | Pod, position: int, why: Cause) -> Waiting:
+def _waiting_row(cluster: ClusterState, entity: Group | Pod, position: int, why: Cause) -> Waiting:
     kind, namespace, name = entity.key
     if isinstance(entity, Pod):
-        kind, owner, created = SINGLE_POD, _maker(entity), entity.info.created
+        kind, owner, created = SINGLE_POD, _owner_message(entity), entity.info.created
         pods, minimum = 1, None
     else:
         owner, created = owner_of(cluster, entity), entity.spec.created if entity.spec else ""
@@ -312,7 +312,7 @@ def owner_of(cluster: ClusterState, group: Group) -> messages.Owner | None:
     return None
 
 
-def _maker(pod: Pod) -> messages.Owner | None:
+def _owner_message(pod: Pod) -> messages.Owner | None:
     kind, _, name = pod.info.membership.maker.partition(" ")
     return Owner(kind=kind, name=name) if name else None
 

@@ -11,7 +11,7 @@ import structlog
 
 from api.wording import count
 from console.base.messages import Nearest, Reason
-from console.state.state import ClusterState, said_in
+from console.state.state import ClusterState, observed_blocker
 from scheduler.core.decide import decide
 from scheduler.core.explain.explain import Blocker, explain
 from scheduler.core.groups.forest import Group, Pod
@@ -72,11 +72,11 @@ _NOT_YET: Final = Cause("Unschedulable", "The scheduler has not decided it yet."
 
 def status_blocker(cluster: ClusterState, group: Group) -> StatusBlocker | None:
     """Return the scheduler's blocker; None if there is none, or it has another form."""
-    return blocker_of(said_in(cluster.observed.get(group.key)))
+    return blocker_of(observed_blocker(cluster.observed.get(group.key)))
 
 
 def blocker_of(said: Any) -> StatusBlocker | None:
-    """Decode the result of `said_in`; None if the scheduler did not write it."""
+    """Decode the result of `observed_blocker`; None if the scheduler did not write it."""
     if said is None:
         return None
     try:
@@ -114,7 +114,7 @@ def of_blocker(said: StatusBlocker | Blocker, since: str = "") -> Cause:
     if best is not None:
         slots = max(0, said.needed - best.missing)
         nearest = Nearest(key=best.key, value=best.value, slots=slots, needed=said.needed)
-    waits = _room(said.kind, said.needed, said.free)
+    waits = _free_amount(said.kind, said.needed, said.free)
     return Cause(_BY_KIND.get(said.kind, "Unschedulable"), said.summary, waits, nearest, since)
 
 
@@ -144,7 +144,7 @@ def safely(
         return Cause("SchedulerError", "The console failed to find the reason. Check its log.")
 
 
-def _room(kind: str, needed: int, free: int) -> str:
+def _free_amount(kind: str, needed: int, free: int) -> str:
     if kind == "priority":
         return "the workload that is first"
     if _BY_KIND.get(kind) != "Unschedulable":

@@ -84,20 +84,20 @@ def _against(state: State, root: tuple[GroupKey, int], pod: Pod, row: int) -> It
     if code:
         yield shape.reasons[code]
         return
-    if int(framework.room(shape)[row]) <= 0:
-        yield from _lacking(state, shape, row)
+    if int(framework.capacity(shape)[row]) <= 0:
+        yield from _insufficient(state, shape, row)
     if shape.filter_match_ids:
         code = int(framework.pod_codes(shape)[row])
         if code:
             yield shape.reasons[code]
 
 
-def _lacking(state: State, shape: Shape, row: int) -> Iterator[str]:
+def _insufficient(state: State, shape: Shape, row: int) -> Iterator[str]:
     """Yield the insufficient resources, ports, disks and devices, with numbers if there are any."""
     framework = state.framework
-    room = framework.room(shape)
+    capacity = framework.capacity(shape)
     numbers = dict(_numbers(state, shape, row))
-    for reason, mask in framework.lacking(shape, room):
+    for reason, mask in framework.insufficient(shape, capacity):
         if mask[row]:
             yield f"{reason}{numbers.get(reason, '')}"
 

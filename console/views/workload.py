@@ -77,7 +77,7 @@ def find(cluster: ClusterState, id_: str, viewer: Viewer) -> Subject:
     return Subject(namespace, kind, name, groups)
 
 
-def whole(cluster: ClusterState, subject: Subject, yaml: str = "") -> messages.Workload:
+def complete_view(cluster: ClusterState, subject: Subject, yaml: str = "") -> messages.Workload:
     """Return the complete workload, with the YAML that was read for it."""
     tree = _tree(cluster, subject)
     conditions = [each for group in subject.groups for each in _conditions(cluster, group)]

@@ -18,8 +18,8 @@ from api.constants import (
 )
 from api.groups import Form, GroupReference, WorkloadForm
 from api.integration.kinds import OWNER_KINDS, SINGLE_GROUP_KINDS
-from api.membership import Owners, belongs, claims_of, owners_of, pods_name, stands_for
-from api.ownership import OwnerId, made_for
+from api.membership import Owners, belongs, claims_of, owners_of, pods_name, usual_name
+from api.ownership import OwnerId, created_for
 from api.scheduler_names import USUAL, SchedulerNames
 from controllers.cache.capacity_requests import REQUESTS, CapacityRequest, decode_request
 from controllers.cache.decoding import (
@@ -123,7 +123,7 @@ BY_PARENT = "parent"
 """Index of groups by namespace and parent CompositePodGroup."""
 BY_TEMPLATE = "template"
 """Index of PodGroups without a policy by namespace and the Workload with their template."""
-BY_STANDING_FOR = "stands for"
+BY_USUAL_NAME = "stands for"
 """Index of PodGroups that stand for another name, by namespace and that name."""
 BY_CLAIM_TEMPLATE = "claim template"
 """Index of PodGroups by namespace and each ResourceClaimTemplate of their claims."""
@@ -188,10 +188,10 @@ class Caches:
             if resource.kind in CREATORS:
                 cache.add_index(BY_CREATOR, _creator)
         for generated in (self.workloads, self.pod_groups, self.composites, self.claims):
-            generated.add_index(BY_OWNER, _made_for)
-            generated.add_index(BY_OWNER_NAME, _made_for_name)
+            generated.add_index(BY_OWNER, _owner_key)
+            generated.add_index(BY_OWNER_NAME, _owner_name_key)
         self.workloads.add_index(BY_CONTROLLER_REF, _controller_ref)
-        self.pod_groups.add_index(BY_STANDING_FOR, _stands_for)
+        self.pod_groups.add_index(BY_USUAL_NAME, _usual_name_key)
         self.pod_groups.add_index(BY_TEMPLATE, _awaited_workload)
         self.pod_groups.add_index(BY_CLAIM_TEMPLATE, _claim_templates)
         for groups in (self.pod_groups, self.composites):
@@ -274,7 +274,7 @@ class Caches:
             return bool(self.children(*group.metadata.key))
         return any(self.members(group))
 
-    def lacks_pods(self, group: Group) -> bool:
+    def is_below_minimum(self, group: Group) -> bool:
         """Return True if a gang has fewer pods than its minCount."""
         minimum = group.min_count
         return minimum is not None and self.member_counts.total(group.metadata.key) < minimum
@@ -303,7 +303,7 @@ class Caches:
             group = self.pod_groups.get(namespace, name)
             if group is not None:
                 yield group
-            yield from self.pod_groups.by_index(BY_STANDING_FOR, (namespace, name))
+            yield from self.pod_groups.by_index(BY_USUAL_NAME, (namespace, name))
 
     def has_job(self, group: Group) -> bool:
         """Return True if an unfinished Job has its pods in the PodGroup.
@@ -325,7 +325,7 @@ class Caches:
         found = self._namesake(owner_id, namespace)
         return found is not None and found.uid == owner_id.uid
 
-    def is_made_again(self, owner_id: OwnerId, namespace: str) -> bool:
+    def is_recreated(self, owner_id: OwnerId, namespace: str) -> bool:
         """Return True if the owner exists, so that its groups return while pods need them."""
         # For groups created from pods, the annotated pods themselves are the owner.
         if owner_id.kind == PODS.kind:
@@ -335,7 +335,7 @@ class Caches:
 
     def is_replaced(self, meta: ObjectMeta) -> bool:
         """Return True if a later owner of the same name needs an object of its own instead."""
-        owner_id = made_for(meta)
+        owner_id = created_for(meta)
         found = self._namesake(owner_id, meta.namespace) if owner_id is not None else None
         return found is not None and owner_id is not None and found.uid != owner_id.uid
 
@@ -361,7 +361,7 @@ class Caches:
         return found is not None and found.metadata.deletion_timestamp is not None
 
 
-class Informers:
+class ControllerInformers:
     """The reflectors that fill `Caches`.
 
     They watch `OPTIONAL` kinds from the time that the API server serves them.
@@ -487,13 +487,13 @@ def _creator(owner: Owner) -> Iterable[Hashable]:
     return () if found is None else (found,)
 
 
-def _made_for(obj: Workload | Group | Partial) -> Iterable[Hashable]:
-    owner_id = made_for(obj.metadata)
+def _owner_key(obj: Workload | Group | Partial) -> Iterable[Hashable]:
+    owner_id = created_for(obj.metadata)
     return () if owner_id is None else ((obj.metadata.namespace, owner_id),)
 
 
-def _made_for_name(obj: Workload | Group | Partial) -> Iterable[Hashable]:
-    owner_id = made_for(obj.metadata)
+def _owner_name_key(obj: Workload | Group | Partial) -> Iterable[Hashable]:
+    owner_id = created_for(obj.metadata)
     return () if owner_id is None else ((obj.metadata.namespace, *owner_id[:3]),)
 
 
@@ -511,8 +511,8 @@ def _delegated_by(job: Owner) -> Iterable[Hashable]:
     return ((job.metadata.namespace, group, parent.kind, parent.name),)
 
 
-def _stands_for(group: Group) -> Iterable[Hashable]:
-    name = stands_for(group.metadata)
+def _usual_name_key(group: Group) -> Iterable[Hashable]:
+    name = usual_name(group.metadata)
     return ((group.metadata.namespace, name),) if name else ()
 
 

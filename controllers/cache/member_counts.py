@@ -3,7 +3,7 @@
 from collections.abc import Hashable, Iterator
 from typing import TypeVar
 
-from api.integration.common.minimum import NO_PODS, Pods
+from api.integration.common.minimum import NO_PODS, CountedPods
 from controllers.cache.objects import Pod
 from kube.client.meta import Key
 from kube.informers.cache import Cache
@@ -18,14 +18,14 @@ class MemberCounts:
     def __init__(self, pods: Cache[Pod]) -> None:
         """Follow the cache; a later subscriber of the cache sees counts that include its event."""
         self._total: dict[Key, int] = {}
-        self._of_jobs: dict[tuple[Key, str], Pods] = {}
+        self._of_jobs: dict[tuple[Key, str], CountedPods] = {}
         pods.subscribe(self._on_pod)
 
     def total(self, group: Key) -> int:
         """Return the number of pods that name the group and count for it, of any owner."""
         return self._total.get(group, 0)
 
-    def of_job(self, group: Key, uid: str) -> Pods:
+    def of_job(self, group: Key, uid: str) -> CountedPods:
         """Return the counts for the Job with this UID."""
         return self._of_jobs.get((group, uid), NO_PODS)
 
@@ -43,7 +43,7 @@ class MemberCounts:
         active, succeeded = (sign, 0) if pod.active else (0, sign)
         for group in _groups(pod):
             before = self._of_jobs.get((group, pod.job), NO_PODS)
-            now = Pods(before.active + active, before.succeeded + succeeded)
+            now = CountedPods(before.active + active, before.succeeded + succeeded)
             _set(self._of_jobs, (group, pod.job), now, NO_PODS)
             _set(self._total, group, self.total(group) + sign, 0)
 

@@ -18,7 +18,7 @@ from api.constants import (
 )
 from api.groups import WorkloadForm
 from api.integration.common.minimum import Progress
-from api.integration.pods.groups_from_pods import Ask
+from api.integration.pods.groups_from_pods import GroupDescription
 from api.integration.single_group.kind import NO_UPDATE, Rollout
 from api.membership import NOBODY, Owners
 from api.ownership import OwnerId
@@ -69,7 +69,7 @@ class Pod(msgspec.Struct, gc=False):
     job: str = ""
     implicit: WorkloadForm | None = None
     coscheduling: tuple[str, str] | None = None
-    ask: Ask | None = None
+    ask: GroupDescription | None = None
     controller: OwnerReference | None = None
     state: str = ""
     priority_class: str = ""

@@ -5,7 +5,7 @@ from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from api.integration.pods.groups_from_pods import Ask
+from api.integration.pods.groups_from_pods import GroupDescription
 from controllers.cache.objects import Pod
 from kube.client.meta import Key, OwnerReference
 from kube.informers.cache import Cache
@@ -19,10 +19,10 @@ Listener = Callable[[Key], None]
 
 
 @dataclass(slots=True)
-class Asked:
+class DescribingPods:
     """The active pods of one group that describe it, counted by description and by controller."""
 
-    asks: Counter[Ask] = field(default_factory=Counter)
+    asks: Counter[GroupDescription] = field(default_factory=Counter)
     controllers: Counter[Controller] = field(default_factory=Counter)
 
 
@@ -31,11 +31,11 @@ class PodAsks:
 
     def __init__(self, pods: Cache[Pod]) -> None:
         """Follow the cache; a later subscriber of the cache sees counts that include its event."""
-        self._groups: dict[Key, Asked] = {}
+        self._groups: dict[Key, DescribingPods] = {}
         self.listeners: list[Listener] = []
         pods.subscribe(self._on_pod)
 
-    def get(self, group: Key) -> Asked | None:
+    def get(self, group: Key) -> DescribingPods | None:
         """Return the descriptions of the group by its pods; None if no pod describes it."""
         return self._groups.get(group)
 
@@ -48,7 +48,7 @@ class PodAsks:
         self.listeners.append(listener)
 
     def _on_pod(self, old: Pod | None, new: Pod | None) -> None:
-        before, now = _said(old), _said(new)
+        before, now = _description_in(old), _description_in(new)
         if before == now:
             return
         changed = set()
@@ -62,17 +62,17 @@ class PodAsks:
             for listener in self.listeners:
                 listener(key)
 
-    def _count(self, said: tuple[Key, Ask, Controller], sign: int) -> bool:
+    def _count(self, said: tuple[Key, GroupDescription, Controller], sign: int) -> bool:
         """Return True if a description or a controller appeared or disappeared."""
         key, ask, controller = said
-        asked = self._groups.setdefault(key, Asked())
+        asked = self._groups.setdefault(key, DescribingPods())
         changed = [_add(asked.asks, ask, sign), _add(asked.controllers, controller, sign)]
         if not asked.asks:
             del self._groups[key]
         return any(changed)
 
 
-def _said(pod: Pod | None) -> tuple[Key, Ask, Controller] | None:
+def _description_in(pod: Pod | None) -> tuple[Key, GroupDescription, Controller] | None:
     if pod is None or pod.ask is None:
         return None
     return (pod.metadata.namespace, pod.groups[0]), pod.ask, _known(pod.controller)

@@ -20,7 +20,7 @@ from typing import Any, Final, NamedTuple
 
 import structlog
 
-from api.ownership import OwnerId, lost_owner, made_for
+from api.ownership import OwnerId, created_for, lost_owner
 from controllers.cache.informers import BY_OWNER, BY_OWNER_NAME, Caches
 from controllers.cache.informers import OWNERS as OF_USERS
 from controllers.cache.objects import (
@@ -32,7 +32,7 @@ from controllers.cache.objects import (
     Pod,
     Workload,
 )
-from controllers.groups.expected_pods import expect_nothing
+from controllers.groups.releases import release_expected_pods
 from controllers.runtime.controller import (
     Controller,
     NotServedError,
@@ -71,7 +71,7 @@ COLLECTOR_SECONDS: Final = 20.0
 _log = structlog.get_logger()
 
 
-class Left(NamedTuple):
+class DeletedOwner(NamedTuple):
     """An owner that left objects behind; `late` if the garbage collector has had its time."""
 
     namespace: str
@@ -91,7 +91,7 @@ class OrphanIndex:
         """Return the owner that a generated object has outlived, according to the caches."""
         return lost_owner(meta, lambda it: self._caches.exists(it, meta.namespace))
 
-    def made_for(self, namespace: str, owner_id: OwnerId) -> Iterator[tuple[Resource, Generated]]:
+    def objects_of(self, namespace: str, owner_id: OwnerId) -> Iterator[tuple[Resource, Generated]]:
         """Yield the objects of an owner; an object that others refer to comes first."""
         for resource, cache in self.generated.items():
             for obj in cache.by_index(BY_OWNER, (namespace, owner_id)):
@@ -117,13 +117,13 @@ class OrphanIndex:
         # A later owner needs the name now. Waiting for the garbage collector would delay its gang.
         if self._caches.is_replaced(meta):
             return False
-        owner_id = made_for(meta)
+        owner_id = created_for(meta)
         # The garbage collector never deletes an object without references.
         return bool(meta.owner_references) and all(
-            self._goes_along(meta.namespace, it, owner_id) for it in meta.owner_references
+            self._is_deleted_with(meta.namespace, it, owner_id) for it in meta.owner_references
         )
 
-    def _goes_along(
+    def _is_deleted_with(
         self, namespace: str, reference: OwnerReference, owner_id: OwnerId | None
     ) -> bool:
         group = reference.api_version.rpartition("/")[0]
@@ -135,14 +135,14 @@ class OrphanIndex:
         if owner is None or owner.metadata.uid != reference.uid:
             return True
         # A Workload of the same owner is deleted in the same pass, so it does not keep its groups.
-        return made_for(owner.metadata) == owner_id
+        return created_for(owner.metadata) == owner_id
 
 
 class OrphanCollector:
     """The controller that deletes orphans; its keys are deleted owners."""
 
     def __init__(self, caches: Caches, writer: Writer, clock: Clock) -> None:
-        self.controller: Controller[Left] = Controller("orphans", self.reconcile, clock)
+        self.controller: Controller[DeletedOwner] = Controller("orphans", self.reconcile, clock)
         self._writer = writer
         self._caches = caches
         self._index = OrphanIndex(caches)
@@ -158,7 +158,7 @@ class OrphanCollector:
         for cache in self._index.generated.values():
             await queue_all(cache.values(), partial(self._on_generated, None))
 
-    async def reconcile(self, left: Left) -> None:
+    async def reconcile(self, left: DeletedOwner) -> None:
         """Delete the objects of one deleted owner. Raises RequeueError, kube errors."""
         namespace, owner_id, late = left
         # Before the check for pods: slots of expected pods must be released even while pods still
@@ -166,7 +166,7 @@ class OrphanCollector:
         await self._expect_nothing(namespace, owner_id)
         found = [
             (resource, obj.metadata)
-            for resource, obj in self._index.made_for(namespace, owner_id)
+            for resource, obj in self._index.objects_of(namespace, owner_id)
             if self._index.lost_owner(obj.metadata) and (late or not self._index.is_collected(obj))
         ]
         if not found:
@@ -186,7 +186,7 @@ class OrphanCollector:
             return
         for group in expecting:
             try:
-                await expect_nothing(self._writer, group)
+                await release_expected_pods(self._writer, group)
             except NotFound:
                 continue
 
@@ -242,8 +242,10 @@ class OrphanCollector:
 
     def _queue(self, namespace: str, owner_id: OwnerId) -> None:
         # The first key deletes what the garbage collector never does, the second the rest in time.
-        self.controller.queue.add(Left(namespace, owner_id, late=False))
-        self.controller.queue.add_after(Left(namespace, owner_id, late=True), COLLECTOR_SECONDS)
+        self.controller.queue.add(DeletedOwner(namespace, owner_id, late=False))
+        self.controller.queue.add_after(
+            DeletedOwner(namespace, owner_id, late=True), COLLECTOR_SECONDS
+        )
 
     async def _exists(self, namespace: str, owner_id: OwnerId) -> bool:
         """Return True if the API server has the owner: a cache may be behind.
@@ -262,4 +264,4 @@ class OrphanCollector:
 
 def _notes(obj: Generated) -> tuple[OwnerId | None, list[OwnerReference]]:
     """Return the metadata that decides whether an object is deleted, and who deletes it."""
-    return made_for(obj.metadata), obj.metadata.owner_references
+    return created_for(obj.metadata), obj.metadata.owner_references

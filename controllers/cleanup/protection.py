@@ -17,7 +17,7 @@ A list request for each deleted group would be too expensive in a large cluster.
 from functools import partial
 
 from api.constants import finalizer_of
-from api.ownership import made_for
+from api.ownership import created_for
 from controllers.cache.informers import Caches
 from controllers.cache.objects import COMPOSITES, POD_GROUPS, Group, ObjectKey, Pod
 from controllers.runtime.controller import Controller, Writer, queue_all
@@ -67,10 +67,10 @@ class ProtectionController:
 
     def _is_in_use(self, kind: str, group: Group) -> bool:
         namespace, name = group.metadata.key
-        owner_id = made_for(group.metadata)
+        owner_id = created_for(group.metadata)
         # The deletion of a namespace waits for all finalizers, and its pods are deleted anyway.
         if self._caches.is_terminating(namespace) or (
-            owner_id is not None and self._caches.is_made_again(owner_id, namespace)
+            owner_id is not None and self._caches.is_recreated(owner_id, namespace)
         ):
             return False
         if kind == POD_GROUPS.kind:

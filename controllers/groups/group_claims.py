@@ -15,8 +15,8 @@ import msgspec
 from api import names
 from api.constants import EVENT_CLAIM_NOT_MADE, EVENT_NAME_TAKEN, MAX_RESOURCE_CLAIMS, POD_GROUP
 from api.group_claims import claim_object
-from api.membership import pods_name, stands_for, taken_words
-from api.ownership import Owner, Ownership, made_for, ownership
+from api.membership import pods_name, taken_name_advice, usual_name
+from api.ownership import Owner, Ownership, created_for, ownership
 from controllers.cache.informers import BY_CLAIM_TEMPLATE, Caches
 from controllers.cache.known_objects import known_objects
 from controllers.cache.objects import (
@@ -75,15 +75,15 @@ Fault = BlockedError | InTheWayError
 
 
 @dataclass(frozen=True, slots=True)
-class _Notes:
+class _ClaimFaults:
     """The faults of the claims of a group with this UID, by entry, and the attempts so far."""
 
     uid: str = ""
-    told: Mapping[str, str] = field(default_factory=dict)
+    reported: Mapping[str, str] = field(default_factory=dict)
     attempt: int = 0
 
 
-class GroupClaims:
+class GroupClaimController:
     """The controller of claims of groups; its keys are those of PodGroups."""
 
     def __init__(self, caches: Caches, writer: Writer, recorder: Recorder, clock: Clock) -> None:
@@ -92,7 +92,7 @@ class GroupClaims:
         self._writer = writer
         self._recorder = recorder
         self._pace = NamespacePace(clock, BURST, PER_SECOND)
-        self._notes: dict[Key, _Notes] = {}
+        self._notes: dict[Key, _ClaimFaults] = {}
         caches.pod_groups.subscribe(self._on_group)
         caches.claims.subscribe(self._on_claim)
         caches.claim_templates.subscribe(self._on_template)
@@ -105,7 +105,7 @@ class GroupClaims:
     async def reconcile(self, key: Key) -> None:
         """Create the missing claims of one group. Raises RequeueError, kube errors."""
         group = self._caches.pod_groups.get(*key)
-        if group is None or self._is_going(group):
+        if group is None or self._is_terminating(group):
             self._notes.pop(key, None)
             return
         # An event without a requeue: `_on_served` queues the group once the API is served.
@@ -138,7 +138,9 @@ class GroupClaims:
             faults[entry.name] = fault
             return None
         except (Forbidden, Invalid) as error:
-            faults[entry.name] = BlockedError(EVENT_CLAIM_NOT_MADE, _words(entry, error.message))
+            faults[entry.name] = BlockedError(
+                EVENT_CLAIM_NOT_MADE, _fault_message(entry, error.message)
+            )
             return None
         return wanted
 
@@ -151,11 +153,11 @@ class GroupClaims:
         meta, name = group.metadata, _claim_name(group, entry)
         # This group stands for the name of another one. Pods of both would name the same claim, and
         # nothing could tell whose it is.
-        other = self._caches.pod_groups.get(meta.namespace, stands_for(meta))
+        other = self._caches.pod_groups.get(meta.namespace, usual_name(meta))
         if other is not None and any(it.name == entry.name for it in _from_templates(other)):
-            raise BlockedError(EVENT_NAME_TAKEN, f"ResourceClaim {name}: {taken_words(meta)}")
+            raise BlockedError(EVENT_NAME_TAKEN, f"ResourceClaim {name}: {taken_name_advice(meta)}")
         found = self._caches.claims.get(meta.namespace, name)
-        claim = found.metadata if found is not None else await self._make(group, entry, name)
+        claim = found.metadata if found is not None else await self._create(group, entry, name)
         owned = ownership(claim, _owner(group).owner_id)
         if owned is Ownership.LEAVING:
             raise InTheWayError(f"ResourceClaim {name} is being deleted", RETRY_SECONDS[0])
@@ -166,7 +168,7 @@ class GroupClaims:
                 "and Muster creates the claim of the group",
             )
 
-    async def _make(self, group: Group, entry: ClaimEntry, name: str) -> ObjectMeta:
+    async def _create(self, group: Group, entry: ClaimEntry, name: str) -> ObjectMeta:
         """Return the claim of this name, and create it if it is missing.
 
         Its owner is not checked.
@@ -187,7 +189,7 @@ class GroupClaims:
         name = entry.resource_claim_template_name or ""
         missing = BlockedError(
             EVENT_CLAIM_NOT_MADE,
-            _words(
+            _fault_message(
                 entry,
                 f"ResourceClaimTemplate {name} not found. Muster creates the "
                 "ResourceClaim when it exists",
@@ -231,7 +233,7 @@ class GroupClaims:
         if wait > 0:
             raise RequeueError("many ResourceClaims of this namespace change", wait)
 
-    def _is_going(self, group: Group) -> bool:
+    def _is_terminating(self, group: Group) -> bool:
         meta = group.metadata
         return meta.deletion_timestamp is not None or self._caches.is_terminating(meta.namespace)
 
@@ -248,23 +250,23 @@ class GroupClaims:
                 return f"spec.resourceClaims: {kind.full_name} cannot be listed: {unlisted[kind]}"
         return UNSERVED_TEXT
 
-    def _remember(self, group: Group, faults: Mapping[str, Fault]) -> _Notes:
+    def _remember(self, group: Group, faults: Mapping[str, Fault]) -> _ClaimFaults:
         """Record the current faults, and report each fault once, and again if it comes back."""
-        key, before = group.metadata.key, self._notes.pop(group.metadata.key, _Notes())
+        key, before = group.metadata.key, self._notes.pop(group.metadata.key, _ClaimFaults())
         # A recreated group has a new UID, and its user has not seen any event yet.
         if before.uid != group.metadata.uid:
-            before = _Notes()
-        told = {entry: str(fault) for entry, fault in faults.items()}
-        notes = _Notes(group.metadata.uid, told, before.attempt + 1)
+            before = _ClaimFaults()
+        reported = {entry: str(fault) for entry, fault in faults.items()}
+        notes = _ClaimFaults(group.metadata.uid, reported, before.attempt + 1)
         if faults:
             self._notes[key] = notes
         for entry, fault in faults.items():
             # A claim that is being deleted resolves by itself, so it needs no event.
-            if isinstance(fault, BlockedError) and before.told.get(entry) != told[entry]:
-                self._tell(group, fault)
+            if isinstance(fault, BlockedError) and before.reported.get(entry) != reported[entry]:
+                self._report(group, fault)
         return notes
 
-    def _tell(self, group: Group, fault: BlockedError) -> None:
+    def _report(self, group: Group, fault: BlockedError) -> None:
         """Record an event on the group, and on the Job or JobSet that users know."""
         for reference in known_objects(POD_GROUPS, group.metadata):
             self._recorder.event(reference, "Warning", fault.reason, str(fault))
@@ -284,7 +286,7 @@ class GroupClaims:
         # business.
         if old is not None and new is not None and _of_claim(old) == _of_claim(new):
             return
-        owner = made_for(there.metadata) if there is not None else None
+        owner = created_for(there.metadata) if there is not None else None
         if there is None or owner is None or owner[:2] != (POD_GROUP.group, POD_GROUP.kind):
             return
         group = self._caches.pod_groups.get(there.metadata.namespace, owner.name)
@@ -298,10 +300,10 @@ class GroupClaims:
         key = (new.metadata.namespace, new.metadata.name)
         for group in self._caches.pod_groups.each(BY_CLAIM_TEMPLATE, key):
             # Many groups may use the template, most of which have their claims already.
-            if self._lacks_claim(group):
+            if self._misses_claim(group):
                 self.controller.queue.add(group.metadata.key)
 
-    def _lacks_claim(self, group: Group) -> bool:
+    def _misses_claim(self, group: Group) -> bool:
         namespace = group.metadata.namespace
         return any(
             self._caches.claims.get(namespace, _claim_name(group, entry)) is None
@@ -340,8 +342,8 @@ def _of_claims(group: Group) -> tuple[object, ...]:
 
 def _of_claim(claim: Partial) -> tuple[object, ...]:
     meta = claim.metadata
-    return meta.uid, meta.deletion_timestamp, made_for(meta)
+    return meta.uid, meta.deletion_timestamp, created_for(meta)
 
 
-def _words(entry: ClaimEntry, problem: str) -> str:
+def _fault_message(entry: ClaimEntry, problem: str) -> str:
     return f"spec.resourceClaims {entry.name}: {problem}"

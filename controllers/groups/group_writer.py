@@ -30,10 +30,10 @@ from api.constants import (
 )
 from api.features import Feature, FeatureGates, off_text
 from api.integration.common.holding import hold_notes
-from api.integration.common.minimum import Standing, remaining, with_minimum
+from api.integration.common.minimum import GroupPodCounts, remaining, with_minimum
 from api.integration.common.templates import TemplateNotFoundError, adapt
 from api.membership import pods_name
-from api.ownership import Ownership, made_for, ownership
+from api.ownership import Ownership, created_for, ownership
 from api.rules.feature_use import uses_of
 from api.wording import count
 from controllers.cache.informers import BY_OWNER, Caches
@@ -49,8 +49,8 @@ from controllers.cache.objects import (
     Workload,
 )
 from controllers.groups.corrections import correct_minimums, corrections
-from controllers.groups.expected_pods import expect_nothing, wait_for_nobody
-from controllers.groups.wanted_groups import below, expecting, pods_name_of, standing_in
+from controllers.groups.releases import release_expected_pods, release_minimum
+from controllers.groups.wanted_groups import below, expecting, pods_name_of, substitute_group
 from controllers.runtime.controller import (
     BlockedError,
     InTheWayError,
@@ -81,7 +81,7 @@ _CACHE_LAG_SECONDS: Final = 5.0
 _DELETION_SECONDS: Final = 10.0
 """Seconds until the next attempt if an object of the name is being deleted."""
 
-NO_STANDINGS: Final[Mapping[str, Standing]] = {}
+NO_POD_COUNTS: Final[Mapping[str, GroupPodCounts]] = {}
 """The standings of an owner whose groups keep the minCount of their templates."""
 
 NOTHING_EXPECTED: Final[Mapping[str, list[Json]]] = {}
@@ -119,18 +119,18 @@ class GroupWriter:
         self,
         owner: Owner,
         wanted_objects: WantedObjects,
-        standings: Mapping[str, Standing] = NO_STANDINGS,
+        pod_counts: Mapping[str, GroupPodCounts] = NO_POD_COUNTS,
         expected: Mapping[str, list[Json]] = NOTHING_EXPECTED,
     ) -> None:
         """Create missing objects; correct minCount, minGroupCount and expectedPods.
 
-        `standings` are those of the owner's PodGroups by name, and `expected` their expected pods.
+        `pod_counts` are those of the owner's PodGroups by name, and `expected` their expected pods.
         Raises RequeueError, BlockedError, kube errors.
         """
         found = self._user_workload(owner)
         if found is not None:
-            groups = remaining(_from_templates(wanted_objects, found), standings)
-            await self.ensure_groups(owner, groups, standings, expected)
+            groups = remaining(_from_templates(wanted_objects, found), pod_counts)
+            await self.ensure_groups(owner, groups, pod_counts, expected)
             await self._delete_unwanted(owner, groups)
             return
         # Before the Workload is created: nothing of the owner is created if one group is rejected.
@@ -140,8 +140,8 @@ class GroupWriter:
         await self._correct_templates(workload, wanted[0])
         for group in wanted[1:]:
             group["metadata"]["ownerReferences"].append(_owner_reference(workload))
-        groups = remaining(wanted[1:], standings)
-        await self.ensure_groups(owner, groups, standings, expected)
+        groups = remaining(wanted[1:], pod_counts)
+        await self.ensure_groups(owner, groups, pod_counts, expected)
         await self._delete_unwanted(owner, groups)
         self._check_all_cached(wanted[:1])
 
@@ -149,7 +149,7 @@ class GroupWriter:
         self,
         owner: Owner,
         wanted: list[Json],
-        standings: Mapping[str, Standing] = NO_STANDINGS,
+        pod_counts: Mapping[str, GroupPodCounts] = NO_POD_COUNTS,
         expected: Mapping[str, list[Json]] = NOTHING_EXPECTED,
     ) -> None:
         """Create missing groups, root first, and correct what changes with their owner.
@@ -159,7 +159,7 @@ class GroupWriter:
         self._check_served(wanted)
         notes = hold_notes(owner.metadata.annotations)
         wanted = [self._named(owner, obj) for obj in wanted]
-        wanted = [expecting(self._of_now(obj, standings), expected, notes) for obj in wanted]
+        wanted = [expecting(self._of_now(obj, pod_counts), expected, notes) for obj in wanted]
         taken: list[str] = []
         leaves = []
         for obj in below(wanted):
@@ -186,21 +186,21 @@ class GroupWriter:
         await self.ensure_groups(owner, [wanted])
         await self._delete_unwanted(owner, [wanted])
 
-    async def expect_nothing(self, owner: Owner) -> None:
+    async def release_expected_pods(self, owner: Owner) -> None:
         """Remove the expected pods of the owner's groups: it creates none now.
 
         Raises kube errors.
         """
         for group in self._caches.pod_groups.by_index(BY_OWNER, owner.as_index):
-            await expect_nothing(self._writer, group)
+            await release_expected_pods(self._writer, group)
 
-    async def wait_for_nobody(self, owner: Owner) -> None:
+    async def release_minimum(self, owner: Owner) -> None:
         """Set minCount of the owner's groups to 1, for late pods that run alone.
 
         Raises kube errors.
         """
         for group in self._caches.pod_groups.by_index(BY_OWNER, owner.as_index):
-            await wait_for_nobody(self._writer, group)
+            await release_minimum(self._writer, group)
 
     async def delete_groups(self, owner: Owner) -> None:
         """Delete the owner's groups, leaves first, if no active pod names one of them.
@@ -209,7 +209,7 @@ class GroupWriter:
         """
         leaves = self._caches.pod_groups.by_index(BY_OWNER, owner.as_index)
         if any(self._caches.is_in_use(POD_GROUPS.kind, leaf) for leaf in leaves):
-            await self.expect_nothing(owner)
+            await self.release_expected_pods(owner)
         else:
             await self._delete_unwanted(owner, [])
 
@@ -233,7 +233,7 @@ class GroupWriter:
     async def _remove(self, resource: Resource, group: Group) -> None:
         """Delete a group, or remove the expected pods of one that is in use."""
         if self._caches.is_in_use(resource.kind, group):
-            await expect_nothing(self._writer, group)
+            await release_expected_pods(self._writer, group)
         else:
             await self._delete(resource, group.metadata)
 
@@ -241,7 +241,7 @@ class GroupWriter:
         """Forget a created object that is in the cache now."""
         self._made.pop(slot, None)
 
-    def gone(self, kind: str, meta: ObjectMeta, resource: Resource) -> list[Key]:
+    def on_object_deleted(self, kind: str, meta: ObjectMeta, resource: Resource) -> list[Key]:
         """Forget a deleted object, and return the owners of this kind that its name blocked."""
         self._deleted_at.pop(meta.uid, None)
         slot = (kind, meta.key)
@@ -277,7 +277,7 @@ class GroupWriter:
         """Return the Workloads that users created for the owner."""
         namespace, name = owner.metadata.key
         found = self._caches.workloads_for(namespace, owner.resource.group, owner.kind, name)
-        return [it for it in found if made_for(it.metadata) is None]
+        return [it for it in found if created_for(it.metadata) is None]
 
     async def _ensure_workload(self, owner: Owner, wanted_objects: WantedObjects) -> ObjectMeta:
         """Return the metadata of the owner's own Workload, which is created if it is missing."""
@@ -351,24 +351,24 @@ class GroupWriter:
                 "until the gate is on",
             )
 
-    def _of_now(self, wanted: Json, standings: Mapping[str, Standing]) -> Json:
+    def _of_now(self, wanted: Json, pod_counts: Mapping[str, GroupPodCounts]) -> Json:
         """Return a wanted group with its current minCount."""
         named = pods_name_of(wanted)
-        if named not in standings or wanted["kind"] != POD_GROUPS.kind:
+        if named not in pod_counts or wanted["kind"] != POD_GROUPS.kind:
             return wanted
         found = self._caches.pod_groups.get(*_key(wanted))
         if found is None:
-            return with_minimum(wanted, standings[named])
+            return with_minimum(wanted, pod_counts[named])
         # The annotation shows if a user has changed minCount on the group, which is then kept.
         note = found.metadata.annotations.get(ANNOTATION_MIN_COUNT_BASIS, "")
-        return with_minimum(wanted, standings[named], found.min_count, note)
+        return with_minimum(wanted, pod_counts[named], found.min_count, note)
 
     def _named(self, owner: Owner, wanted: Json) -> Json:
         """Return a wanted group under its usual name, or under another if that name is taken."""
         if owner.resource not in _KNOWN_TO_PODS:
             return wanted
         groups = self._caches.groups(wanted["kind"])
-        stand_in = standing_in(wanted, owner.metadata.uid)
+        stand_in = substitute_group(wanted, owner.metadata.uid)
         found = groups.get(*_key(wanted))
         anothers = found is not None and ownership(found.metadata, owner.owner_id)
         # A group that exists under the other name is kept, even if the usual name is free by now:
@@ -418,7 +418,8 @@ class GroupWriter:
     def _is_fresh(self, made: tuple[float, ObjectMeta], owner: Owner) -> bool:
         at, meta = made
         return (
-            made_for(meta) == owner.owner_id and self._clock.monotonic() - at < _CACHE_LAG_SECONDS
+            created_for(meta) == owner.owner_id
+            and self._clock.monotonic() - at < _CACHE_LAG_SECONDS
         )
 
     def _is_ours(self, owner: Owner, resource: Resource, meta: ObjectMeta) -> bool:
@@ -440,7 +441,7 @@ class GroupWriter:
     def _what_keeps(self, owner: Owner, resource: Resource, meta: ObjectMeta) -> str:
         """Return the text that the owner's user sees while an object blocks its name."""
         what = f"{resource.kind} {meta.name}"
-        maker = made_for(meta)
+        maker = created_for(meta)
         groups = self._caches.pod_groups.by_index(BY_OWNER, (meta.namespace, maker))
         pods = sum(1 for group in groups for _ in self._caches.members(group))
         if maker is None or maker == owner.owner_id or not pods:

@@ -19,7 +19,7 @@ from api.constants import (
     POD_GROUP,
 )
 from api.integration.pods.groups_from_pods import (
-    Ask,
+    GroupDescription,
     ask_in,
     chosen,
     differences,
@@ -28,7 +28,7 @@ from api.integration.pods.groups_from_pods import (
 )
 from controllers.cache.informers import BY_GROUP, Caches
 from controllers.cache.objects import POD_GROUPS, Group, Pod
-from controllers.cache.pod_annotations import Asked
+from controllers.cache.pod_annotations import DescribingPods
 from controllers.groups.idle_groups import (
     IDLE_ALONE_SECONDS,
     IDLE_SECONDS,
@@ -79,7 +79,7 @@ class GroupsFromPods:
 
         Without `makes` it creates no groups. Existing ones still follow their pods and are deleted.
         """
-        self._makes = makes
+        self._is_to_provision = makes
         self.controller: Controller[Key] = Controller(
             "groups-from-pods", self.reconcile, clock, workers=_WORKERS
         )
@@ -113,13 +113,13 @@ class GroupsFromPods:
         self._idle.forget(key)
         if self._caches.is_terminating(key[0]):
             return
-        if group is None and self._makes:
-            await self._make(key, asked)
+        if group is None and self._is_to_provision:
+            await self._create(key, asked)
         elif group is not None and group.metadata.deletion_timestamp is None:
             await self._follow(key, group, asked)
         # Otherwise the deletion event of the group queues it again.
 
-    async def _make(self, key: Key, asked: Asked) -> None:
+    async def _create(self, key: Key, asked: DescribingPods) -> None:
         made = self._made.get(key)
         if made is not None and self._clock.monotonic() - made < _CACHE_LAG_SECONDS:
             # If the group was deleted before the cache had it, no event reports it.
@@ -144,10 +144,10 @@ class GroupsFromPods:
         """Report a rejection on one of the group's pods, and raise RequeueError."""
         # There is no other object yet on which the user would look.
         text = f"failed to create PodGroup {key[1]} for this pod: {error.message}"
-        self._say(key, EVENT_GROUP_NOT_MADE, text, lambda _: True)
+        self._report(key, EVENT_GROUP_NOT_MADE, text, lambda _: True)
         raise RequeueError(text, _REFUSED_SECONDS) from error
 
-    async def _follow(self, key: Key, group: Group, asked: Asked) -> None:
+    async def _follow(self, key: Key, group: Group, asked: DescribingPods) -> None:
         self._made.pop(key, None)
         if not is_from_pods(group.metadata, key[1]):
             self._check_foreign(key, group, asked)
@@ -174,12 +174,12 @@ class GroupsFromPods:
         if common.certain:
             _own(ops, group, common.owner)
         await self._patch(key, group, ops)
-        self._say_differ(key, group, differ, live)
+        self._report_difference(key, group, differ, live)
         # An owner that could not be read may exist, so the reference must not change now.
         if not common.certain:
             raise RequeueError("failed to read an owner of its pods", _UNCERTAIN_SECONDS)
 
-    def _check_foreign(self, key: Key, group: Group, asked: Asked) -> None:
+    def _check_foreign(self, key: Key, group: Group, asked: DescribingPods) -> None:
         """Report pods whose annotations differ from a PodGroup of another creator."""
         minimum = group.min_count or 0
         said = {ask.min_count for ask in asked.asks} - {minimum}
@@ -191,7 +191,7 @@ class GroupsFromPods:
             f"PodGroup {key[1]} was not created from its pods and has {has}, so their min-count "
             "annotation has no effect. Correct it, or name another group"
         )
-        self._say(key, EVENT_PODS_DIFFER, text, lambda ask: ask.min_count != minimum)
+        self._report(key, EVENT_PODS_DIFFER, text, lambda ask: ask.min_count != minimum)
 
     async def _patch(self, key: Key, group: Group, ops: PatchBuilder) -> None:
         if not ops:
@@ -250,7 +250,7 @@ class GroupsFromPods:
         self._idle.note(ops, idle, group.metadata)
         await self._patch(key, group, ops)
 
-    def _say_differ(self, key: Key, group: Group, text: str, live: Ask) -> None:
+    def _report_difference(self, key: Key, group: Group, text: str, live: GroupDescription) -> None:
         if not text:
             self._said.pop(key, None)
             return
@@ -258,9 +258,11 @@ class GroupsFromPods:
             return
         reference = ObjectReference.of(POD_GROUPS, group.metadata)
         self._recorder.event(reference, "Warning", EVENT_PODS_DIFFER, text)
-        self._say(key, EVENT_PODS_DIFFER, text, lambda ask: ask != live)
+        self._report(key, EVENT_PODS_DIFFER, text, lambda ask: ask != live)
 
-    def _say(self, key: Key, reason: str, text: str, about: Callable[[Ask], bool]) -> None:
+    def _report(
+        self, key: Key, reason: str, text: str, about: Callable[[GroupDescription], bool]
+    ) -> None:
         """Record an event on one pod that the text concerns, once for each text."""
         if self._said.get(key) == text:
             return

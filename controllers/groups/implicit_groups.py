@@ -14,7 +14,7 @@ from api import names, ownership
 from api.constants import EVENT_NAME_TAKEN, EVENT_TEMPLATE_NOT_FOUND, POD_GROUP, WORKLOAD
 from api.groups import WorkloadForm
 from api.integration.common import objects
-from api.integration.common.templates import Template, find_root_template
+from api.integration.common.templates import WorkloadTemplate, find_root_template
 from api.membership import form_of
 from controllers.cache.informers import BY_WORKLOAD, Caches
 from controllers.cache.objects import POD_GROUPS, WORKLOADS, Group, Owner, Pod, Workload
@@ -22,7 +22,7 @@ from controllers.groups.group_writer import GroupWriter
 from controllers.runtime.controller import (
     BlockedError,
     Controller,
-    RefusedError,
+    RejectedError,
     RequeueError,
     Writer,
     queue_all,
@@ -81,17 +81,17 @@ class ImplicitGroups:
         if workload is None or workload.metadata.deletion_timestamp is not None:
             return  # its event queues the pods' group again
         try:
-            await self._make(workload, form)
+            await self._create(workload, form)
         except BlockedError as fault:
             self._report(key, workload, fault)
             # A user must resolve other faults, and an event follows. No event reports the end of a
             # rejection by the API server, so this key comes back after its back-off.
-            if isinstance(fault, RefusedError):
+            if isinstance(fault, RejectedError):
                 raise fault.error from fault
         else:
             self._reported.pop(key, None)
 
-    async def _make(self, workload: Workload, form: WorkloadForm) -> None:
+    async def _create(self, workload: Workload, form: WorkloadForm) -> None:
         template = _template(workload, form)
         self._check_name(workload, form)
         meta = workload.metadata
@@ -117,7 +117,7 @@ class ImplicitGroups:
         if other not in {None, form}:
             raise BlockedError(
                 EVENT_NAME_TAKEN,
-                f"PodGroup {name} is the group of {_words(other)}, and the pods of {_words(form)} "
+                f"PodGroup {name} is the group of {_named(other)}, and the pods of {_named(form)} "
                 "wait: rename their template or change their replica key",
             )
 
@@ -168,7 +168,9 @@ class ImplicitGroups:
             # Pods of another form may have waited for the name.
             if form is not None:
                 self._queue_pods_of((old.metadata.namespace, form.name))
-            for key in self._group_writer.gone(POD_GROUPS.kind, old.metadata, WORKLOADS):
+            for key in self._group_writer.on_object_deleted(
+                POD_GROUPS.kind, old.metadata, WORKLOADS
+            ):
                 self._queue_pods_of(key)
         elif old is not None and new is not None and old.policy != new.policy:
             self._queue_group(new)
@@ -184,7 +186,7 @@ class ImplicitGroups:
             self.controller.queue.add((group.metadata.namespace, form))
 
 
-def _template(workload: Workload, form: WorkloadForm) -> Template:
+def _template(workload: Workload, form: WorkloadForm) -> WorkloadTemplate:
     template = find_root_template(workload.as_object(), form.pod_group)
     if template is not None:
         return template
@@ -211,6 +213,6 @@ def _namesake(workload: Workload, form: WorkloadForm) -> WorkloadForm | None:
     return None
 
 
-def _words(form: WorkloadForm) -> str:
+def _named(form: WorkloadForm) -> str:
     key = f" with replica key {form.replica_key}" if form.replica_key else ""
     return f"template {form.pod_group}{key}"

@@ -41,7 +41,7 @@ _MOST_KEPT: Final = 8192
 """Results that are kept. Beyond this, the oldest is dropped and requested again."""
 
 
-class Reader(Protocol):
+class OwnerReader(Protocol):
     """The requests of the process that is the leader."""
 
     async def read(self, path: str, form: str, namespace: str) -> bytes:
@@ -73,7 +73,7 @@ Above = OwnerReference | None | Unknown
 
 
 @dataclass(frozen=True, slots=True)
-class Common:
+class CommonOwner:
     """The common owner of pods; `certain` if all requests succeeded."""
 
     owner: OwnerReference | None
@@ -116,18 +116,18 @@ class _Kept(Generic[K, V]):
 class OwnerChains:
     """A lookup of common owners that keeps its results for a minute, as many pods share owners."""
 
-    def __init__(self, reader: Reader, clock: Clock) -> None:
+    def __init__(self, reader: OwnerReader, clock: Clock) -> None:
         self._reader = reader
         self._kinds: _Kept[tuple[str, str], Resource | Unknown] = _Kept(clock)
         self._allowed: _Kept[tuple[str, Resource], bool] = _Kept(clock)
         self._above: _Kept[tuple[str, Reference], Above] = _Kept(clock)
 
-    async def common(self, namespace: str, controllers: Iterable[Reference | None]) -> Common:
+    async def common(self, namespace: str, controllers: Iterable[Reference | None]) -> CommonOwner:
         """Return the common owner of pods with these controllers. Raises no kube errors."""
         found = list(controllers)
         # A pod without a controller has no owner in common with the others.
         if None in found or not 0 < len(found) <= MOST_CONTROLLERS:
-            return Common(None)
+            return CommonOwner(None)
         tops = []
         for known in sorted(it for it in found if it is not None):
             top = await self._top(namespace, OwnerReference(*known, controller=True))
@@ -137,9 +137,9 @@ class OwnerChains:
             tops.append(top)
         first = tops[0]
         same = all(it.owner == first.owner for it in tops)
-        return Common(first.owner if same else None, all(it.certain for it in tops))
+        return CommonOwner(first.owner if same else None, all(it.certain for it in tops))
 
-    async def _top(self, namespace: str, reference: OwnerReference) -> Common:
+    async def _top(self, namespace: str, reference: OwnerReference) -> CommonOwner:
         """Return the highest owner that is not a pod, from a controlling reference upwards."""
         best: OwnerReference | None = None
         step: Above = reference
@@ -155,11 +155,11 @@ class OwnerChains:
             # The best owner so far may not be the highest one. The caller must not change the
             # group's owner.
             if above is Unknown.FAILED:
-                return Common(best, certain=False)
+                return CommonOwner(best, certain=False)
             if not isinstance(above, OwnerReference):
                 break
             step = above
-        return Common(best)
+        return CommonOwner(best)
 
     async def _above_of(self, namespace: str, reference: OwnerReference) -> Above:
         key = (namespace, _known(reference))

@@ -36,10 +36,10 @@ def below(groups: list[Json]) -> Iterator[Json]:
         yield group | {"spec": group["spec"] | above}
 
 
-def standing_in(wanted: Json, uid: str) -> Json:
+def substitute_group(wanted: Json, uid: str) -> Json:
     """Return the group of an owner with this UID that stands for the usual one."""
     metadata = wanted["metadata"]
     usual = metadata["name"]
-    own = {"name": names.standing_for(usual, uid)}
+    own = {"name": names.substitute_name(usual, uid)}
     notes = {"annotations": metadata["annotations"] | {ANNOTATION_STANDS_FOR: usual}}
     return wanted | {"metadata": metadata | own | notes}

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from api.constants import ANNOTATION_MIN_COUNT_BASIS, EVENT_WORKLOAD_IGNORED
-from api.ownership import made_for
+from api.ownership import created_for
 from controllers.cache.informers import Caches
 from controllers.cache.objects import POD_GROUPS, WORKLOADS, Group, Owner, Pod, Workload
 from controllers.groups.group_writer import GroupWriter
@@ -18,7 +18,7 @@ from controllers.runtime.controller import (
     BlockedError,
     Controller,
     InTheWayError,
-    RefusedError,
+    RejectedError,
     RequeueError,
     Writer,
     queue_all,
@@ -47,7 +47,7 @@ class Tools(NamedTuple):
 
 
 class OwnerController(ABC):
-    """A controller of the owners of one kind; `make` differs between kinds."""
+    """A controller of the owners of one kind; `create_objects` differs between kinds."""
 
     def __init__(self, resource: Resource, tools: Tools) -> None:
         caches = tools.caches
@@ -79,7 +79,7 @@ class OwnerController(ABC):
             return
         try:
             await self._ensure(owner)
-        except RefusedError as fault:
+        except RejectedError as fault:
             # Each create request in a namespace that is being deleted is rejected, which is no news
             # to users.
             if not self._caches.is_terminating(key[0]):
@@ -105,7 +105,7 @@ class OwnerController(ABC):
                 raise RequeueError("the groups are still waiting", later)
 
     @abstractmethod
-    async def make(self, owner: Owner) -> None:
+    async def create_objects(self, owner: Owner) -> None:
         """Create and correct one owner's objects.
 
         Raises RequeueError, BlockedError, kube errors.
@@ -116,7 +116,7 @@ class OwnerController(ABC):
 
         Its groups are deleted by their owner references, after their pods.
         """
-        await self._group_writer.expect_nothing(owner)
+        await self._group_writer.release_expected_pods(owner)
 
     async def report(self, owner: Owner) -> float:
         """Write the owner's status; return the seconds until the next check (0: none)."""
@@ -125,14 +125,18 @@ class OwnerController(ABC):
     async def _ensure(self, owner: Owner) -> None:
         # A finished or suspended owner creates no pods, but pods that still run keep its groups.
         if owner.finished:
-            await self._group_writer.expect_nothing(owner)
+            await self._group_writer.release_expected_pods(owner)
         elif owner.suspended:
             await self._group_writer.delete_groups(owner)
         else:
-            await self.make(owner)
+            await self.create_objects(owner)
 
     def _on_owner(self, old: Owner | None, new: Owner | None) -> None:
-        if new is not None and new.spec and (old is None or _said(old) != _said(new)):
+        if (
+            new is not None
+            and new.spec
+            and (old is None or _significant_fields(old) != _significant_fields(new))
+        ):
             self.controller.queue.add(new.metadata.key)
         elif new is not None and new.spec and old is not None and old.progress != new.progress:
             # Progress changes with each pod that ends, so it is handled in bursts.
@@ -160,26 +164,26 @@ class OwnerController(ABC):
     ) -> None:
         """Queue the owner of an object that was deleted or changed, but not of a new one."""
         if new is None and old is not None:
-            self._on_gone(kind, old)
+            self._on_deleted(kind, old)
         # The owner's own controller created it, so there is nothing to reconcile.
         elif new is not None and old is None:
             self._group_writer.seen((kind, new.key))
         elif changed and new is not None:
             self._queue_owner(new)
 
-    def _on_gone(self, kind: str, meta: ObjectMeta) -> None:
+    def _on_deleted(self, kind: str, meta: ObjectMeta) -> None:
         self._queue_owner(meta)
-        for key in self._group_writer.gone(kind, meta, self._resource):
+        for key in self._group_writer.on_object_deleted(kind, meta, self._resource):
             self.controller.queue.add(key)
 
     def _queue_owner(self, meta: ObjectMeta, after: float = 0.0) -> None:
-        name = self._made_for(meta)
+        name = self._owner_name(meta)
         if name:
             self.controller.queue.add_after((meta.namespace, name), after)
 
-    def _made_for(self, meta: ObjectMeta) -> str:
+    def _owner_name(self, meta: ObjectMeta) -> str:
         """Return the name of the object's owner, if it is of this kind; else an empty string."""
-        owner_id = made_for(meta)
+        owner_id = created_for(meta)
         kind = (self._resource.group, self._resource.kind)
         return owner_id.name if owner_id is not None and owner_id[:2] == kind else ""
 
@@ -193,18 +197,22 @@ class OwnerController(ABC):
         ):
             return
         for group in self._caches.groups_of(old):
-            if not self._made_for(group.metadata):
+            if not self._owner_name(group.metadata):
                 continue
             if old.active and (new is None or not new.active):
                 self._queue_unused(group)
             # The pods that are missing may never come, so minCount has to follow the owner's
             # progress.
-            if old.counts and (new is None or not new.counts) and self._caches.lacks_pods(group):
+            if (
+                old.counts
+                and (new is None or not new.counts)
+                and self._caches.is_below_minimum(group)
+            ):
                 self._queue_loser(group)
 
     def _queue_loser(self, group: Group) -> None:
         """Queue the owner of a group that has fewer pods than its minCount."""
-        owner = self._owners.get(group.metadata.namespace, self._made_for(group.metadata))
+        owner = self._owners.get(group.metadata.namespace, self._owner_name(group.metadata))
         if owner is not None and owner.spec and not owner.suspended:
             self._queue_owner(group.metadata, after=LOSSES_DELAY_SECONDS)
 
@@ -213,7 +221,7 @@ class OwnerController(ABC):
             self._queue_owner(group.metadata)
 
 
-def _said(owner: Owner) -> tuple[object, ...]:
+def _significant_fields(owner: Owner) -> tuple[object, ...]:
     """Return the fields that decide about the owner's groups, and those that are reported."""
     meta = owner.metadata
     return (

@@ -64,7 +64,7 @@ class CoschedulingController(OwnerController):
         )
         return 0.0
 
-    async def make(self, owner: Owner) -> None:
+    async def create_objects(self, owner: Owner) -> None:
         pods = self._members(owner)
         if not pods:
             return

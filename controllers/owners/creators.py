@@ -12,7 +12,7 @@ from api.constants import ANNOTATION_WAITING_FOR, EVENT_FAILED_SCHEDULING
 from controllers.cache.informers import BY_CREATOR, Caches, CreatorKey, creator_of
 from controllers.cache.objects import Owner
 from controllers.runtime.controller import Controller, RequeueError, Writer, queue_all
-from controllers.runtime.waiting_for_annotation import REFUSED_SECONDS, WaitingForNote
+from controllers.runtime.waiting_for_annotation import REFUSED_SECONDS, WaitingForAnnotation
 from kube.base.clock import Clock
 from kube.base.errors import NotFound
 from kube.client.meta import ObjectMeta
@@ -36,8 +36,8 @@ class CreatorStatus:
         self._owners = caches.owners(resource)
         self._writer = writer
         self._recorder = recorder
-        self._note = WaitingForNote(writer, recorder, clock)
-        self._told: dict[CreatorKey, str] = {}
+        self._note = WaitingForAnnotation(writer, recorder, clock)
+        self._reported: dict[CreatorKey, str] = {}
         # Creators are not watched: one is read, by metadata alone, when its owner's annotation
         # changes.
         self._owners.subscribe(self._on_owner)
@@ -52,15 +52,15 @@ class CreatorStatus:
         # A RayService may have two RayClusters during an upgrade. The smallest text is a stable
         # choice.
         text = min(filter(None, map(_waiting_for, owners)), default="")
-        if self._told.get(key) != text:
+        if self._reported.get(key) != text:
             with suppress(NotFound):  # it is being deleted, and its owner follows
-                await self._tell(key, text)
-            self._told[key] = text
+                await self._report(key, text)
+            self._reported[key] = text
         if not owners:
-            self._told.pop(key, None)
+            self._reported.pop(key, None)
             self._note.forget(key.uid)
 
-    async def _tell(self, key: CreatorKey, text: str) -> None:
+    async def _report(self, key: CreatorKey, text: str) -> None:
         meta = await self._writer.metadata(key.resource, key.name, key.namespace)
         before = meta.annotations.get(ANNOTATION_WAITING_FOR, "")
         # The name may belong to another object by now.

@@ -11,16 +11,16 @@ from api.constants import (
     EVENT_TOO_MANY_REPLICAS,
     EVENT_TOO_MUCH_EXPECTED,
 )
-from api.integration.common.minimum import NO_PODS, Pods, Progress, Standing
+from api.integration.common.minimum import NO_PODS, CountedPods, GroupPodCounts, Progress
 from api.integration.common.templates import TemplateNotFoundError
-from api.integration.job.admission import job_groups, job_standing, read_job
+from api.integration.job.admission import job_groups, job_pod_counts, read_job
 from api.integration.job.delegation import Delegation, delegated_group
 from api.integration.jobset.admission import (
     jobset_expected,
     jobset_groups,
     jobset_not_expected,
     jobset_oversize,
-    jobset_standings,
+    jobset_pod_counts,
 )
 from controllers.cache.informers import BY_DELEGATION
 from controllers.cache.objects import JOBSETS, Owner, Workload
@@ -35,33 +35,33 @@ from kube.client.resources import Resource
 class JobController(OwnerController):
     """The controller of Jobs."""
 
-    async def make(self, owner: Owner) -> None:
+    async def create_objects(self, owner: Owner) -> None:
         obj = owner.as_object()
         view = read_job(obj, self._caches.scheduler_names)
         if not view.managed or not (view.asks or view.delegation):
             return
         group = (owner.metadata.namespace, view.managed)
         pods = self._caches.member_counts.of_job(group, owner.metadata.uid)
-        standings = {view.managed: job_standing(obj, owner.progress, pods)}
-        if not standings[view.managed].size:
+        pod_counts = {view.managed: job_pod_counts(obj, owner.progress, pods)}
+        if not pod_counts[view.managed].size:
             await self._group_writer.delete_groups(owner)
         elif view.delegation is not None:
-            await self._delegate(owner, obj, view.delegation, standings)
+            await self._delegate(owner, obj, view.delegation, pod_counts)
         else:
             await self._group_writer.ensure(
-                owner, lambda workload: job_groups(obj, workload=workload), standings
+                owner, lambda workload: job_groups(obj, workload=workload), pod_counts
             )
 
     async def _delegate(
-        self, owner: Owner, obj: Json, delegation: Delegation, standings: dict[str, Standing]
+        self, owner: Owner, obj: Json, delegation: Delegation, pod_counts: dict[str, GroupPodCounts]
     ) -> None:
         workload = self._owners_workload(owner)
-        (group,) = standings
+        (group,) = pod_counts
         try:
             wanted = delegated_group(obj, group, delegation, workload.as_object())
         except TemplateNotFoundError as error:
             raise BlockedError(EVENT_TEMPLATE_NOT_FOUND, str(error)) from error
-        await self._group_writer.ensure_groups(owner, [wanted], standings=standings)
+        await self._group_writer.ensure_groups(owner, [wanted], pod_counts=pod_counts)
 
     def _owners_workload(self, owner: Owner) -> Workload:
         """Return the Workload of the Job's own owner. Raises BlockedError if there is none."""
@@ -104,7 +104,7 @@ class JobSetController(OwnerController):
         tools.caches.jobs.subscribe(self._on_job)
         start_order.follow(tools.caches, self.controller)
 
-    async def make(self, owner: Owner) -> None:
+    async def create_objects(self, owner: Owner) -> None:
         obj = owner.as_object()
         # Admission checks this, but a JobSet may have been stored or scaled past it. Creating that
         # many objects would stop the controller for all other JobSets.
@@ -114,13 +114,13 @@ class JobSetController(OwnerController):
             await self._group_writer.delete_groups(owner)
             return
 
-        def life(job: str, group: str) -> tuple[Progress | None, Pods]:
+        def life(job: str, group: str) -> tuple[Progress | None, CountedPods]:
             return self._life(owner, job, group)
 
         await self._group_writer.ensure(
             owner,
             lambda workload: jobset_groups(obj, workload=workload),
-            jobset_standings(obj, life),
+            jobset_pod_counts(obj, life),
             jobset_expected(obj, life) if self._group_writer.expects else NOTHING_EXPECTED,
         )
         # Only after the groups exist: the gang still starts once all of its pods exist.
@@ -132,7 +132,7 @@ class JobSetController(OwnerController):
                 f"{problem}",
             )
 
-    def _life(self, owner: Owner, name: str, group: str) -> tuple[Progress | None, Pods]:
+    def _life(self, owner: Owner, name: str, group: str) -> tuple[Progress | None, CountedPods]:
         """Return the progress and pods of one Job of the JobSet.
 
         The progress is None for a Job that failed or is of an earlier restart: it is recreated.
@@ -161,7 +161,7 @@ class JobSetController(OwnerController):
         name = old.metadata.annotations.get(ANNOTATION_MANAGED_GROUP, "")
         group = self._caches.pod_groups.get(old.metadata.namespace, name)
         # A group that has enough pods keeps its minCount, whatever its Jobs have finished.
-        if gone or (group is not None and self._caches.lacks_pods(group)):
+        if gone or (group is not None and self._caches.is_below_minimum(group)):
             key = (old.metadata.namespace, parent.name)
             self.controller.queue.add_after(key, LOSSES_DELAY_SECONDS)
 

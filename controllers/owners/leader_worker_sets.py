@@ -18,7 +18,7 @@ from controllers.runtime.controller import BlockedError
 class LeaderWorkerSetController(OwnerController):
     """The controller of LeaderWorkerSets."""
 
-    async def make(self, owner: Owner) -> None:
+    async def create_objects(self, owner: Owner) -> None:
         obj = owner.as_object() | {"status": msgspec.json.decode(owner.status)}
         view = read_lws(obj)
         if not view.has_groups:
@@ -64,7 +64,7 @@ class LeaderWorkerSetController(OwnerController):
                 self._queue_loser(group)
 
     def _is_of_other_size(self, group: Group, size: int) -> bool:
-        owner = self._owners.get(group.metadata.namespace, self._made_for(group.metadata))
+        owner = self._owners.get(group.metadata.namespace, self._owner_name(group.metadata))
         if owner is None or not owner.spec:
             return False
         return group.min_count != workers_min_count(read_lws(owner.as_object()), size)

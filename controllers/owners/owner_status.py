@@ -12,7 +12,7 @@ from controllers.cache.informers import BY_OWNER, Caches
 from controllers.cache.objects import Group, Owner
 from controllers.owners.start_order import not_started
 from controllers.runtime.controller import BlockedError, RequeueError, Writer
-from controllers.runtime.waiting_for_annotation import REFUSED_SECONDS, WaitingForNote
+from controllers.runtime.waiting_for_annotation import REFUSED_SECONDS, WaitingForAnnotation
 from kube.base.clock import Clock
 from kube.events.events import ObjectReference, Recorder
 
@@ -33,7 +33,7 @@ class OwnerStatusWriter:
 
     def __init__(self, caches: Caches, writer: Writer, recorder: Recorder, clock: Clock) -> None:
         self._caches = caches
-        self._note = WaitingForNote(writer, recorder, clock)
+        self._note = WaitingForAnnotation(writer, recorder, clock)
         self._recorder = recorder
         self._clock = clock
         self._reported: dict[str, str] = {}

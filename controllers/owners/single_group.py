@@ -22,7 +22,7 @@ class SingleGroupController(OwnerController):
         super().__init__(kind.kind, tools)
         self._kind = kind
 
-    async def make(self, owner: Owner) -> None:
+    async def create_objects(self, owner: Owner) -> None:
         # No Workload is created: there is only one group, and it has no template.
         view = self._kind.read(owner.as_object())
         if not (view.managed and view.options.asks and view.pods):
@@ -37,7 +37,7 @@ class SingleGroupController(OwnerController):
     async def let_end(self, owner: Owner) -> None:
         """Set minCount to 1 if late pods run alone, as one that cleans up after a RayCluster."""
         if self._kind.cleans_up:
-            await self._group_writer.wait_for_nobody(owner)
+            await self._group_writer.release_minimum(owner)
         await super().let_end(owner)
 
     def _on_group(self, kind: str, old: Group | None, new: Group | None) -> None:

@@ -27,8 +27,8 @@ from api.constants import (
     EVENT_NAME_TAKEN,
     GROUP,
 )
-from api.membership import pods_name, stands_for, taken_words
-from api.ownership import Ownership, made_for, ownership
+from api.membership import pods_name, taken_name_advice, usual_name
+from api.ownership import Ownership, created_for, ownership
 from api.provisioning import (
     MOST_POD_SETS,
     Root,
@@ -46,7 +46,7 @@ from controllers.cache.capacity_requests import (
 from controllers.cache.informers import Caches
 from controllers.cache.known_objects import known_objects
 from controllers.cache.objects import COMPOSITES, POD_GROUPS, Group, Pod
-from controllers.provisioning.waiting_roots import Waiting, WaitingRoots, asked_by, root_of
+from controllers.provisioning.waiting_roots import WaitingPods, WaitingRoots, asked_by, root_of
 from controllers.provisioning.writer import CapacityWriter
 from controllers.runtime.controller import (
     BlockedError,
@@ -91,13 +91,13 @@ _RESOURCES: Final = {it.kind: it for it in (POD_GROUPS, COMPOSITES)}
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class DesiredRequest:
     """The request that a root should have: its class, and the pod count of each PodTemplate."""
 
     root: Root
     asked: str
     sets: Mapping[str, int]
-    waiting: Waiting
+    waiting: WaitingPods
 
     def describes(self, found: CapacityRequest) -> bool:
         """Return True if a request has this class and these counts."""
@@ -110,7 +110,7 @@ class Wanted:
 
 
 @dataclass(slots=True)
-class _Notes:
+class _RootRecord:
     """The state of a root in this process; a new leader loses nothing but time.
 
     - `seen`, `since`: the wanted request, and since when it is unchanged.
@@ -131,7 +131,7 @@ class _Notes:
     ended_since: float | None = None
     idle_since: float | None = None
     attempt: int = 1
-    told: dict[str, str] = field(default_factory=dict)
+    reported: dict[str, str] = field(default_factory=dict)
 
 
 class ProvisioningController:
@@ -148,7 +148,7 @@ class ProvisioningController:
         self._clock = clock
         self._roots = WaitingRoots(caches, clock)
         self._limits = NamespaceLimits(clock)
-        self._notes: dict[RootKey, _Notes] = {}
+        self._notes: dict[RootKey, _RootRecord] = {}
         caches.requests.subscribe(self._on_request)
         caches.pods.subscribe(self._on_pod)
         for kind, cache in caches.group_caches():
@@ -172,14 +172,14 @@ class ProvisioningController:
         except BlockedError as fault:
             # No event reports that the name is free, as other owners' requests are not watched.
             if group is not None:
-                self._tell(key, group, "Warning", fault.reason, str(fault))
+                self._report(key, group, "Warning", fault.reason, str(fault))
             raise RequeueError(str(fault), _BLOCKED_SECONDS) from fault
         except (Forbidden, Invalid) as error:
             if isinstance(error, Invalid) and error.patch_failed:
                 # The cache is behind. The queue's back-off is shorter than that of a rejection.
                 raise
             if group is not None:
-                self._tell(key, group, "Warning", EVENT_CAPACITY_NOT_REQUESTED, error.message)
+                self._report(key, group, "Warning", EVENT_CAPACITY_NOT_REQUESTED, error.message)
             raise RequeueError(error.message, _REFUSED_SECONDS) from error
         except (NotFound, NotServedError) as error:
             # A 404 with a name is about a missing object, one without is about the kind.
@@ -195,14 +195,14 @@ class ProvisioningController:
         if group is None or wanted is None:
             await self._end(key, group, found)
             return
-        notes = self._notes.setdefault(key, _Notes())
+        notes = self._notes.setdefault(key, _RootRecord())
         notes.idle_since = None
         # The clock starts when this process sees the request: a new leader gives it the full time.
         if found is not None and found.metadata.uid != notes.request:
             notes.request, notes.request_since = found.metadata.uid, self._clock.monotonic()
             notes.ended_since = None
         if found is None:
-            await self._make(key, group, wanted, notes)
+            await self._create(key, group, wanted, notes)
         elif ownership(found.metadata, wanted.root.owner_id) is not Ownership.OURS:
             # The request belongs to an earlier root of the name.
             await self._delete(key, found)
@@ -211,10 +211,10 @@ class ProvisioningController:
         else:
             await self._replace(key, found, wanted, notes)
 
-    async def _wanted(self, key: RootKey, group: Group) -> Wanted | None:
+    async def _wanted(self, key: RootKey, group: Group) -> DesiredRequest | None:
         """Return the request that the root needs now; None if none is needed, or possible."""
         asked = asked_by(group)
-        if not asked or not self._roots.waits_for_room(group):
+        if not asked or not self._roots.waits_for_capacity(group):
             return None
         waiting = await self._roots.waiting(key, group)
         if len(waiting.shapes) > MOST_POD_SETS:
@@ -223,17 +223,19 @@ class ProvisioningController:
                 f"can have at most {MOST_POD_SETS}: use the same requests, volumes and selectors "
                 "for more pods"
             )
-            self._tell(key, group, "Warning", EVENT_CAPACITY_NOT_REQUESTED, text)
+            self._report(key, group, "Warning", EVENT_CAPACITY_NOT_REQUESTED, text)
             return None
         # An event, not a refusal: capacity for the counted pods is still of use.
         if waiting.others:
             text = _uncounted(waiting, pods_name(group.metadata))
-            self._tell(key, group, "Warning", EVENT_CAPACITY_NOT_REQUESTED, text)
+            self._report(key, group, "Warning", EVENT_CAPACITY_NOT_REQUESTED, text)
         root = root_of(key, group)
         sets = pod_sets(root, waiting.shapes)
-        return Wanted(root, asked, sets, waiting) if sets else None
+        return DesiredRequest(root, asked, sets, waiting) if sets else None
 
-    async def _make(self, key: RootKey, group: Group, wanted: Wanted, notes: _Notes) -> None:
+    async def _create(
+        self, key: RootKey, group: Group, wanted: DesiredRequest, notes: _RootRecord
+    ) -> None:
         """Create the request once the gang is stable and the namespace's limit allows one more."""
         now = self._clock.monotonic()
         # A second create request would only fail until the cache has the first one.
@@ -241,9 +243,9 @@ class ProvisioningController:
             raise RequeueError("the request is not in the cache yet", _CACHE_LAG_SECONDS)
         # The root stands for the name of another root. Both requests would have that name, as the
         # pods of both state it.
-        other = self._roots.group((key[0], key[1], stands_for(group.metadata)))
+        other = self._roots.group((key[0], key[1], usual_name(group.metadata)))
         if other is not None and asked_by(other):
-            text = f"ProvisioningRequest {wanted.root.request}: {taken_words(group.metadata)}"
+            text = f"ProvisioningRequest {wanted.root.request}: {taken_name_advice(group.metadata)}"
             raise BlockedError(EVENT_NAME_TAKEN, text)
         self._settle(wanted, notes)
         if not self._limits.take(key):
@@ -251,20 +253,25 @@ class ProvisioningController:
                 f"{MOST_REQUESTS} groups of this namespace have a ProvisioningRequest, which is "
                 "the limit: the group waits until one of them ends"
             )
-            self._tell(key, group, "Warning", EVENT_CAPACITY_NOT_REQUESTED, text)
+            self._report(key, group, "Warning", EVENT_CAPACITY_NOT_REQUESTED, text)
             # The end of another request in the namespace queues this root.
             return
         self._keep_pace(key)
-        notes.made_uid = await self._requests.make(
+        notes.made_uid = await self._requests.create_request(
             wanted.root, wanted.asked, wanted.sets, wanted.waiting, notes.attempt
         )
         notes.made, notes.made_at = wanted.signature, self._clock.monotonic()
         pods = count(sum(wanted.sets.values()), "pod")
         text = f"ProvisioningRequest {wanted.root.request} requests capacity for {pods}"
-        self._tell(key, group, "Normal", EVENT_CAPACITY_REQUESTED, text)
+        self._report(key, group, "Normal", EVENT_CAPACITY_REQUESTED, text)
 
     async def _follow(
-        self, key: RootKey, group: Group, found: CapacityRequest, wanted: Wanted, notes: _Notes
+        self,
+        key: RootKey,
+        group: Group,
+        found: CapacityRequest,
+        wanted: DesiredRequest,
+        notes: _RootRecord,
     ) -> None:
         """Report a matching request to the scheduler, and replace it once it has ended."""
         self._limits.hold(key)
@@ -276,7 +283,7 @@ class ProvisioningController:
         # A booking that expired is no failure: capacity came, but the pods did not use it in time.
         if found.failed:
             text = f"ProvisioningRequest {found.metadata.name}: {found.ended}: {found.why}"
-            self._tell(key, group, "Warning", EVENT_CAPACITY_FAILED, text)
+            self._report(key, group, "Warning", EVENT_CAPACITY_FAILED, text)
         pause, longest = RETRY_SECONDS
         pause = min(pause * 2 ** min(found.attempt - 1, 10), longest)
         now = self._clock.monotonic()
@@ -289,7 +296,7 @@ class ProvisioningController:
         await self._delete(key, found, wanted)
 
     async def _replace(
-        self, key: RootKey, found: CapacityRequest, wanted: Wanted, notes: _Notes
+        self, key: RootKey, found: CapacityRequest, wanted: DesiredRequest, notes: _RootRecord
     ) -> None:
         """Delete a request whose gang changed; it is recreated once it is deleted."""
         self._limits.hold(key)
@@ -312,8 +319,8 @@ class ProvisioningController:
         """Delete a request that is not needed, after a pause unless the root is placed."""
         notes = self._notes.get(key)
         # A lost pod, for example, is recreated soon. The autoscaler would have to begin again.
-        if found is not None and group is not None and _may_wait_again(group):
-            notes = self._notes.setdefault(key, _Notes())
+        if found is not None and group is not None and _may_wait(group):
+            notes = self._notes.setdefault(key, _RootRecord())
             now = self._clock.monotonic()
             since = notes.idle_since = now if notes.idle_since is None else notes.idle_since
             if now - since < IDLE_SECONDS:
@@ -322,17 +329,17 @@ class ProvisioningController:
             await self._delete(key, found)
         if group is not None:
             await self._forget_note(key, group)
-        told = notes.told if notes is not None else {}
+        reported = notes.reported if notes is not None else {}
         self._notes.pop(key, None)
         # Keep the reported texts of a root that still waits, so that no event repeats.
-        if told and group is not None and self._roots.waits_for_room(group):
-            self._notes[key] = _Notes(told=told)
+        if reported and group is not None and self._roots.waits_for_capacity(group):
+            self._notes[key] = _RootRecord(reported=reported)
         follower = self._limits.release(key)
         if follower is not None:
             self.controller.queue.add(follower)
 
     async def _delete(
-        self, key: RootKey, found: CapacityRequest, wanted: Wanted | None = None
+        self, key: RootKey, found: CapacityRequest, wanted: DesiredRequest | None = None
     ) -> None:
         """Delete a request, and the PodTemplates that are no longer wanted."""
         self._keep_pace(key)
@@ -355,7 +362,7 @@ class ProvisioningController:
             ops = PatchBuilder().of_uid(group.metadata.uid).add(_NOTE, "").remove(_NOTE)
             await self._writer.patch(_RESOURCES[key[0]], key[2], ops, key[1])
 
-    def _settle(self, wanted: Wanted, notes: _Notes) -> None:
+    def _settle(self, wanted: DesiredRequest, notes: _RootRecord) -> None:
         """Raise RequeueError until the root has wanted the same request for a moment."""
         now = self._clock.monotonic()
         if notes.seen != wanted.signature:
@@ -375,14 +382,14 @@ class ProvisioningController:
         found = self._caches.requests.get(key[1], name)
         return found if found is not None and _root_key(found) == key else None
 
-    def _tell(
+    def _report(
         self, key: RootKey, group: Group, event_type: EventType, reason: str, text: str
     ) -> None:
         """Record an event for each change, on the root and on the Job or JobSet that users know."""
-        notes = self._notes.setdefault(key, _Notes())
-        if notes.told.get(reason) == text:
+        notes = self._notes.setdefault(key, _RootRecord())
+        if notes.reported.get(reason) == text:
             return
-        notes.told[reason] = text
+        notes.reported[reason] = text
         for reference in known_objects(_RESOURCES[key[0]], group.metadata):
             self._recorder.event(reference, event_type, reason, text)
 
@@ -430,7 +437,7 @@ class ProvisioningController:
             self.controller.queue.add_after(key, _BURST_SECONDS)
 
 
-def _may_wait_again(group: Group) -> bool:
+def _may_wait(group: Group) -> bool:
     """Return True if the root has the annotation and is not placed."""
     # It may wait only until another pod exists.
     return bool(asked_by(group)) and not (group.scheduled and not group.blocked_by)
@@ -438,13 +445,13 @@ def _may_wait_again(group: Group) -> bool:
 
 def _root_key(request: CapacityRequest) -> RootKey | None:
     """Return the root that a request was created for."""
-    owner = made_for(request.metadata)
+    owner = created_for(request.metadata)
     if owner is None or owner.group != GROUP or owner.kind not in _RESOURCES:
         return None
     return owner.kind, request.metadata.namespace, owner.name
 
 
-def _uncounted(waiting: Waiting, request: str) -> str:
+def _uncounted(waiting: WaitingPods, request: str) -> str:
     return (
         f"{waiting.others} of its waiting pods {'is' if waiting.others == 1 else 'are'} not "
         f"counted: set the annotation {ANNOTATION_CONSUMES_REQUEST}: {request} on the pods, so "

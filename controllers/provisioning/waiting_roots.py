@@ -27,7 +27,7 @@ _FOR_ROOM: Final = frozenset({"capacity", "constraint"})
 
 
 @dataclass(slots=True)
-class Waiting:
+class WaitingPods:
     """The pods of a root that wait for capacity, and those that it expects.
 
     `shapes` counts the pods for which the request stands. `samples` has a pod of each shape, and
@@ -75,13 +75,13 @@ class WaitingRoots:
             kind, group = COMPOSITES.kind, above
         return None
 
-    def waits_for_room(self, group: Group) -> bool:
+    def waits_for_capacity(self, group: Group) -> bool:
         """Return True if the root's status states a blocker that capacity may resolve."""
         return group.blocked_by in _FOR_ROOM
 
-    async def waiting(self, key: RootKey, group: Group) -> Waiting:
+    async def waiting(self, key: RootKey, group: Group) -> WaitingPods:
         """Return the waiting pods under a root; yield to other tasks if there are many."""
-        found = Waiting()
+        found = WaitingPods()
         self._pace.begin()
         for leaf in self._leaves(key[0], group):
             members = list(self._caches.members(leaf))

@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from api.constants import EVENT_NAME_TAKEN
-from api.ownership import OwnerId, Ownership, made_for, ownership
+from api.ownership import OwnerId, Ownership, created_for, ownership
 from api.provisioning import (
     Root,
     pod_template,
@@ -21,7 +21,7 @@ from api.provisioning import (
     template_object,
 )
 from controllers.cache.capacity_requests import POD_TEMPLATES, REQUESTS, CapacityRequest
-from controllers.provisioning.waiting_roots import Waiting
+from controllers.provisioning.waiting_roots import WaitingPods
 from controllers.runtime.controller import BlockedError, RequeueError, Writer
 from kube.base.errors import AlreadyExists, ApiError, Conflict, NotFound
 from kube.client.meta import Json, ObjectMeta, decode_partial
@@ -43,12 +43,12 @@ class CapacityWriter:
     def __init__(self, writer: Writer) -> None:
         self._writer = writer
 
-    async def make(
+    async def create_request(
         self,
         root: Root,
         asked: str,
         sets: Mapping[str, int],
-        waiting: Waiting,
+        waiting: WaitingPods,
         attempt: int,
     ) -> str:
         """Create the PodTemplate of each shape, then the request; return its UID.
@@ -64,9 +64,9 @@ class CapacityWriter:
             # The pod was replaced by one with another spec since the caches were read.
             if shape_of(pod) != shape:
                 raise RequeueError("the pods are changing", _SOON_SECONDS)
-            await self._make_template(root, shape, pod_template(pod))
+            await self._create_template(root, shape, pod_template(pod))
         for shape in waiting.templates.keys() - waiting.samples.keys():
-            await self._make_template(root, shape, waiting.templates[shape])
+            await self._create_template(root, shape, waiting.templates[shape])
         try:
             made = await self._writer.create(REQUESTS, request_object(root, asked, sets, attempt))
         except AlreadyExists as error:
@@ -82,7 +82,7 @@ class CapacityWriter:
             raise
         return str(made["metadata"]["uid"])
 
-    async def _make_template(self, root: Root, shape: bytes, content: Json) -> None:
+    async def _create_template(self, root: Root, shape: bytes, content: Json) -> None:
         template = template_object(root, template_name(root, shape), content)
         try:
             await self._writer.create(POD_TEMPLATES, template)
@@ -92,7 +92,7 @@ class CapacityWriter:
     async def delete(self, found: CapacityRequest, kept: Mapping[str, int]) -> None:
         """Delete the PodTemplates of a request except `kept`, then the request."""
         meta = found.metadata
-        owner = made_for(meta)
+        owner = created_for(meta)
         for name in sorted(found.pod_sets.keys() - kept.keys()):
             await self._delete_template(owner, meta.namespace, name)
         try:
@@ -105,7 +105,7 @@ class CapacityWriter:
         try:
             meta = await self._live(POD_TEMPLATES, name, namespace)
             # A user may have written the request, and named another owner's PodTemplate in it.
-            if made_for(meta) == owner:
+            if created_for(meta) == owner:
                 await self._writer.delete(POD_TEMPLATES, name, namespace, uid=meta.uid)
         except (NotFound, Conflict):
             return

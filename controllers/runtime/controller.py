@@ -81,7 +81,7 @@ class BlockedError(Exception):
         self.reason = reason
 
 
-class RefusedError(BlockedError):
+class RejectedError(BlockedError):
     """A request that the API server rejects because of a quota, a policy or a webhook.
 
     No event reports that this is resolved. So `error` is raised once users are informed, and the
@@ -104,7 +104,7 @@ def refusals(what: str) -> Iterator[None]:
         behind = isinstance(error, Invalid) and error.patch_failed
         if not error.refused or behind or (isinstance(error, NotFound) and error.name):
             raise
-        raise RefusedError(what, error) from error
+        raise RejectedError(what, error) from error
 
 
 class NotServedError(KubeError):
@@ -248,7 +248,7 @@ class Controller(Generic[K]):
         )
         self._reconcile = reconcile
         self._workers = workers
-        self._failures: Failures[K] = Failures(name, _words)
+        self._failures: Failures[K] = Failures(name, _phrase)
 
     def details(self) -> Iterator[str]:
         """Yield lines for `/readyz`: keys whose reconciliation raises an unexpected error."""
@@ -298,11 +298,11 @@ class Controller(Generic[K]):
             self.queue.forget(key)
 
 
-def _words(key: Hashable) -> str:
+def _phrase(key: Hashable) -> str:
     """Return a key, which may contain keys, as one text."""
     if isinstance(key, KindName):
         return key.full_name
-    return "/".join(map(_words, key)) if isinstance(key, tuple) else str(key)
+    return "/".join(map(_phrase, key)) if isinstance(key, tuple) else str(key)
 
 
 async def queue_all(objects: Iterable[T], queue: Callable[[T], None]) -> None:

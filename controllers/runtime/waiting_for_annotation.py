@@ -48,19 +48,19 @@ REFUSED_SECONDS: Final = 300.0
 _log = structlog.get_logger()
 
 
-class _Refused(NamedTuple):
+class _Rejection(NamedTuple):
     reason: str
     at: float
 
 
-class WaitingForNote:
+class WaitingForAnnotation:
     """The writer of the annotation, which reports a rejection."""
 
     def __init__(self, writer: Writer, recorder: Recorder, clock: Clock) -> None:
         self._writer = writer
         self._recorder = recorder
         self._clock = clock
-        self._refused: dict[str, _Refused] = {}
+        self._refused: dict[str, _Rejection] = {}
 
     async def write(self, resource: Resource, meta: ObjectMeta, text: str) -> bool:
         """Set the annotation, or clear it if there is no text; return False if it was rejected.
@@ -79,7 +79,7 @@ class WaitingForNote:
         except (Forbidden, Invalid) as error:
             if isinstance(error, Invalid) and error.patch_failed:
                 raise
-            self._say(resource, meta, text, error.message)
+            self._report(resource, meta, text, error.message)
             return False
         self._refused.pop(meta.uid, None)
         return True
@@ -109,10 +109,10 @@ class WaitingForNote:
                         REPLICA_SETS, copy.name, ops, copy.namespace, subresource="status"
                     )
 
-    def _say(self, resource: Resource, meta: ObjectMeta, text: str, reason: str) -> None:
+    def _report(self, resource: Resource, meta: ObjectMeta, text: str, reason: str) -> None:
         """Report a rejection, once for each reason."""
         before = self._refused.get(meta.uid)
-        self._refused[meta.uid] = _Refused(reason, self._clock.monotonic())
+        self._refused[meta.uid] = _Rejection(reason, self._clock.monotonic())
         # The numbers in the text change all the time, and no user can act on them.
         if before is not None and before.reason == reason:
             return

@@ -135,9 +135,9 @@ class Player:
                 parent=parent, key=key, mode="all", priority_class=named,
             )  # fmt: skip
             await self._env.create(POD_GROUPS, group)
-        await self._make_pods(job)
+        await self._create_pods(job)
 
-    async def _make_pods(self, job: Job) -> None:
+    async def _create_pods(self, job: Job) -> None:
         turn = self._turns[job.name] = self._turns[job.name] + 1
         members = [
             self._pod(job, f"{job.name}-{turn}-{gang}-{index}", gang_name(job, gang))
@@ -178,7 +178,7 @@ class Player:
             for name in victims:
                 await self._until_gone(self._jobs[name])
             for name in victims:
-                await self._make_pods(self._jobs[name])
+                await self._create_pods(self._jobs[name])
 
     async def _until_gone(self, job: Job) -> None:
         its = self._rounds[job.name]

@@ -23,7 +23,7 @@ async def _asked(fake: Fake, view: Shown, path: str) -> None:
         await view.page.wait_for_timeout(20)
 
 
-def _tell_map(fake: Fake, names: list[str]) -> None:
+def _send_map(fake: Fake, names: list[str]) -> None:
     contents = fake.contents
     changed = {"revision": 2, "nodes": [contents.node(name) for name in names]}
     fake.send("map", changed | {"domains": contents.totals(names)})
@@ -53,7 +53,7 @@ async def test_the_map_shows_what_changed_without_asking_again(browser: Browser)
         await _looking(fake, view)
         before = await view.run("() => document.querySelector('canvas').toDataURL()")
         fake.contents.full["node-2-3-4"] = 1.0
-        _tell_map(fake, ["node-2-3-4"])
+        _send_map(fake, ["node-2-3-4"])
         await view.see("64 of 64 cpu used", "section[aria-label=Node]")
 
         assert await view.run("() => document.querySelector('canvas').toDataURL()") != before
@@ -70,7 +70,7 @@ async def test_a_change_between_the_answer_and_the_stream_is_not_lost(browser: B
         await _asked(fake, view, "/api/map")
         for full in (0.5, 1.0):
             fake.contents.full["node-2-3-4"] = full
-            _tell_map(fake, ["node-2-3-4"])
+            _send_map(fake, ["node-2-3-4"])
         await view.page.wait_for_timeout(200)
         fake.released.set()
         await view.see("64 of 64 cpu used", "section[aria-label=Node]")
@@ -93,7 +93,7 @@ async def test_a_node_that_the_page_does_not_know_makes_it_ask_anew(browser: Bro
         await view.open("/map")
         await _looking(fake, view)
         fake.contents.blocks = {**fake.contents.blocks, "block-9": {"b9-rack-1": ["node-9"]}}
-        _tell_map(fake, ["node-9"])
+        _send_map(fake, ["node-9"])
         await view.see("49 nodes")
 
 

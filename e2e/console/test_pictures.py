@@ -13,7 +13,7 @@ import pytest_asyncio
 from playwright.async_api import Browser
 
 from console.following import history
-from console.serving.in_cluster import Place, in_cluster
+from console.serving.in_cluster import ConsoleAddress, in_cluster
 from console.serving.serving import LOOPBACK, Console
 from console.state.state import Settings
 from e2e.console.clusters import Contents, blocks, filled
@@ -122,7 +122,7 @@ async def test_a_cluster_of_5000_nodes_has_a_picture(browser: Browser, folder: P
 async def test_the_login_has_a_picture(browser: Browser, folder: Path) -> None:
     async with (
         staged() as stage,
-        in_cluster(stage.client, Settings(), Place((LOOPBACK, 0), (), None)) as console,
+        in_cluster(stage.client, Settings(), ConsoleAddress((LOOPBACK, 0), (), None)) as console,
         shown(browser, f"http://{LOOPBACK}:{console.port}") as view,
     ):
         await (await Camera.of(view, folder)).take(LOGIN)

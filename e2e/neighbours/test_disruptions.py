@@ -27,7 +27,7 @@ async def evict(rest: Rest, pod: Json) -> None:
     (await rest.post(path, asked)).ok()
 
 
-async def left_alone(env: Environment) -> bool:
+async def unmanaged_warnings(env: Environment) -> bool:
     """Return True if Karpenter reports that a pod's annotation blocks its disruption.
 
     Its report about a nominated node, just after it bought it, does not count.
@@ -59,7 +59,7 @@ async def test_a_running_gang_is_not_taken_apart_to_save_money(
     await nodepools.create(f"{env.name}-cheaper", cheaper, room=env.name)
 
     async def decided() -> bool:
-        return await left_alone(env) or await env.running() < 5
+        return await unmanaged_warnings(env) or await env.running() < 5
 
     # It reports the same node at most once in two minutes.
     await env.until("Karpenter to have looked at it", decided, 200)

@@ -106,7 +106,7 @@ class StatusServer:
             "/readyz": ("GET", _checks(ready or {}, details)),
             "/metrics": ("GET", _Shared(_metrics(registry))),
             **{path: ("GET", _Shared(_json(page))) for path, page in (pages or {}).items()},
-            **{path: ("POST", _whole(_json(act))) for path, act in (actions or {}).items()},
+            **{path: ("POST", _shielded(_json(act))) for path, act in (actions or {}).items()},
         }
 
     async def __aenter__(self) -> Self:
@@ -131,7 +131,7 @@ class StatusServer:
         task = asyncio.current_task()
         assert task is not None, "the server makes one for each connection"
         if len(self._open) >= CONNECTIONS:
-            self._make_room()
+            self._free_slot()
         self._open[task] = str((writer.get_extra_info("peername") or ("",))[0])
         try:
             await self._exchange(reader, writer)
@@ -142,7 +142,7 @@ class StatusServer:
             self._open.pop(task, None)
             writer.close()
 
-    def _make_room(self) -> None:
+    def _free_slot(self) -> None:
         clients = Counter(self._open.values())
         # A flood from one client closes its own connections, not the kubelet's.
         oldest = max(self._open, key=lambda task: clients[self._open[task]])
@@ -198,11 +198,11 @@ class _Shared:
     async def __call__(self) -> _Response:
         """Return the response as of now or later."""
         if self._next is None:
-            self._next = asyncio.create_task(self._made())
+            self._next = asyncio.create_task(self._build())
         # Others may wait for it, too, when this client disconnects.
         return await asyncio.shield(self._next)
 
-    async def _made(self) -> _Response:
+    async def _build(self) -> _Response:
         async with self._one_at_a_time:
             # Clients that ask during this wait share the response.
             await _sleep(self._due - _now())
@@ -215,7 +215,7 @@ class _Shared:
                 self._due = ended + _REST * (ended - begun)
 
 
-def _whole(act: _Answer) -> _Answer:
+def _shielded(act: _Answer) -> _Answer:
     """Return an action that goes on when its client disconnects."""
 
     async def answer() -> _Response:

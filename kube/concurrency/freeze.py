@@ -22,7 +22,7 @@ class Freeze:
         self._postponed: list[Callable[[], None]] = []
 
     @property
-    def lasts(self) -> bool:
+    def is_active(self) -> bool:
         """True if work that gave way is under way."""
         return self._lasts
 

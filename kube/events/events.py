@@ -167,7 +167,7 @@ class Recorder:
             occurrences.count += 1
             occurrences.last = now
             return
-        if self._size >= self._capacity and not self._make_room(len(pending)):
+        if self._size >= self._capacity and not self._drop_event(len(pending)):
             return
         if lane not in self._pending:
             self._pending[lane] = {}
@@ -183,7 +183,7 @@ class Recorder:
             for _ in range(self._senders):
                 group.create_task(self._send_in_turn())
 
-    def _make_room(self, own: int) -> bool:
+    def _drop_event(self, own: int) -> bool:
         """Drop an event; return whether it was another lane's, with more than `own`."""
         EVENTS_DROPPED.labels("queue full").inc()
         most = max(self._pending.values(), key=len)

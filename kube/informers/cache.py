@@ -39,7 +39,7 @@ class Cache(Generic[T]):
         self._indexes: dict[str, _Index[T]] = {}
         self.listeners: list[Listener[T]] = []
         """The listeners, called in this order after each change."""
-        self._untold: set[Key] = set()
+        self._unannounced: set[Key] = set()
 
     def __len__(self) -> int:
         return len(self._objects)
@@ -82,7 +82,7 @@ class Cache(Generic[T]):
         meta = obj.metadata
         key = (meta.namespace, meta.name)
         old = self._objects.get(key)
-        if old is not None and _same(old, obj) and key not in self._untold:
+        if old is not None and _same(old, obj) and key not in self._unannounced:
             return
         # All values before any change: an index that raises must leave the cache as it was.
         placed = [(index, tuple(index.values(obj))) for index in self._indexes.values()]
@@ -104,7 +104,7 @@ class Cache(Generic[T]):
 
     def _notify(self, key: Key, old: T | None, new: T | None) -> None:
         """Call all listeners even if one raises; raise the first error in the end."""
-        self._untold.discard(key)
+        self._unannounced.discard(key)
         problem: Exception | None = None
         for listener in self.listeners:
             try:
@@ -114,7 +114,7 @@ class Cache(Generic[T]):
         if problem is not None:
             if new is not None:
                 # The same version may come again by a list: then the listeners are called again.
-                self._untold.add(key)
+                self._unannounced.add(key)
             raise problem
 
 

@@ -191,7 +191,7 @@ class Reflector(Generic[T]):
         while not is_at(self._version, wanted):
             # One page is cheap to list, so the watch gets no time to catch up.
             if self._state.size <= self._requests.page_size or self._clock.monotonic() >= until:
-                await self._list_anew()
+                await self._relist()
                 return
             await self._clock.sleep(_LOOK)
 
@@ -253,7 +253,7 @@ class Reflector(Generic[T]):
             self._interrupt = None
         return True
 
-    async def _list_anew(self) -> None:
+    async def _relist(self) -> None:
         """Abandon the current request, and wait for a list that begins after this call."""
         wanted = self._wanted = self._begun + 1
         if self._interrupt is not None:
@@ -377,7 +377,7 @@ class Reflector(Generic[T]):
         """Pass the changes to the sink, in slices: a page may be long, and decoding it slow."""
         freeze = self._delivery.freeze
         for change in changes:
-            if freeze.lasts:
+            if freeze.is_active:
                 await freeze.over()
                 self._pace.begin()
             if self._pace.over(self._take(change)):

@@ -17,13 +17,13 @@ class Routing:
     def __init__(self, store: Store, stand_ins: Mapping[tuple[str, str], Address]) -> None:
         """Create a resolver; `stand_ins` may change while it is in use."""
         self._store = store
-        self._stand_ins = stand_ins
+        self._substitutes = stand_ins
         self._turn = count()
 
     def get(self, service: tuple[str, str]) -> Address | None:
         """Return an address to connect to, round-robin over several; None if there is none."""
-        if service in self._stand_ins:
-            return self._stand_ins[service]
+        if service in self._substitutes:
+            return self._substitutes[service]
         ready = self._ready(service)
         return ready[next(self._turn) % len(ready)] if ready else None
 

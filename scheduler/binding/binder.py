@@ -38,7 +38,7 @@ from scheduler.binding.reservations import (
     StoredReservation,
 )
 from scheduler.binding.volume_binder import VolumeBinder
-from scheduler.claims.allocation_writer import Allocations
+from scheduler.claims.allocation_writer import AllocationWriter
 from scheduler.claims.claim_releases import ClaimReleases
 from scheduler.core.groups.forest import Pod
 from scheduler.core.search.place import Placement
@@ -63,7 +63,7 @@ class PreBind:
     """The steps before a Binding: volumes are bound, ResourceClaims allocated."""
 
     volumes: VolumeBinder
-    allocations: Allocations | None = None
+    allocations: AllocationWriter | None = None
     claim_releases: ClaimReleases | None = None
     expected: ExpectedPods | None = None
 
@@ -361,12 +361,12 @@ class Binder:
         else:
             _bound.inc()
             self._is_bound(binding)
-            self._reports.times.bound(binding.intent.root)
+            self._reports.times.on_pod_bound(binding.intent.root)
         return None
 
     def _is_bound(self, binding: PodBinding) -> None:
         binding.intent.bound.append(binding.pod)
-        self._reports.events.bound(binding.pod, binding.node)
+        self._reports.events.on_pod_bound(binding.pod, binding.node)
 
     def _wait(self, binding: PodBinding, error: KubeError) -> float | None:
         """Return the seconds until the next attempt, or None if the time is over."""
@@ -463,7 +463,7 @@ class Binder:
         if intent.open:
             return
         if not intent.failed:
-            self._reports.times.whole(intent.root)
+            self._reports.times.on_root_bound(intent.root)
             self._queue.succeed(intent.root)
             # With held places the intent stays: its Reservation records where they are.
             if not self._holds(intent.root):

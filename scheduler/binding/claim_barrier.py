@@ -14,7 +14,7 @@ import structlog
 
 from kube.leader.election import Fence
 from scheduler.binding.in_flight import PodBinding
-from scheduler.claims.allocation_writer import Allocations
+from scheduler.claims.allocation_writer import AllocationWriter
 from scheduler.core.values.model import GroupKey
 from scheduler.queue.shell import Shell
 
@@ -32,7 +32,7 @@ class Allocating:
 
     def __init__(
         self,
-        allocations: Allocations,
+        allocations: AllocationWriter,
         shell: Shell,
         *,
         timeout_of: Callable[[GroupKey], float],
@@ -66,20 +66,20 @@ class Allocating:
         self, bindings: list[PodBinding], minimums: int, fence: Fence, group: asyncio.TaskGroup
     ) -> None:
         first, extras = bindings[:minimums], bindings[minimums:]
-        if first and not await self._stand(first, fence):
+        if first and not await self._send_once_ready(first, fence):
             # Extras run only next to a complete minimum.
             for binding in extras:
                 self._failed(binding, _WITH_OTHERS, fence)
             return
         for binding in extras:
             # A task for each: the claims of one extra must not delay the others.
-            group.create_task(self._stand([binding], fence))
+            group.create_task(self._send_once_ready([binding], fence))
 
-    async def _stand(self, bindings: list[PodBinding], fence: Fence) -> bool:
+    async def _send_once_ready(self, bindings: list[PodBinding], fence: Fence) -> bool:
         """Send the Bindings once the claims of all of them are ready, otherwise none of them."""
         intent, pods = bindings[0].intent, [binding.pod for binding in bindings]
         try:
-            problem = await self._allocations.stand(pods, intent.deadline, fence)
+            problem = await self._allocations.write_and_confirm(pods, intent.deadline, fence)
         except Exception as error:  # noqa: BLE001 - logged; the root is decided again
             _log.exception("ResourceClaims raised an unexpected error", root="/".join(intent.root))
             problem = f"{type(error).__name__} in the scheduler"

@@ -19,7 +19,7 @@ class CostExceededError(Exception):
     """The evaluation costs more than is allowed. No operator ignores it."""
 
 
-class PostponedError(Exception):
+class CostExhaustedError(Exception):
     """The decision has used up its cost of selectors. Verdicts so far are kept."""
 
 

@@ -48,7 +48,7 @@ MOST_PATTERNS: Final = 64
 """Number of regular expressions that one selector may contain. One with more does not compile."""
 
 
-class Frame:
+class EvaluationFrame:
     """The state of one evaluation: the values of variables, and the cost so far."""
 
     __slots__ = ("cost", "limit", "slots")
@@ -66,7 +66,7 @@ class Frame:
             raise CostExceededError
 
 
-Evaluate = Callable[[Frame], Value]
+Evaluate = Callable[[EvaluationFrame], Value]
 
 Function = Callable[..., Value]
 """A CEL function: takes the frame, then the arguments."""
@@ -75,10 +75,12 @@ Functions = Mapping[tuple[str, bool], tuple[int, int, Function]]
 """The functions by name and by whether they are members: fewest and most arguments, function."""
 
 
-class Scope:
+class VariableScope:
     """The variables that a part of the expression can name, by their slots in the frame."""
 
-    def __init__(self, functions: Functions, macro: Callable[[Macro, Scope], Evaluate]) -> None:
+    def __init__(
+        self, functions: Functions, macro: Callable[[Macro, VariableScope], Evaluate]
+    ) -> None:
         """Start with the variable `device`. `macro` compiles a macro."""
         self.functions = functions
         self.macro = macro
@@ -103,7 +105,7 @@ class Scope:
         return made
 
 
-def build(node: Node, scope: Scope) -> Evaluate:
+def build(node: Node, scope: VariableScope) -> Evaluate:
     """Return the function of a node. Raises SelectorError."""
     scope.depth += 1
     if scope.depth > LARGEST_TREE:
@@ -113,12 +115,12 @@ def build(node: Node, scope: Scope) -> Evaluate:
     return made
 
 
-def _literal(node: Literal, _: Scope) -> Evaluate:
+def _literal(node: Literal, _: VariableScope) -> Evaluate:
     value = node.value
     return lambda _: value
 
 
-def _name(node: Name, scope: Scope) -> Evaluate:
+def _name(node: Name, scope: VariableScope) -> Evaluate:
     slot = scope.find(node.name)
     if slot is None:
         if node.name not in TYPES:
@@ -126,7 +128,7 @@ def _name(node: Name, scope: Scope) -> Evaluate:
         kind = TYPES[node.name]
         return lambda _: kind
 
-    def evaluate(frame: Frame) -> Value:
+    def evaluate(frame: EvaluationFrame) -> Value:
         # Reading a variable allocates nothing, so the limit waits for the next charge().
         frame.cost += 1
         value = frame.slots[slot]
@@ -145,7 +147,7 @@ class Lazy:
         self._value: Value = None
         self._failure: EvaluationError | None = None
 
-    def __call__(self, frame: Frame) -> Value:
+    def __call__(self, frame: EvaluationFrame) -> Value:
         if self._evaluate is not None:
             try:
                 self._value = self._evaluate(frame)
@@ -158,13 +160,13 @@ class Lazy:
         return self._value
 
 
-def _select(node: Select, scope: Scope) -> Evaluate:
+def _select(node: Select, scope: VariableScope) -> Evaluate:
     target, name = build(node.target, scope), node.name
     if node.test:
         return lambda frame: has(target(frame), name)
     read = get_optional if node.optional else get
 
-    def evaluate(frame: Frame) -> Value:
+    def evaluate(frame: EvaluationFrame) -> Value:
         value = target(frame)
         frame.cost += 1
         if isinstance(value, list):
@@ -174,11 +176,11 @@ def _select(node: Select, scope: Scope) -> Evaluate:
     return evaluate
 
 
-def _index(node: Index, scope: Scope) -> Evaluate:
+def _index(node: Index, scope: VariableScope) -> Evaluate:
     target, key = build(node.target, scope), build(node.key, scope)
     read = get_optional if node.optional else get
 
-    def evaluate(frame: Frame) -> Value:
+    def evaluate(frame: EvaluationFrame) -> Value:
         value = target(frame)
         frame.cost += 1
         if isinstance(value, Maybe) and not value.present:
@@ -189,7 +191,7 @@ def _index(node: Index, scope: Scope) -> Evaluate:
     return evaluate
 
 
-def _call(node: Call, scope: Scope) -> Evaluate:
+def _call(node: Call, scope: VariableScope) -> Evaluate:
     # kube-scheduler looks up constants in a hash set: its cost and errors differ from a search's.
     if node.name == "in" and isinstance(node.arguments[1], ListOf):
         constants = _constants(node.arguments[1])
@@ -220,7 +222,7 @@ def _call(node: Call, scope: Scope) -> Evaluate:
 _WITH_PATTERN: Final = frozenset({"matches", "find", "findAll"})
 
 
-def _with_pattern(node: Call, scope: Scope) -> Call:
+def _with_pattern(node: Call, scope: VariableScope) -> Call:
     """Return the call with its constant regular expression compiled. Raises SelectorError."""
     text, given, *rest = node.arguments
     if not isinstance(given, Literal) or not isinstance(given.value, str):
@@ -256,7 +258,7 @@ def _in_constants(value: Evaluate, constants: list[Value]) -> Evaluate:
         # kube-scheduler does not evaluate the value here, so an error in it does not count.
         return lambda _: False
 
-    def evaluate(frame: Frame) -> bool:
+    def evaluate(frame: EvaluationFrame) -> bool:
         wanted = value(frame)
         # kube-scheduler fails for what its hash set cannot hash; lists and maps it can.
         if getattr(wanted, "__hash__", None) is None and not isinstance(wanted, (list, dict)):
@@ -268,7 +270,7 @@ def _in_constants(value: Evaluate, constants: list[Value]) -> Evaluate:
 
 
 def _or(value: Evaluate, otherwise: Evaluate, *, unwrap: bool) -> Evaluate:
-    def evaluate(frame: Frame) -> Value:
+    def evaluate(frame: EvaluationFrame) -> Value:
         found = value(frame)
         if not isinstance(found, Maybe):
             # As in kube-scheduler, a value that is not optional counts as present.
@@ -280,10 +282,10 @@ def _or(value: Evaluate, otherwise: Evaluate, *, unwrap: bool) -> Evaluate:
     return evaluate
 
 
-def _list(node: ListOf, scope: Scope) -> Evaluate:
+def _list(node: ListOf, scope: VariableScope) -> Evaluate:
     items = tuple((build(item, scope), optional) for item, optional in node.items)
 
-    def evaluate(frame: Frame) -> Value:
+    def evaluate(frame: EvaluationFrame) -> Value:
         # cel-go's base cost of a list; a map costs 30.
         frame.charge(10)
         made: list[Value] = []
@@ -305,10 +307,10 @@ def _add_present(made: list[Value], value: Value) -> None:
         made.append(value.value)
 
 
-def _map(node: MapOf, scope: Scope) -> Evaluate:
+def _map(node: MapOf, scope: VariableScope) -> Evaluate:
     entries = tuple((build(k, scope), build(v, scope), o) for k, v, o in node.entries)
 
-    def evaluate(frame: Frame) -> Value:
+    def evaluate(frame: EvaluationFrame) -> Value:
         frame.charge(30)
         made: dict[Value, Value] = {}
         for key, value, optional in entries:
@@ -325,7 +327,7 @@ def _map(node: MapOf, scope: Scope) -> Evaluate:
     return evaluate
 
 
-def settled(every: bool, attempts: Iterable[Evaluate], frame: Frame) -> bool:
+def settled(every: bool, attempts: Iterable[Evaluate], frame: EvaluationFrame) -> bool:
     """Return `every`, or its opposite if one attempt decides so; that hides errors of others."""
     failure: EvaluationError | None = None
     for attempt in attempts:
@@ -344,17 +346,17 @@ def settled(every: bool, attempts: Iterable[Evaluate], frame: Frame) -> bool:
     return every
 
 
-def _logic(node: Logic, scope: Scope) -> Evaluate:
+def _logic(node: Logic, scope: VariableScope) -> Evaluate:
     terms = tuple(build(term, scope) for term in node.terms)
     every = node.every
     return lambda frame: settled(every, terms, frame)
 
 
-def _conditional(node: Conditional, scope: Scope) -> Evaluate:
+def _conditional(node: Conditional, scope: VariableScope) -> Evaluate:
     condition = build(node.condition, scope)
     then, otherwise = build(node.then, scope), build(node.otherwise, scope)
 
-    def evaluate(frame: Frame) -> Value:
+    def evaluate(frame: EvaluationFrame) -> Value:
         value = condition(frame)
         if not isinstance(value, bool):
             raise no_overload()
@@ -363,7 +365,7 @@ def _conditional(node: Conditional, scope: Scope) -> Evaluate:
     return evaluate
 
 
-def _macro(node: Macro, scope: Scope) -> Evaluate:
+def _macro(node: Macro, scope: VariableScope) -> Evaluate:
     return scope.macro(node, scope)
 
 

@@ -9,7 +9,7 @@ from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface
 from typing import Final, TypeVar
 
 from scheduler.cel.errors import EvaluationError, no_overload
-from scheduler.cel.evaluation import Frame, Function, Functions
+from scheduler.cel.evaluation import EvaluationFrame, Function, Functions
 from scheduler.cel.operators import tenths
 from scheduler.cel.quantities import NANO, Quantity, parse_quantity
 from scheduler.cel.values import Value, type_name
@@ -22,7 +22,7 @@ _Network = IPv4Interface | IPv6Interface
 
 
 def _parsed(name: str, parse: Callable[[str], Value]) -> Function:
-    def evaluate(frame: Frame, value: Value) -> Value:
+    def evaluate(frame: EvaluationFrame, value: Value) -> Value:
         if not isinstance(value, str):
             raise no_overload(f"{name}({type_name(value)})")
         frame.charge(tenths(len(value)))
@@ -45,7 +45,7 @@ def _tested(name: str, parse: Callable[[str], Value]) -> Function:
 def _tolerant(strict: Function, lenient: Function) -> Function:
     """Return the function with an optional second argument that selects the lenient parser."""
 
-    def evaluate(frame: Frame, value: Value, normalize: Value = False) -> Value:
+    def evaluate(frame: EvaluationFrame, value: Value, normalize: Value = False) -> Value:
         if not isinstance(normalize, bool):
             raise no_overload()
         return (lenient if normalize else strict)(frame, value)
@@ -60,7 +60,7 @@ def _lenient_version(text: str) -> Version:
 def _compared(name: str, decide: Callable[[int], Value]) -> Function:
     """Return a comparison of two quantities or two versions."""
 
-    def evaluate(frame: Frame, one: Value, other: Value) -> Value:
+    def evaluate(frame: EvaluationFrame, one: Value, other: Value) -> Value:
         frame.charge(1)
         # Quantities and versions share these functions, but do not compare with each other.
         if type(one) is not type(other) or not isinstance(one, (Quantity, Version)):
@@ -79,7 +79,7 @@ def _quantity(value: Value, function: str) -> Quantity:
 def _of(cast: Callable[[Value, str], T], name: str, read: Callable[[T], Value]) -> Function:
     """Return a function that reads a value which `cast` has checked."""
 
-    def evaluate(frame: Frame, value: Value) -> Value:
+    def evaluate(frame: EvaluationFrame, value: Value) -> Value:
         frame.charge(1)
         return read(cast(value, name))
 
@@ -101,7 +101,7 @@ def _as_float(quantity: Quantity) -> float:
 
 
 def _sum(name: str, sign: int) -> Function:
-    def evaluate(frame: Frame, one: Value, other: Value) -> Value:
+    def evaluate(frame: EvaluationFrame, one: Value, other: Value) -> Value:
         frame.charge(1)
         quantity = _quantity(one, name)
         # Not isinstance: a bool is an int in Python, and a uint is no argument of add and sub.
@@ -162,14 +162,14 @@ def _network(value: Value, function: str) -> _Network:
     return value
 
 
-def _contains_ip(frame: Frame, one: Value, other: Value) -> Value:
+def _contains_ip(frame: EvaluationFrame, one: Value, other: Value) -> Value:
     network = _network(one, "containsIP")
     frame.charge(4)
     address = _ip(other) if isinstance(other, str) else _address(other, "containsIP")
     return address in network.network
 
 
-def _contains_cidr(frame: Frame, one: Value, other: Value) -> Value:
+def _contains_cidr(frame: EvaluationFrame, one: Value, other: Value) -> Value:
     outer = _network(one, "containsCIDR")
     frame.charge(6)
     inner = _cidr(other) if isinstance(other, str) else _network(other, "containsCIDR")

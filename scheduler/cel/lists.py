@@ -7,7 +7,7 @@ import itertools
 from typing import Final
 
 from scheduler.cel.errors import EvaluationError, no_overload
-from scheduler.cel.evaluation import Frame, Function, Functions
+from scheduler.cel.evaluation import EvaluationFrame, Function, Functions
 from scheduler.cel.operators import add, found_in, ordered
 from scheduler.cel.values import NONE, Maybe, UInt, Value, type_name
 
@@ -24,7 +24,7 @@ def _integer(value: Value, function: str) -> int:
     return value
 
 
-def _slice(frame: Frame, of: Value, start: Value, end: Value) -> Value:
+def _slice(frame: EvaluationFrame, of: Value, start: Value, end: Value) -> Value:
     items = _list(of, "slice")
     first, last = _integer(start, "slice"), _integer(end, "slice")
     if first < 0 or last < 0:
@@ -38,13 +38,13 @@ def _slice(frame: Frame, of: Value, start: Value, end: Value) -> Value:
     return items[first:last]
 
 
-def _flatten(frame: Frame, of: Value, levels: Value = 1) -> Value:
+def _flatten(frame: EvaluationFrame, of: Value, levels: Value = 1) -> Value:
     if _integer(levels, "flatten") < 0:
         raise EvaluationError("level must be non-negative")
     return _flat(frame, _list(of, "flatten"), min(levels, 1000))
 
 
-def _flat(frame: Frame, items: list[Value], levels: int) -> list[Value]:
+def _flat(frame: EvaluationFrame, items: list[Value], levels: int) -> list[Value]:
     made = items
     # An expression may ask for any number of levels; the loop ends when nothing is nested.
     while levels and any(isinstance(each, list) for each in made):
@@ -54,20 +54,20 @@ def _flat(frame: Frame, items: list[Value], levels: int) -> list[Value]:
     return made
 
 
-def _range(frame: Frame, count: Value) -> Value:
+def _range(frame: EvaluationFrame, count: Value) -> Value:
     number = _integer(count, "lists.range")
     # Before the list exists: a range of 10**12 is refused without taking its memory.
     frame.charge(11 + max(number, 0))
     return list(range(number))
 
 
-def _reverse(frame: Frame, of: Value) -> Value:
+def _reverse(frame: EvaluationFrame, of: Value) -> Value:
     items = _list(of, "reverse")
     frame.charge(10 + len(items))
     return items[::-1]
 
 
-def _distinct(frame: Frame, of: Value) -> Value:
+def _distinct(frame: EvaluationFrame, of: Value) -> Value:
     items = _list(of, "distinct")
     made: list[Value] = []
     # By comparison, not by hash: in CEL 1 == 1.0, and lists and maps are values, too.
@@ -77,12 +77,12 @@ def _distinct(frame: Frame, of: Value) -> Value:
     return made
 
 
-def _sort(frame: Frame, of: Value) -> Value:
+def _sort(frame: EvaluationFrame, of: Value) -> Value:
     items = _list(of, "sort")
     return sorted_by(frame, items, items)
 
 
-def sorted_by(frame: Frame, items: list[Value], keys: list[Value]) -> list[Value]:
+def sorted_by(frame: EvaluationFrame, items: list[Value], keys: list[Value]) -> list[Value]:
     """Return the items in the order of their keys, which have one type. Raises EvaluationError."""
     frame.charge(10 + len(items) * max(1, len(items).bit_length()))
     if len({type(key) for key in keys}) > 1:
@@ -92,28 +92,28 @@ def sorted_by(frame: Frame, items: list[Value], keys: list[Value]) -> list[Value
     return [items[place] for place in places]
 
 
-def _by(frame: Frame, keys: list[Value]) -> Function:
+def _by(frame: EvaluationFrame, keys: list[Value]) -> Function:
     # A NaN has no order and counts as equal to any number.
     return lambda one, other: ordered(frame, keys[one], keys[other], "sort") or 0
 
 
-def _first(_: Frame, of: Value) -> Value:
+def _first(_: EvaluationFrame, of: Value) -> Value:
     items = _list(of, "first")
     return Maybe(items[0]) if items else NONE
 
 
-def _last(_: Frame, of: Value) -> Value:
+def _last(_: EvaluationFrame, of: Value) -> Value:
     items = _list(of, "last")
     return Maybe(items[-1]) if items else NONE
 
 
-def _is_sorted(frame: Frame, of: Value) -> Value:
+def _is_sorted(frame: EvaluationFrame, of: Value) -> Value:
     items = _list(of, "isSorted")
     orders = [ordered(frame, one, other, "isSorted") for one, other in itertools.pairwise(items)]
     return all(each is not None and each <= 0 for each in orders)
 
 
-def _sum(frame: Frame, of: Value) -> Value:
+def _sum(frame: EvaluationFrame, of: Value) -> Value:
     total: Value = None
     # Not Python's sum(): overflow is an error, and types may not be mixed.
     for item in _list(of, "sum"):
@@ -125,7 +125,7 @@ def _sum(frame: Frame, of: Value) -> Value:
 
 
 def _extreme(name: str, wanted: int) -> Function:
-    def find(frame: Frame, of: Value) -> Value:
+    def find(frame: EvaluationFrame, of: Value) -> Value:
         items = _list(of, name)
         if not items:
             raise EvaluationError(f"{name} called on empty list")
@@ -138,17 +138,17 @@ def _extreme(name: str, wanted: int) -> Function:
     return find
 
 
-def contains(frame: Frame, outer: Value, inner: Value) -> Value:
+def contains(frame: EvaluationFrame, outer: Value, inner: Value) -> Value:
     """Evaluate `sets.contains`."""
     large, small = _list(outer, "sets.contains"), _list(inner, "sets.contains")
     return all(found_in(frame, item, large) for item in small)
 
 
-def _equivalent(frame: Frame, one: Value, other: Value) -> Value:
+def _equivalent(frame: EvaluationFrame, one: Value, other: Value) -> Value:
     return contains(frame, one, other) and contains(frame, other, one)
 
 
-def _intersects(frame: Frame, one: Value, other: Value) -> Value:
+def _intersects(frame: EvaluationFrame, one: Value, other: Value) -> Value:
     left, right = _list(one, "sets.intersects"), _list(other, "sets.intersects")
     return any(found_in(frame, item, left) for item in right)
 

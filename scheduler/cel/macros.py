@@ -6,15 +6,15 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from scheduler.cel.errors import EvaluationError, no_overload
-from scheduler.cel.evaluation import Evaluate, Frame, Lazy, Scope, build, settled
+from scheduler.cel.evaluation import Evaluate, EvaluationFrame, Lazy, VariableScope, build, settled
 from scheduler.cel.lists import sorted_by
 from scheduler.cel.syntax import Macro
 from scheduler.cel.values import NONE, Maybe, Value, key_of, type_name
 
-Step = Callable[[Frame], Iterator[None]]
+Step = Callable[[EvaluationFrame], Iterator[None]]
 
 
-def build_macro(node: Macro, scope: Scope) -> Evaluate:
+def build_macro(node: Macro, scope: VariableScope) -> Evaluate:
     """Return the function of a macro. Raises SelectorError."""
     # Outside the scope of the macro's variables: the target cannot name them.
     target = build(node.target, scope)
@@ -36,12 +36,12 @@ def build_macro(node: Macro, scope: Scope) -> Evaluate:
     return _MACROS[node.name](target, walk, condition, bodies[-1])
 
 
-Walk = Callable[[Frame, Value], Iterator[Value]]
+Walk = Callable[[EvaluationFrame, Value], Iterator[Value]]
 """Sets the variables to each element and yields the value that `filter` keeps."""
 
 
 def _elements(slot: int) -> Walk:
-    def walk(frame: Frame, over: Value) -> Iterator[Value]:
+    def walk(frame: EvaluationFrame, over: Value) -> Iterator[Value]:
         for element in _sequence(over):
             frame.charge(1)
             frame.slots[slot] = element
@@ -57,7 +57,7 @@ def _sequence(over: Value) -> list[Value]:
 
 
 def _pairs(slot: int) -> Walk:
-    def walk(frame: Frame, over: Value) -> Iterator[Value]:
+    def walk(frame: EvaluationFrame, over: Value) -> Iterator[Value]:
         sequence = _sequence(over)
         pairs = over.items() if isinstance(over, dict) else enumerate(sequence)
         for key, value in pairs:
@@ -70,7 +70,7 @@ def _pairs(slot: int) -> Walk:
 
 def _quantified(every: bool) -> Callable[..., Evaluate]:
     def make(target: Evaluate, walk: Walk, _: Evaluate | None, body: Evaluate) -> Evaluate:
-        def attempts(frame: Frame) -> Iterator[Evaluate]:
+        def attempts(frame: EvaluationFrame) -> Iterator[Evaluate]:
             for _ in walk(frame, target(frame)):
                 frame.charge(1)
                 # settled() evaluates one body before it takes the next: the slot has its element.
@@ -81,7 +81,7 @@ def _quantified(every: bool) -> Callable[..., Evaluate]:
     return make
 
 
-def _holds(condition: Evaluate | None, frame: Frame) -> bool:
+def _holds(condition: Evaluate | None, frame: EvaluationFrame) -> bool:
     if condition is None:
         return True
     value = condition(frame)
@@ -96,14 +96,14 @@ def _exists_one(target: Evaluate, walk: Walk, _: Evaluate | None, body: Evaluate
 
 
 def _filter(target: Evaluate, walk: Walk, _: Evaluate | None, body: Evaluate) -> Evaluate:
-    def evaluate(frame: Frame) -> Value:
+    def evaluate(frame: EvaluationFrame) -> Value:
         frame.charge(10)
         return _kept(frame, (each for each in walk(frame, target(frame)) if _holds(body, frame)))
 
     return evaluate
 
 
-def _kept(frame: Frame, values: Iterator[Value]) -> list[Value]:
+def _kept(frame: EvaluationFrame, values: Iterator[Value]) -> list[Value]:
     """Return the values as a list. To append one costs as much as a list of one, as upstream."""
     made: list[Value] = []
     for value in values:
@@ -113,7 +113,7 @@ def _kept(frame: Frame, values: Iterator[Value]) -> list[Value]:
 
 
 def _to_list(target: Evaluate, walk: Walk, condition: Evaluate | None, body: Evaluate) -> Evaluate:
-    def evaluate(frame: Frame) -> Value:
+    def evaluate(frame: EvaluationFrame) -> Value:
         frame.charge(10)
         over = target(frame)
         return _kept(frame, (body(frame) for _ in walk(frame, over) if _holds(condition, frame)))
@@ -122,7 +122,7 @@ def _to_list(target: Evaluate, walk: Walk, condition: Evaluate | None, body: Eva
 
 
 def _to_map(target: Evaluate, walk: Walk, condition: Evaluate | None, body: Evaluate) -> Evaluate:
-    def evaluate(frame: Frame) -> Value:
+    def evaluate(frame: EvaluationFrame) -> Value:
         frame.charge(30)
         made: dict[Value, Value] = {}
         for key in walk(frame, target(frame)):
@@ -136,7 +136,7 @@ def _to_map(target: Evaluate, walk: Walk, condition: Evaluate | None, body: Eval
 def _to_entries(
     target: Evaluate, walk: Walk, condition: Evaluate | None, body: Evaluate
 ) -> Evaluate:
-    def evaluate(frame: Frame) -> Value:
+    def evaluate(frame: EvaluationFrame) -> Value:
         frame.charge(30)
         made: dict[Value, Value] = {}
         for _ in walk(frame, target(frame)):
@@ -159,7 +159,7 @@ def _insert(made: dict[Value, Value], key: Value, value: Value) -> None:
 
 
 def _sort_by(target: Evaluate, walk: Walk, _: Evaluate | None, body: Evaluate) -> Evaluate:
-    def evaluate(frame: Frame) -> Value:
+    def evaluate(frame: EvaluationFrame) -> Value:
         over = target(frame)
         if not isinstance(over, list):
             raise no_overload("sortBy")
@@ -170,7 +170,7 @@ def _sort_by(target: Evaluate, walk: Walk, _: Evaluate | None, body: Evaluate) -
 
 
 def _bind(value: Evaluate, slot: int, body: Evaluate) -> Evaluate:
-    def evaluate(frame: Frame) -> Value:
+    def evaluate(frame: EvaluationFrame) -> Value:
         # cel.bind evaluates its value only where the body uses it; an unused one costs nothing and
         # cannot fail.
         frame.slots[slot] = Lazy(value)
@@ -180,7 +180,7 @@ def _bind(value: Evaluate, slot: int, body: Evaluate) -> Evaluate:
 
 
 def _map_optional(target: Evaluate, slot: int, body: Evaluate, *, flat: bool) -> Evaluate:
-    def evaluate(frame: Frame) -> Value:
+    def evaluate(frame: EvaluationFrame) -> Value:
         found = target(frame)
         frame.charge(1)
         if not isinstance(found, Maybe):

@@ -7,7 +7,7 @@ import re
 from typing import Final
 
 from scheduler.cel.errors import EvaluationError, no_overload
-from scheduler.cel.evaluation import Frame, Function, Functions
+from scheduler.cel.evaluation import EvaluationFrame, Function, Functions
 from scheduler.cel.quantities import Quantity
 from scheduler.cel.values import (
     LARGEST,
@@ -32,7 +32,7 @@ def tenths(length: int) -> int:
     return -(-length // 10)
 
 
-def whole(value: int, like: Value) -> Value:
+def checked_integer(value: int, like: Value) -> Value:
     """Return the result of a calculation. Raises EvaluationError if it exceeds 64 bits."""
     if type(like) is UInt:
         if not 0 <= value <= MOST:
@@ -43,7 +43,7 @@ def whole(value: int, like: Value) -> Value:
     return value
 
 
-def add(frame: Frame, one: Value, other: Value) -> Value:
+def add(frame: EvaluationFrame, one: Value, other: Value) -> Value:
     """Evaluate `one + other`."""
     kind = type(one)
     if kind is not type(other):
@@ -55,11 +55,11 @@ def add(frame: Frame, one: Value, other: Value) -> Value:
     if kind is float:
         return one + other
     if kind in (int, UInt):
-        return whole(int(one) + int(other), one)
+        return checked_integer(int(one) + int(other), one)
     raise no_overload("_+_")
 
 
-def _same_numbers(frame: Frame, one: Value, other: Value, *, floats: bool = True) -> type:
+def _same_numbers(frame: EvaluationFrame, one: Value, other: Value, *, floats: bool = True) -> type:
     frame.charge(1)
     kind = type(one)
     if kind is not type(other) or kind not in (int, UInt, float) or (kind is float and not floats):
@@ -67,26 +67,26 @@ def _same_numbers(frame: Frame, one: Value, other: Value, *, floats: bool = True
     return kind
 
 
-def _subtract(frame: Frame, one: Value, other: Value) -> Value:
+def _subtract(frame: EvaluationFrame, one: Value, other: Value) -> Value:
     if _same_numbers(frame, one, other) is float:
         return one - other
-    return whole(int(one) - int(other), one)
+    return checked_integer(int(one) - int(other), one)
 
 
-def _multiply(frame: Frame, one: Value, other: Value) -> Value:
+def _multiply(frame: EvaluationFrame, one: Value, other: Value) -> Value:
     if _same_numbers(frame, one, other) is float:
         return one * other
-    return whole(int(one) * int(other), one)
+    return checked_integer(int(one) * int(other), one)
 
 
-def _divide(frame: Frame, one: Value, other: Value) -> Value:
+def _divide(frame: EvaluationFrame, one: Value, other: Value) -> Value:
     if _same_numbers(frame, one, other) is float:
         return _divide_floats(one, other)
     if other == 0:
         raise EvaluationError("division by zero")
     # CEL truncates towards zero, Python rounds down.
     quotient = abs(one) // abs(other)
-    return whole(quotient if (one < 0) == (other < 0) else -quotient, one)
+    return checked_integer(quotient if (one < 0) == (other < 0) else -quotient, one)
 
 
 def _divide_floats(one: float, other: float) -> float:
@@ -98,33 +98,33 @@ def _divide_floats(one: float, other: float) -> float:
     return math.copysign(math.inf, one) * math.copysign(1.0, other)
 
 
-def _modulus(frame: Frame, one: Value, other: Value) -> Value:
+def _modulus(frame: EvaluationFrame, one: Value, other: Value) -> Value:
     _same_numbers(frame, one, other, floats=False)
     if other == 0:
         raise EvaluationError("modulus by zero")
     # CEL's remainder has the sign of the dividend, Python's that of the divisor.
     rest = abs(one) % abs(other)
-    return whole(-rest if one < 0 else rest, one)
+    return checked_integer(-rest if one < 0 else rest, one)
 
 
-def _negate(frame: Frame, value: Value) -> Value:
+def _negate(frame: EvaluationFrame, value: Value) -> Value:
     frame.charge(1)
     if type(value) is float:
         return -value
     # A uint has no negative, and type() also excludes a bool, which is an int in Python.
     if type(value) is not int:
         raise no_overload()
-    return whole(-value, value)
+    return checked_integer(-value, value)
 
 
-def _not(frame: Frame, value: Value) -> Value:
+def _not(frame: EvaluationFrame, value: Value) -> Value:
     frame.charge(1)
     if not isinstance(value, bool):
         raise no_overload()
     return not value
 
 
-def _charge_pair(frame: Frame, one: Value, other: Value) -> None:
+def _charge_pair(frame: EvaluationFrame, one: Value, other: Value) -> None:
     """Charge for a comparison of two values before it is made.
 
     A list or map costs more than upstream charges, because the comparison may read all of it.
@@ -155,7 +155,7 @@ def _weight(value: Value, most: int) -> int:
     return total
 
 
-def found_in(frame: Frame, item: Value, items: list[Value]) -> bool:
+def found_in(frame: EvaluationFrame, item: Value, items: list[Value]) -> bool:
     """True if one of the items is equal to `item`."""
     for each in items:
         _charge_pair(frame, each, item)
@@ -164,31 +164,31 @@ def found_in(frame: Frame, item: Value, items: list[Value]) -> bool:
     return False
 
 
-def ordered(frame: Frame, one: Value, other: Value, function: str = "") -> int | None:
+def ordered(frame: EvaluationFrame, one: Value, other: Value, function: str = "") -> int | None:
     """Return -1, 0 or 1, or None for a NaN. Raises EvaluationError for values without order."""
     _charge_pair(frame, one, other)
     return order(one, other, function)
 
 
-def _equals(frame: Frame, one: Value, other: Value) -> Value:
+def _equals(frame: EvaluationFrame, one: Value, other: Value) -> Value:
     _charge_pair(frame, one, other)
     return equal(one, other)
 
 
-def _differs(frame: Frame, one: Value, other: Value) -> Value:
+def _differs(frame: EvaluationFrame, one: Value, other: Value) -> Value:
     _charge_pair(frame, one, other)
     # As in kube-scheduler: values that `==` cannot compare differ, so `!=` has no error.
     return not same(one, other)
 
 
 def _ordered(*wanted: int) -> Function:
-    def compare(frame: Frame, one: Value, other: Value) -> Value:
+    def compare(frame: EvaluationFrame, one: Value, other: Value) -> Value:
         return ordered(frame, one, other) in wanted
 
     return compare
 
 
-def _in(frame: Frame, item: Value, items: Value) -> Value:
+def _in(frame: EvaluationFrame, item: Value, items: Value) -> Value:
     if isinstance(items, dict):
         frame.charge(1)
         if isinstance(item, Version):
@@ -200,7 +200,7 @@ def _in(frame: Frame, item: Value, items: Value) -> Value:
     return found_in(frame, item, items)
 
 
-def _size(frame: Frame, value: Value) -> Value:
+def _size(frame: EvaluationFrame, value: Value) -> Value:
     frame.charge(1)
     if not isinstance(value, (str, bytes, list, dict)):
         raise no_overload("size")
@@ -221,7 +221,7 @@ def _cannot(value: Value, wanted: str) -> EvaluationError:
     return EvaluationError(f"type conversion error from '{type_name(value)}' to '{wanted}'")
 
 
-def _int(frame: Frame, value: Value) -> Value:
+def _int(frame: EvaluationFrame, value: Value) -> Value:
     frame.charge(1)
     if type(value) is float:
         # Both bounds are excluded, as in cel-go: 2**63 - 1 has no double of its own.
@@ -229,26 +229,26 @@ def _int(frame: Frame, value: Value) -> Value:
             raise EvaluationError("integer overflow")
         return int(value)
     if type(value) in (int, UInt):
-        return whole(int(value), 0)
+        return checked_integer(int(value), 0)
     if type(value) is str and _DECIMAL.fullmatch(value):
-        return whole(int(value), 0)
+        return checked_integer(int(value), 0)
     raise _cannot(value, "int")
 
 
-def _uint(frame: Frame, value: Value) -> Value:
+def _uint(frame: EvaluationFrame, value: Value) -> Value:
     frame.charge(1)
     if type(value) is float:
         if math.isnan(value) or not -1.0 < value < 2.0**64:
             raise EvaluationError("unsigned integer overflow")
         return UInt(int(value))
     if type(value) in (int, UInt):
-        return whole(int(value), UInt(0))
+        return checked_integer(int(value), UInt(0))
     if type(value) is str and _DECIMAL.fullmatch(value) and value[0].isdigit():
-        return whole(int(value), UInt(0))
+        return checked_integer(int(value), UInt(0))
     raise _cannot(value, "uint")
 
 
-def _double(frame: Frame, value: Value) -> Value:
+def _double(frame: EvaluationFrame, value: Value) -> Value:
     frame.charge(1)
     if type(value) in (int, UInt, float):
         return float(value)
@@ -257,7 +257,7 @@ def _double(frame: Frame, value: Value) -> Value:
     raise _cannot(value, "double")
 
 
-def _string(frame: Frame, value: Value) -> Value:
+def _string(frame: EvaluationFrame, value: Value) -> Value:
     frame.charge(max(1, tenths(size_of(value))))
     if isinstance(value, bool):
         return "true" if value else "false"
@@ -286,7 +286,7 @@ def _decimal(value: float) -> str:
     return repr(value)
 
 
-def _bool(frame: Frame, value: Value) -> Value:
+def _bool(frame: EvaluationFrame, value: Value) -> Value:
     frame.charge(1)
     if isinstance(value, bool):
         return value
@@ -295,7 +295,7 @@ def _bool(frame: Frame, value: Value) -> Value:
     raise _cannot(value, "bool")
 
 
-def _bytes(frame: Frame, value: Value) -> Value:
+def _bytes(frame: EvaluationFrame, value: Value) -> Value:
     frame.charge(max(1, tenths(size_of(value))))
     if isinstance(value, bytes):
         return value
@@ -304,19 +304,19 @@ def _bytes(frame: Frame, value: Value) -> Value:
     raise _cannot(value, "bytes")
 
 
-def _type(frame: Frame, value: Value) -> Value:
+def _type(frame: EvaluationFrame, value: Value) -> Value:
     frame.charge(1)
     # Types without a name in expressions, such as Quantity, still compare by type().
     return TYPES.get(type_name(value)) or Type(type_name(value))
 
 
 # dyn() changes types for a type checker, which the API server has run.
-def _dyn(frame: Frame, value: Value) -> Value:
+def _dyn(frame: EvaluationFrame, value: Value) -> Value:
     frame.charge(1)
     return value
 
 
-def _of_non_zero(frame: Frame, value: Value) -> Value:
+def _of_non_zero(frame: EvaluationFrame, value: Value) -> Value:
     frame.charge(1)
     empty = value is None or (not isinstance(value, Quantity) and not value)
     return Maybe(value, present=not empty)
@@ -328,17 +328,17 @@ def _maybe(value: Value) -> Maybe:
     return value
 
 
-def _has_value(frame: Frame, value: Value) -> Value:
+def _has_value(frame: EvaluationFrame, value: Value) -> Value:
     frame.charge(1)
     return _maybe(value).present
 
 
-def _value(frame: Frame, value: Value) -> Value:
+def _value(frame: EvaluationFrame, value: Value) -> Value:
     frame.charge(1)
     return _maybe(value).value
 
 
-def _unwrap(frame: Frame, values: Value) -> Value:
+def _unwrap(frame: EvaluationFrame, values: Value) -> Value:
     if not isinstance(values, list):
         raise no_overload("optional.unwrap")
     frame.charge(10 + len(values))

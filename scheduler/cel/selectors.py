@@ -9,12 +9,12 @@ from typing import Any, Final, Protocol
 from scheduler.cel import kubernetes_functions, lists, operators, texts
 from scheduler.cel.errors import (
     CostExceededError,
+    CostExhaustedError,
     CostlySelectorError,
     EvaluationError,
-    PostponedError,
     SelectorError,
 )
-from scheduler.cel.evaluation import Frame, Scope, build
+from scheduler.cel.evaluation import EvaluationFrame, VariableScope, build
 from scheduler.cel.macros import build_macro
 from scheduler.cel.parser import parse
 from scheduler.cel.patterns import COMPILATION
@@ -68,25 +68,25 @@ class Device(Protocol):
     def shared(self) -> bool: ...
 
 
-class Selector:
+class CompiledSelector:
     """A compiled selector."""
 
     __slots__ = ("_evaluate", "_slots", "text")
 
     def __init__(self, text: str, tree: Node) -> None:
         """Compile the tree. Raises SelectorError."""
-        scope = Scope(_FUNCTIONS, build_macro)
+        scope = VariableScope(_FUNCTIONS, build_macro)
         self.text = text
         self._evaluate = build(tree, scope)
         self._slots = scope.slots
 
-    def judge(self, driver: str, device: Device) -> bool:
+    def evaluate(self, driver: str, device: Device) -> bool:
         """Return the verdict on the device. Raises SelectorError where kube-scheduler fails."""
         return self.measure(driver, device)[0]
 
     def measure(self, driver: str, device: Device, limit: int = COST) -> tuple[bool, int]:
         """Return the verdict on the device, and its cost. Raises SelectorError."""
-        frame = Frame(variable(driver, device), self._slots, limit)
+        frame = EvaluationFrame(variable(driver, device), self._slots, limit)
         try:
             value = self._evaluate(frame)
             # Reads of variables and fields add cost without a check: the last are checked here.
@@ -104,12 +104,12 @@ class Selector:
         return value, frame.cost
 
 
-def compile_selector(text: str) -> Selector:
+def compile_selector(text: str) -> CompiledSelector:
     """Compile the text. Raises SelectorError with the position and the problem."""
     try:
         if len(text.encode()) > LONGEST:
             raise SelectorError(f"the expression has more than {LONGEST} bytes")
-        return Selector(text, parse(text))
+        return CompiledSelector(text, parse(text))
     # A text from JSON may contain lone surrogates, which have no UTF-8.
     except (SelectorError, UnicodeEncodeError) as error:
         raise SelectorError(f"CEL compile error: {error}") from None
@@ -155,7 +155,7 @@ class Selectors:
     def __init__(self, verdicts: int = 65_536) -> None:
         """Keep at most so many verdicts."""
         self._most = verdicts
-        self._known: OrderedDict[str, _Known] = OrderedDict()
+        self._known: OrderedDict[str, _CachedSelector] = OrderedDict()
         self.length = 0
         self._verdicts = 0
         self._allowance: int | None = None
@@ -171,13 +171,13 @@ class Selectors:
         """Set the cost that the decision of one root may spend from now on; None: no limit."""
         self._allowance = cost
 
-    def judge(self, text: str, driver: str, device: Device) -> bool | str:
+    def evaluate(self, text: str, driver: str, device: Device) -> bool | str:
         """Return the verdict on the device, or the text of the error.
 
         Raises PostponedError if the verdict is unknown and the allowance is used up.
         """
         known = self._find(text)
-        if not isinstance(known.selector, Selector):
+        if not isinstance(known.selector, CompiledSelector):
             return known.selector
         # Exactly what `variable` exposes: devices that differ elsewhere have the same verdict.
         key = (driver, device.attributes, device.capacity, device.shared)
@@ -186,7 +186,7 @@ class Selectors:
             # The check comes before the work, the charge after it: one evaluation may overdraw the
             # allowance, so each attempt makes progress.
             self._spend(0)
-            verdict = known.verdicts[key] = self._judge(known.selector, driver, device)
+            verdict = known.verdicts[key] = self._verdict(known.selector, driver, device)
             self._verdicts += 1
             self._forget()
         return verdict
@@ -196,7 +196,7 @@ class Selectors:
         selector = self._find(text).selector
         return selector if isinstance(selector, str) else ""
 
-    def _judge(self, selector: Selector, driver: str, device: Device) -> bool | str:
+    def _verdict(self, selector: CompiledSelector, driver: str, device: Device) -> bool | str:
         self.evaluations += 1
         try:
             verdict, cost = selector.measure(driver, device)
@@ -208,7 +208,7 @@ class Selectors:
         self._charge(cost)
         return verdict
 
-    def _find(self, text: str) -> _Known:
+    def _find(self, text: str) -> _CachedSelector:
         found = self._known.get(text)
         if found is not None:
             self._known.move_to_end(text)
@@ -216,10 +216,10 @@ class Selectors:
         self._spend(0)
         self._charge(COMPILATION + 10 * len(text))
         try:
-            found = _Known(compile_selector(text))
+            found = _CachedSelector(compile_selector(text))
         except SelectorError as error:
             # Errors are kept as well: a selector that does not compile is not parsed for every pod.
-            found = _Known(str(error))
+            found = _CachedSelector(str(error))
         self._known[text] = found
         self.length += len(text)
         self._forget()
@@ -227,7 +227,7 @@ class Selectors:
 
     def _spend(self, cost: int) -> None:
         if self._allowance is not None and self._allowance <= cost:
-            raise PostponedError
+            raise CostExhaustedError
 
     def _charge(self, cost: int) -> None:
         self.cost += cost
@@ -250,12 +250,12 @@ class Selectors:
             known.verdicts = {last: known.verdicts[last]}
 
 
-class _Known:
+class _CachedSelector:
     """A selector, or the reason why it does not compile, and its verdicts on devices."""
 
     __slots__ = ("selector", "verdicts")
 
-    def __init__(self, selector: Selector | str) -> None:
+    def __init__(self, selector: CompiledSelector | str) -> None:
         self.selector = selector
         self.verdicts: dict[tuple[Any, ...], bool | str] = {}
 

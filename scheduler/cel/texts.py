@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from scheduler.cel.errors import EvaluationError, no_overload
-from scheduler.cel.evaluation import Frame, Function, Functions
+from scheduler.cel.evaluation import EvaluationFrame, Function, Functions
 from scheduler.cel.operators import found_in, tenths
 from scheduler.cel.patterns import COMPILATION, Pattern
 from scheduler.cel.values import Value, type_name
@@ -25,7 +25,7 @@ def _number(value: Value, function: str) -> int:
 
 
 def _test(name: str, test: Callable[[str, str], bool]) -> Function:
-    def evaluate(frame: Frame, one: Value, other: Value) -> Value:
+    def evaluate(frame: EvaluationFrame, one: Value, other: Value) -> Value:
         text, part = _text(one, name), _text(other, name)
         frame.charge(max(1, tenths(len(part))))
         return test(text, part)
@@ -33,13 +33,13 @@ def _test(name: str, test: Callable[[str, str], bool]) -> Function:
     return evaluate
 
 
-def _contains(frame: Frame, one: Value, other: Value) -> Value:
+def _contains(frame: EvaluationFrame, one: Value, other: Value) -> Value:
     text, part = _text(one, "contains"), _text(other, "contains")
     frame.charge(max(1, tenths(len(text)) * tenths(len(part))))
     return part in text
 
 
-def _pattern(frame: Frame, text: str, given: Value, function: str) -> Any:
+def _pattern(frame: EvaluationFrame, text: str, given: Value, function: str) -> Any:
     """Return the regular expression, and charge for a search of the text with it."""
     if not isinstance(given, Pattern):
         _text(given, function)
@@ -50,18 +50,18 @@ def _pattern(frame: Frame, text: str, given: Value, function: str) -> Any:
     return given.regex
 
 
-def _matches(frame: Frame, one: Value, other: Value) -> Value:
+def _matches(frame: EvaluationFrame, one: Value, other: Value) -> Value:
     text = _text(one, "matches")
     return _pattern(frame, text, other, "matches").search(text) is not None
 
 
-def _find(frame: Frame, one: Value, other: Value) -> Value:
+def _find(frame: EvaluationFrame, one: Value, other: Value) -> Value:
     text = _text(one, "find")
     found = _pattern(frame, text, other, "find").search(text)
     return found[0] if found else ""
 
 
-def _find_all(frame: Frame, one: Value, other: Value, most: Value = -1) -> Value:
+def _find_all(frame: EvaluationFrame, one: Value, other: Value, most: Value = -1) -> Value:
     text, limit = _text(one, "findAll"), _number(most, "findAll")
     regex = _pattern(frame, text, other, "findAll")
     made: list[Value] = []
@@ -76,7 +76,7 @@ def _find_all(frame: Frame, one: Value, other: Value, most: Value = -1) -> Value
     return made
 
 
-def _char_at(frame: Frame, one: Value, at: Value) -> Value:
+def _char_at(frame: EvaluationFrame, one: Value, at: Value) -> Value:
     text, place = _text(one, "charAt"), _number(at, "charAt")
     frame.charge(1)
     # CEL's charAt returns an empty text at the position after the last character.
@@ -85,7 +85,7 @@ def _char_at(frame: Frame, one: Value, at: Value) -> Value:
     return text[place : place + 1]
 
 
-def _index_of(frame: Frame, one: Value, part: Value, start: Value = 0) -> Value:
+def _index_of(frame: EvaluationFrame, one: Value, part: Value, start: Value = 0) -> Value:
     if isinstance(one, list):
         return _first_index(frame, one, part)
     text, sought = _text(one, "indexOf"), _text(part, "indexOf")
@@ -99,14 +99,14 @@ def _index_of(frame: Frame, one: Value, part: Value, start: Value = 0) -> Value:
     return text.find(sought, place)
 
 
-def _first_index(frame: Frame, items: list[Value], item: Value) -> int:
+def _first_index(frame: EvaluationFrame, items: list[Value], item: Value) -> int:
     for place, each in enumerate(items):
         if found_in(frame, item, [each]):
             return place
     return -1
 
 
-def _last_index_of(frame: Frame, one: Value, part: Value, *start: Value) -> Value:
+def _last_index_of(frame: EvaluationFrame, one: Value, part: Value, *start: Value) -> Value:
     if isinstance(one, list):
         backwards = _first_index(frame, one[::-1], part)
         return -1 if backwards < 0 else len(one) - 1 - backwards
@@ -120,7 +120,7 @@ def _last_index_of(frame: Frame, one: Value, part: Value, *start: Value) -> Valu
     return text.rfind(sought, 0, place + len(sought))
 
 
-def _substring(frame: Frame, one: Value, start: Value, *stop: Value) -> Value:
+def _substring(frame: EvaluationFrame, one: Value, start: Value, *stop: Value) -> Value:
     text, first = _text(one, "substring"), _number(start, "substring")
     last = _number(stop[0], "substring") if stop else len(text)
     frame.charge(max(1, tenths(len(text))))
@@ -132,7 +132,7 @@ def _substring(frame: Frame, one: Value, start: Value, *stop: Value) -> Value:
     return text[first:last]
 
 
-def _replace(frame: Frame, one: Value, old: Value, new: Value, most: Value = -1) -> Value:
+def _replace(frame: EvaluationFrame, one: Value, old: Value, new: Value, most: Value = -1) -> Value:
     text, gone, come = _text(one, "replace"), _text(old, "replace"), _text(new, "replace")
     limit = _number(most, "replace")
     frame.charge(max(1, tenths(2 * len(text)) * max(1, tenths(len(gone)))))
@@ -144,7 +144,7 @@ def _replace(frame: Frame, one: Value, old: Value, new: Value, most: Value = -1)
     return text.replace(gone, come, limit if limit >= 0 else -1)
 
 
-def _split(frame: Frame, one: Value, by: Value, most: Value = -1) -> Value:
+def _split(frame: EvaluationFrame, one: Value, by: Value, most: Value = -1) -> Value:
     text, separator = _text(one, "split"), _text(by, "split")
     limit = _number(most, "split")
     pieces = len(text) if not separator else text.count(separator) + 1
@@ -159,7 +159,7 @@ def _split(frame: Frame, one: Value, by: Value, most: Value = -1) -> Value:
     return [*text[: limit - 1], text[limit - 1 :]]
 
 
-def _join(frame: Frame, of: Value, by: Value = "") -> Value:
+def _join(frame: EvaluationFrame, of: Value, by: Value = "") -> Value:
     separator = _text(by, "join")
     if not isinstance(of, list):
         raise no_overload("join")
@@ -181,7 +181,7 @@ _QUOTED: Final = {
 
 
 def _mapped(name: str, change: Callable[[str], str]) -> Function:
-    def evaluate(frame: Frame, one: Value) -> Value:
+    def evaluate(frame: EvaluationFrame, one: Value) -> Value:
         text = _text(one, name)
         frame.charge(max(1, tenths(len(text))))
         return change(text)

@@ -28,7 +28,7 @@ from kube.base.errors import Conflict, Invalid, KubeError, NotFound
 from kube.client.patch import PatchBuilder
 from kube.concurrency.fair_queue import FairSemaphore
 from kube.leader.election import Fence
-from scheduler.claims.claim_client import ClaimAccess, UnusableError
+from scheduler.claims.claim_client import ClaimClient, UnusableError
 from scheduler.claims.claim_patches import (
     FINALIZER,
     allocation_patch,
@@ -72,7 +72,7 @@ _created, _allocated, _reserved, _finalized, _conflict, _failed = map(
 
 
 @dataclass(slots=True)
-class _Effort:
+class _WriteAttempt:
     """An attempt to write several claims. One `problem` ends the attempt for all of them."""
 
     deadline: float
@@ -91,7 +91,7 @@ _Step = tuple[PatchBuilder, str | None, PromCounter]
 """A patch, its subresource, and the counter of its result."""
 
 
-class Allocations:
+class AllocationWriter:
     """Writer of the allocations of pods that are about to be bound.
 
     `news` reports each claim that changes.
@@ -99,7 +99,7 @@ class Allocations:
 
     def __init__(
         self,
-        access: ClaimAccess,
+        access: ClaimClient,
         state: State,
         news: ClaimNews,
         events: GroupEvents,
@@ -127,7 +127,7 @@ class Allocations:
         """Record if this process is the leader. Only a leader reports devices allocated twice."""
         self._leads = leads
 
-    async def stand(self, pods: Iterable[Pod], deadline: float, fence: Fence) -> str:
+    async def write_and_confirm(self, pods: Iterable[Pod], deadline: float, fence: Fence) -> str:
         """Write all claims of these assumed pods, and wait until they are confirmed and ready.
 
         Return the problem with the first claim that fails, or an empty text.
@@ -136,14 +136,14 @@ class Allocations:
         for pod in pods:
             for key in pod.info.device_claims:
                 users.setdefault(key, []).append(pod)
-        effort = _Effort(deadline, fence)
+        effort = _WriteAttempt(deadline, fence)
         # All claims together: a gang starts only when the last of its claims is ready.
         async with asyncio.TaskGroup() as group:
             for key, of in users.items():
-                group.create_task(self._stand(key, of, effort))
+                group.create_task(self._write_claim(key, of, effort))
         return effort.problem
 
-    async def _stand(self, key: ClaimKey, pods: list[Pod], effort: _Effort) -> None:
+    async def _write_claim(self, key: ClaimKey, pods: list[Pod], effort: _WriteAttempt) -> None:
         try:
             needed = not self._extended.unneeded(key, pods[0])
             # Before the lock: the task that has it includes these pods in its write (`_others`).
@@ -152,7 +152,9 @@ class Allocations:
                     if needed:
                         await self._write(key, pods, effort)
                     if not effort.problem:
-                        await self._extended.tell(key, pods[0], effort.deadline, effort.fence)
+                        await self._extended.publish_name(
+                            key, pods[0], effort.deadline, effort.fence
+                        )
                 if needed:
                     # Outside the lock: a driver may take minutes, and others become consumers.
                     await self._confirm(key, pods, effort)
@@ -166,7 +168,7 @@ class Allocations:
 
     # Writing
 
-    async def _write(self, key: ClaimKey, pods: list[Pod], effort: _Effort) -> None:
+    async def _write(self, key: ClaimKey, pods: list[Pod], effort: _WriteAttempt) -> None:
         """Write until nothing is missing. Raises KubeError or UnusableError."""
         waits, conflicts = backoff(), 0
         while not effort.problem:
@@ -190,7 +192,7 @@ class Allocations:
                     raise
                 await self._clock.sleep(min(waits.next(error), left))
 
-    async def _write_all(self, key: ClaimKey, pods: list[Pod], effort: _Effort) -> None:
+    async def _write_all(self, key: ClaimKey, pods: list[Pod], effort: _WriteAttempt) -> None:
         """Write what is missing, one patch after the other."""
         while not effort.problem:
             # Each write changes what is known of the claim, so the next one is chosen only then.
@@ -200,7 +202,7 @@ class Allocations:
     async def _write_next(self, key: ClaimKey, pods: list[Pod], fence: Fence) -> bool:
         """Send one write. False if nothing is missing."""
         await self._freeze.over()
-        lacking = [pod for pod in self._alive(pods) if self._extended.lacks(key, pod)]
+        lacking = [pod for pod in self._alive(pods) if self._extended.is_missing(key, pod)]
         step = None if lacking else self._next_write(key, pods)
         if not (lacking or step):
             return False
@@ -208,7 +210,7 @@ class Allocations:
         if not fence.valid():
             raise UnusableError("the lease is lost")
         if step is None:
-            await self._extended.make(key, lacking[0])
+            await self._extended.create_claim(key, lacking[0])
             _created.inc()
             return True
         patch, subresource, result = step
@@ -235,11 +237,11 @@ class Allocations:
                 f"resourceclaim {key[1]} has {len(seen.consumers)} consumers and would get"
                 f" {len(missing)} more, of {MOST_CONSUMERS} at most"
             )
-        room = MOST_CONSUMERS - len(seen.consumers) - len(missing)
+        capacity = MOST_CONSUMERS - len(seen.consumers) - len(missing)
         if claim.allocation is not None:
             if not self._reaches(claim.allocation, pods):
                 raise UnusableError(f"claim {key[1]} got allocated elsewhere in the meantime")
-            missing += self._others(key, claim, claim.allocation, missing, room)
+            missing += self._others(key, claim, claim.allocation, missing, capacity)
             return consumers_patch(seen, missing), "status", _reserved
         allocation = self._devices.assumed.get(key)
         if allocation is None:
@@ -252,7 +254,7 @@ class Allocations:
         # Order as upstream: an allocated claim without it could be deleted while in use.
         if FINALIZER not in seen.finalizers:
             return finalizer_patch(seen), None, _finalized
-        missing += self._others(key, claim, allocation, missing, room)
+        missing += self._others(key, claim, allocation, missing, capacity)
         moment = rfc3339(self._clock.now())
         return allocation_patch(seen, allocation, missing, moment), "status", _allocated
 
@@ -262,16 +264,16 @@ class Allocations:
         claim: DeviceClaimInfo,
         allocation: Allocation,
         missing: list[Pod],
-        room: int,
+        capacity: int,
     ) -> list[Pod]:
-        """Return up to `room` pods that wait to become consumers, too: one write serves all."""
+        """Return up to `capacity` pods that wait to become consumers, too: one write serves all."""
         own = {pod.info.uid for pod in missing} | claim.reserved
         waiting = [pod for uid, pod in self._users.get(key, {}).items() if uid not in own]
         if not waiting:
             return []
         # A pod whose node cannot use the allocation is not bound: it must not take an entry.
         admitted = self._devices.admitted(allocation.nodes)
-        return [pod for pod in self._alive(waiting) if admitted[pod.row]][: max(0, room)]
+        return [pod for pod in self._alive(waiting) if admitted[pod.row]][: max(0, capacity)]
 
     def _usable(self, key: ClaimKey) -> tuple[DeviceClaimInfo, ObservedClaim]:
         claim, seen = self._devices.claims.get(key), self._claims.observed.get(key)
@@ -302,7 +304,7 @@ class Allocations:
 
     # Confirming
 
-    async def _confirm(self, key: ClaimKey, pods: list[Pod], effort: _Effort) -> None:
+    async def _confirm(self, key: ClaimKey, pods: list[Pod], effort: _WriteAttempt) -> None:
         """Wait until the write is seen, came first, and devices are ready. Raises UnusableError."""
         changed = asyncio.Event()
         effort.waiting.add(changed)
@@ -359,16 +361,16 @@ class Allocations:
         # Only the event with the allocation reports it, not each later one of the claim.
         if key not in self._users and seen.allocated == seen.version:
             # Not for claims that are being written: these are released if they came second.
-            self._look_for_twice(key, claim.allocation, seen.allocated)
+            self._report_shared_devices(key, claim.allocation, seen.allocated)
 
-    def _look_for_twice(self, key: ClaimKey, allocation: Allocation, version: int) -> None:
+    def _report_shared_devices(self, key: ClaimKey, allocation: Allocation, version: int) -> None:
         """Report claims that share a device to their pods. No pod is evicted for it."""
         for excess in self._devices.excess.of(key, allocation, self._older_than(version)):
             DEVICES_TWICE.inc()
             for each in (key, *sorted(excess.others)[:_TOLD]):
-                self._tell_twice(each, excess.what)
+                self._report_shared_device(each, excess.what)
 
-    def _tell_twice(self, key: ClaimKey, what: str) -> None:
+    def _report_shared_device(self, key: ClaimKey, what: str) -> None:
         message = (
             f"{what}, which ResourceClaim {key[1]} has, was allocated to another claim, too, by"
             " another scheduler: give each scheduler nodes or device classes of its own"

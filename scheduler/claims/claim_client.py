@@ -23,7 +23,7 @@ class UnusableError(Exception):
     """The claim cannot be used as decided. The text has the reason."""
 
 
-class ClaimAccess:
+class ClaimClient:
     """The shared part of all writers of claims. `claims` has them as they were last seen."""
 
     def __init__(self, api: ClaimApi, claims: ResourceClaimHandler, freeze: Freeze) -> None:

@@ -19,7 +19,7 @@ import structlog
 from kube.base.errors import KubeError
 from kube.concurrency.fair_queue import FairQueue
 from kube.leader.election import Fence
-from scheduler.claims.claim_client import ClaimAccess, UnusableError
+from scheduler.claims.claim_client import ClaimClient, UnusableError
 from scheduler.claims.claim_patches import FINALIZER, finalizer_patch
 from scheduler.core.state.state import State
 from scheduler.core.values.model import ClaimKey
@@ -38,7 +38,7 @@ _finalized = CLAIM_WRITES.labels("finalizer")
 class ClaimFinalizers:
     """Writer of finalizers. `news` reports each claim that changes."""
 
-    def __init__(self, access: ClaimAccess, state: State, news: ClaimNews) -> None:
+    def __init__(self, access: ClaimClient, state: State, news: ClaimNews) -> None:
         self._access = access
         self._state = state
         self._queued: FairQueue[ClaimKey] = FairQueue(FINALIZERS)
@@ -60,11 +60,15 @@ class ClaimFinalizers:
 
     def _claim_changed(self, key: ClaimKey) -> None:
         # Not in a standby, which would keep every claim until it is the leader.
-        if self._leads and key not in self._known and self._lacking(key) is not None:
+        if (
+            self._leads
+            and key not in self._known
+            and self._claim_without_finalizer(key) is not None
+        ):
             self._known.add(key)
             self._queued.put(key[0], key)
 
-    def _lacking(self, key: ClaimKey) -> ObservedClaim | None:
+    def _claim_without_finalizer(self, key: ClaimKey) -> ObservedClaim | None:
         """Return the claim if a waiting pod here owns it and it lacks the finalizer."""
         claim, seen = self._state.devices.claims.get(key), self._access.claims.observed.get(key)
         if claim is None or seen is None or claim.terminating or claim.allocation is not None:
@@ -91,7 +95,7 @@ class ClaimFinalizers:
         async with self._access.locked(key):
             await self._access.freeze.over()
             # Asked again: while it was queued the pod may have gone, or the allocation was faster.
-            seen = self._lacking(key)
+            seen = self._claim_without_finalizer(key)
             if seen is not None and fence.valid():
                 await self._access.patch(key, finalizer_patch(seen), None)
                 _finalized.inc()

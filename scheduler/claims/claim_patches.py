@@ -13,7 +13,7 @@ from kube.client.patch import PatchBuilder
 from scheduler.core.groups.forest import Pod
 from scheduler.core.values.device_asks import NANO, Amounts, Ask, DeviceToleration
 from scheduler.core.values.devices import AllocatedConfig, AllocatedDevice, Allocation
-from scheduler.core.values.model import Expression, Term
+from scheduler.core.values.model import Expression, NodeTerm
 from scheduler.decoding.device_objects import Consumer
 from scheduler.watch.device_handlers import ObservedClaim
 
@@ -148,7 +148,7 @@ def _quantity(nano: int) -> str:
     return f"{nano}n" if rest else str(whole)
 
 
-def _term(term: Term) -> Json:
+def _term(term: NodeTerm) -> Json:
     written: Json = {}
     if term.expressions:
         written["matchExpressions"] = [_expression(each) for each in term.expressions]

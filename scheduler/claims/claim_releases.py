@@ -21,7 +21,7 @@ from kube.client.patch import PatchBuilder
 from kube.concurrency.backoff import Backoff
 from kube.concurrency.fair_queue import FairQueue
 from kube.leader.election import Fence
-from scheduler.claims.claim_client import ClaimAccess, UnusableError
+from scheduler.claims.claim_client import ClaimClient, UnusableError
 from scheduler.claims.claim_patches import release_patch
 from scheduler.claims.extended_resource_claims import ExtendedClaims
 from scheduler.core.groups.forest import Group, Pod
@@ -58,7 +58,7 @@ class ClaimReleases:
 
     def __init__(
         self,
-        access: ClaimAccess,
+        access: ClaimClient,
         state: State,
         news: ClaimNews,
         extended: ExtendedClaims,
@@ -111,7 +111,7 @@ class ClaimReleases:
                 self._reshape(pod.info.uid)
                 # The full time for each: the new leader has not decided any of them yet.
                 self._idle.update((key, now) for key in pod.info.device_claims)
-        for key in filter(self._is_left_over, list(self._claims)):
+        for key in filter(self._is_unused, list(self._claims)):
             self._offer(key)
 
     async def run(self, fence: Fence) -> None:
@@ -124,7 +124,7 @@ class ClaimReleases:
                 while True:
                     await self._clock.sleep(_LOOK)
                     await self._access.freeze.over()
-                    self._look_for_idle()
+                    self._release_idle()
         finally:
             self._leads = False
 
@@ -135,17 +135,17 @@ class ClaimReleases:
         claim = self._claims.get(key)
         if claim is not None and claim.allocation and any(map(self._is_idle, claim.reserved)):
             self._idle.setdefault(key, self._clock.monotonic())
-        elif self._is_left_over(key):
+        elif self._is_unused(key):
             self._offer(key)
 
-    def _is_left_over(self, key: ClaimKey) -> bool:
+    def _is_unused(self, key: ClaimKey) -> bool:
         """True for an unallocated claim that was created for a waiting pod's extended resources."""
         claim, pod = self._claims.get(key), self._extended.owner(key)
         if claim is None or pod is None or claim.allocation or claim.terminating:
             return False
         return self._is_idle(pod.info.uid)
 
-    def _look_for_idle(self) -> None:
+    def _release_idle(self) -> None:
         """Release what pods keep for long that are neither placed nor refused."""
         now = self._clock.monotonic()
         for key, since in list(self._idle.items()):
@@ -193,8 +193,8 @@ class ClaimReleases:
             for _ in range(_TRIES):
                 await self._access.freeze.over()
                 # From the current state each time: a pod that is assumed again keeps its devices.
-                patch, left_over = self._patch(key), self._is_left_over(key)
-                if not (patch or left_over) or not fence.valid():
+                patch, extras_shortage = self._patch(key), self._is_unused(key)
+                if not (patch or extras_shortage) or not fence.valid():
                     return 0.0
                 try:
                     if patch is None:
@@ -206,7 +206,7 @@ class ClaimReleases:
                 except NotFound:
                     # The watch may have reported the deletion before the claim was known here, so
                     # no other event follows.
-                    if left_over:
+                    if extras_shortage:
                         await self._access.forget(key)
                     return 0.0
                 except (Conflict, Invalid):

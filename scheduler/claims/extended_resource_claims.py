@@ -17,7 +17,7 @@ from kube.client.meta import Json
 from kube.client.patch import PatchBuilder
 from kube.client.resources import PODS
 from kube.leader.election import Fence
-from scheduler.claims.claim_client import ClaimAccess, UnusableError
+from scheduler.claims.claim_client import ClaimClient, UnusableError
 from scheduler.claims.claim_patches import FINALIZER, claim_spec
 from scheduler.core.groups.forest import Pod
 from scheduler.core.state.state import State
@@ -46,7 +46,7 @@ class ExtendedClaims:
     """
 
     def __init__(
-        self, api: ClaimApi, access: ClaimAccess, state: State, pods: ContainersOfPods, clock: Clock
+        self, api: ClaimApi, access: ClaimClient, state: State, pods: ContainersOfPods, clock: Clock
     ) -> None:
         self._api = api
         self._access = access
@@ -71,11 +71,11 @@ class ExtendedClaims:
         requested = (name for each in wants.extended for name, _, _ in each.amounts)
         return all(offered.get(name, 0) > 0 for name in requested)
 
-    def lacks(self, key: ClaimKey, pod: Pod) -> bool:
+    def is_missing(self, key: ClaimKey, pod: Pod) -> bool:
         """True if the claim of the assumed pod is one of these and does not exist."""
         return key not in self._devices.claims and claim_key(pod.info) == key
 
-    async def make(self, key: ClaimKey, pod: Pod) -> None:
+    async def create_claim(self, key: ClaimKey, pod: Pod) -> None:
         """Create the claim of the assumed pod. Raises KubeError and UnusableError."""
         allocation = self._devices.assumed.get(key)
         if allocation is None or allocation.ask is None:
@@ -88,7 +88,7 @@ class ExtendedClaims:
         except Invalid as error:
             raise UnusableError(str(error)) from None
 
-    async def tell(self, key: ClaimKey, pod: Pod, deadline: float, fence: Fence) -> None:
+    async def publish_name(self, key: ClaimKey, pod: Pod, deadline: float, fence: Fence) -> None:
         """Write the name of the claim to the pod's status, or remove it if the pod needs no claim.
 
         Raises KubeError and UnusableError.
@@ -96,7 +96,7 @@ class ExtendedClaims:
         info = pod.info
         if claim_key(info) != key:
             return
-        claim, said = self._devices.claims.get(key), self._pods.claim_said(info.uid)
+        claim, said = self._devices.claims.get(key), self._pods.claim_in_status(info.uid)
         if claim is not None and said != key[1]:
             # The patch tests the UID: another pod may have the name by now.
             status = _status(claim, self._pods, info.uid)

@@ -17,9 +17,9 @@ from scheduler.core.search.batching import Signature, signature
 from scheduler.core.search.place import Placement, Refusal, SearchBudget
 from scheduler.core.state.state import State
 from scheduler.core.values.model import GroupKey
-from scheduler.cycle.equal_roots import EqualRoots
+from scheduler.cycle.equal_roots import EqualRootDecisions
 from scheduler.cycle.outcomes import Outcomes, Steps, Work
-from scheduler.cycle.parts import Parts
+from scheduler.cycle.parts import CycleParts
 from scheduler.cycle.phases import FILTER, PRE_FILTER, QUEUE_SORT, Phases
 from scheduler.cycle.refresh import Refresh
 from scheduler.queue.scheduling_queue import Queue
@@ -34,7 +34,7 @@ class Cycle:
         self,
         state: State,
         queue: Queue,
-        parts: Parts,
+        parts: CycleParts,
         *,
         clock: Clock,
         stepwise: Stepwise | None = None,
@@ -49,7 +49,7 @@ class Cycle:
         self._budget = budget
         self._phases = phases = Phases(clock)
         self._outcomes = Outcomes(state, queue, parts, clock, phases, log_decisions=log_decisions)
-        self._equals = EqualRoots(
+        self._equals = EqualRootDecisions(
             state, queue, self._outcomes, parts, phases, budget=budget, decide=self._decide_alone
         )
         self._refresh = Refresh(state, queue, parts, self._outcomes, clock)

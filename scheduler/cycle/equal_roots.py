@@ -20,7 +20,7 @@ from scheduler.core.search.place import Placement, SearchBudget
 from scheduler.core.state.state import State
 from scheduler.core.values.model import GroupKey
 from scheduler.cycle.outcomes import Outcomes, Steps
-from scheduler.cycle.parts import Parts
+from scheduler.cycle.parts import CycleParts
 from scheduler.cycle.phases import FILTER, Phases
 from scheduler.queue.equal_refusals import Answer
 from scheduler.queue.scheduling_queue import Queue
@@ -36,7 +36,7 @@ _EQUALS: Final = 32
 _log = structlog.get_logger()
 
 
-class EqualRoots:
+class EqualRootDecisions:
     """The decisions on roots that ask for the same; `decide` decides one root alone."""
 
     def __init__(
@@ -44,7 +44,7 @@ class EqualRoots:
         state: State,
         queue: Queue,
         outcomes: Outcomes,
-        parts: Parts,
+        parts: CycleParts,
         phases: Phases,
         *,
         budget: Callable[[], SearchBudget],

@@ -111,7 +111,7 @@ class Loop:
 
     async def _give_way(self, pace: Pace) -> None:
         await pace.give_way()
-        if self._freeze.lasts:  # another task reads the state in steps
+        if self._freeze.is_active:  # another task reads the state in steps
             await self._freeze.over()
             # The time of the other task does not count as this one's.
             pace.begin()

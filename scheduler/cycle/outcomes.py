@@ -19,7 +19,7 @@ from scheduler.core.preemption.plan import Plan
 from scheduler.core.search.place import Placement, Refusal
 from scheduler.core.state.state import State
 from scheduler.core.values.model import GroupKey
-from scheduler.cycle.parts import Parts
+from scheduler.cycle.parts import CycleParts
 from scheduler.cycle.phases import POST_FILTER, RESERVE, Phases
 from scheduler.queue.equal_refusals import Answer
 from scheduler.queue.scheduling_queue import Queue
@@ -47,7 +47,7 @@ class Outcomes:
         self,
         state: State,
         queue: Queue,
-        parts: Parts,
+        parts: CycleParts,
         clock: Clock,
         phases: Phases,
         *,
@@ -102,7 +102,7 @@ class Outcomes:
     def take_over(self, placement: Placement, entity: Group | Pod) -> None:
         """Bind pods of the root that came to the places held for them."""
         self._parts.binding.submit(placement)
-        self._parts.reporting.placed(entity.key)
+        self._parts.reporting.on_root_placed(entity.key)
         self._phases.end(RESERVE)
 
     def bind(self, entity: Group | Pod, placement: Placement) -> Work:
@@ -110,7 +110,7 @@ class Outcomes:
         key = entity.key
         # Now: once its pods are assumed, a gang no longer has a signature.
         equal = self._queue.equal_kind(entity) if self._queue.has_equal else None
-        self._parts.starvation.placed(key, entity)
+        self._parts.starvation.on_root_placed(key, entity)
         try:
             # In steps, as a gang may have thousands of pods.
             yield from self._state.assume_in_steps(
@@ -125,8 +125,8 @@ class Outcomes:
         if self._log_decisions:
             pods, nodes = len(placement.pods), len(set(placement.rows))
             self._log_decision(key, "scheduled", pods=pods, nodes=nodes, steps=placement.steps)
-        self._parts.preemption.placed(key, placement.rows)
-        self._parts.reporting.placed(key)
+        self._parts.preemption.on_root_placed(key, placement.rows)
+        self._parts.reporting.on_root_placed(key)
         # Pods beyond minCount that did not fit are refused in a cycle of their own.
         self._queue.review(key)
         self._queue.pass_on(key, equal, placed=True)
@@ -149,7 +149,7 @@ class Outcomes:
         else:
             blocker = _with(blocker, preemption.note(entity, refusal))
             self._queue.share(key, equal, Answer(refusal, blocker), known=False)
-        self._tell_refused(entity, blocker)
+        self._report_refused(entity, blocker)
 
     def refuse_as_its_equals(self, entity: Group | Pod, answer: Answer) -> Work:
         """Refuse a root as its equal was refused: nothing happened since that could help."""
@@ -158,7 +158,7 @@ class Outcomes:
         self._queue.refuse(key, answer.refusal, self._clock.monotonic())
         self._queue.share(key, equal, answer, known=True)
         yield from self._parts.starvation.refused(key, entity, answer.refusal)
-        self._tell_refused(entity, answer.blocker)
+        self._report_refused(entity, answer.blocker)
 
     def evict_as_its_equals(self, entity: Pod, example: Answer, plan: Plan) -> Work:
         """Choose victims for a pod as for its equal: nothing happened since that could help."""
@@ -169,9 +169,9 @@ class Outcomes:
         yield from self._parts.starvation.refused(key, entity, answer.refusal)
         more = self._parts.preemption.evict(plan, entity)
         self._queue.pass_on(key, equal, placed=False)
-        self._tell_refused(entity, _with(answer.blocker, more))
+        self._report_refused(entity, _with(answer.blocker, more))
 
-    def _tell_refused(self, entity: Group | Pod, blocker: Blocker) -> None:
+    def _report_refused(self, entity: Group | Pod, blocker: Blocker) -> None:
         blocker = _with(blocker, self._parts.held_places.note(entity))
         if self._log_decisions:
             why = {"reason": blocker.kind, "message": blocker.summary}

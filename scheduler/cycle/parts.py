@@ -39,7 +39,7 @@ class Reporting(Protocol):
         """Report that the root does not fit."""
         ...
 
-    def placed(self, key: GroupKey) -> None:
+    def on_root_placed(self, key: GroupKey) -> None:
         """Report that the root fits, and is being bound."""
         ...
 
@@ -53,19 +53,19 @@ class NoPreemption:
         """Do nothing. See Preemptor, for this and all below."""
         yield from ()
 
-    def victims_gone(self, uids: Iterable[str]) -> None:
+    def on_victims_deleted(self, uids: Iterable[str]) -> None:
         """Ignore the pods: no root waits for them."""
 
     def nodes_changed(self, rows: Iterable[int]) -> None:
         """Ignore the nodes: no root waits for pods there to end."""
 
-    def forget_gone(self, keys: Iterable[GroupKey]) -> None:
+    def forget_deleted(self, keys: Iterable[GroupKey]) -> None:
         """Ignore the roots: they have no nominations."""
 
     def failed(self, key: GroupKey) -> None:
         """Ignore the root: it has no nomination."""
 
-    def placed(self, key: GroupKey, rows: Sequence[int]) -> None:
+    def on_root_placed(self, key: GroupKey, rows: Sequence[int]) -> None:
         """Ignore the root: it had no nomination."""
 
     def refused(
@@ -92,10 +92,10 @@ class NoPreemption:
 class NoStarvation:
     """A stand-in without a starvation gate: no root goes before others."""
 
-    def forget_gone(self, keys: Iterable[GroupKey]) -> None:
+    def forget_deleted(self, keys: Iterable[GroupKey]) -> None:
         """Do nothing. See StarvationMonitor, for this and all below."""
 
-    def placed(self, key: GroupKey, entity: Group | Pod) -> None:
+    def on_root_placed(self, key: GroupKey, entity: Group | Pod) -> None:
         """Ignore the root: placed roots are not counted."""
 
     def refused(
@@ -147,7 +147,7 @@ class NoTimes:
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class CycleParts:
     """The parts of a cycle. An optional part that is not given does nothing."""
 
     binding: Binding

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 from kube.base.clock import Clock
 from scheduler.core.state.state import State
-from scheduler.core.state.state_changes import Changes
+from scheduler.core.state.state_changes import StateChanges
 from scheduler.core.values.model import GroupKey
 from scheduler.cycle.outcomes import Outcomes
-from scheduler.cycle.parts import Parts
+from scheduler.cycle.parts import CycleParts
 from scheduler.queue.scheduling_queue import Queue
 from scheduler.support.metrics import PENDING_ROOTS, QUEUES
 
@@ -20,7 +20,7 @@ class Refresh:
     """The refresh: if a change raises an error, only the root at fault backs off."""
 
     def __init__(
-        self, state: State, queue: Queue, parts: Parts, outcomes: Outcomes, clock: Clock
+        self, state: State, queue: Queue, parts: CycleParts, outcomes: Outcomes, clock: Clock
     ) -> None:
         self._state = state
         self._queue = queue
@@ -44,35 +44,35 @@ class Refresh:
         except Exception:  # noqa: BLE001 - raised again for the root at fault
             yield from self._apply_one_by_one(changes)
         preemption = self._parts.preemption
-        preemption.victims_gone(changes.victims)
+        preemption.on_victims_deleted(changes.victims)
         preemption.nodes_changed(changes.rows)
         yield from preemption.prepare()
 
-    def _apply(self, changes: Changes) -> Iterator[None]:
+    def _apply(self, changes: StateChanges) -> Iterator[None]:
         yield from self._queue.refresh_in_steps(changes, self._clock.monotonic())
         for key in sorted(changes.entities):
-            self._tell(key)
+            self._notify(key)
             yield
         # Without keys: an overdue gate opens even if nothing changed.
-        self._parts.starvation.forget_gone(())
+        self._parts.starvation.forget_deleted(())
 
-    def _tell(self, key: GroupKey) -> None:
+    def _notify(self, key: GroupKey) -> None:
         """Notify all parts but the queue that an entity or group changed."""
         self._parts.reporting.touched((key,))
         self._parts.times.changed(key)
-        self._parts.preemption.forget_gone((key,))
-        self._parts.starvation.forget_gone((key,))
+        self._parts.preemption.forget_deleted((key,))
+        self._parts.starvation.forget_deleted((key,))
         failures = self._outcomes.failures
         if key in failures and self._queue.entity(key) is None:
             # Its name may be used again, for another root.
             failures.succeeded(key)
             self._queue.back_off(key, self._clock.monotonic())
 
-    def _apply_one_by_one(self, changes: Changes) -> Iterator[None]:
+    def _apply_one_by_one(self, changes: StateChanges) -> Iterator[None]:
         for key in sorted(changes.entities):
             try:
                 yield from self._apply(
-                    Changes({key}, {key} & changes.reconsider, more=changes.more)
+                    StateChanges({key}, {key} & changes.reconsider, more=changes.more)
                 )
             except Exception as error:  # noqa: BLE001 - reported by fail
                 self._outcomes.fail(key, error)

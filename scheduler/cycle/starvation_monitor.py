@@ -46,10 +46,10 @@ class StarvationMonitor:
         self._stepwise = stepwise or Stepwise(clock)
         self._budget = budget
 
-    def placed(self, key: GroupKey, entity: Group | Pod) -> None:
+    def on_root_placed(self, key: GroupKey, entity: Group | Pod) -> None:
         """Count a root that is being bound."""
         if self._enabled:
-            self._state.starvation.placed(key, entity.priority)
+            self._state.starvation.on_root_placed(key, entity.priority)
             self._open_if_for(key)
 
     def refused(
@@ -96,7 +96,7 @@ class StarvationMonitor:
             )
         )
 
-    def forget_gone(self, keys: Iterable[GroupKey]) -> None:
+    def forget_deleted(self, keys: Iterable[GroupKey]) -> None:
         """Forget entities that can no longer be decided; open the gate if it is overdue."""
         if not self._enabled:
             return

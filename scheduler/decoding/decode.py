@@ -28,7 +28,7 @@ from api.features import Feature, FeatureGates, feature_of_owner
 from api.groups import Form, GroupReference, WorkloadForm, groups_of_pod, workload_form
 from api.integration.pods.groups_from_pods import ask_of
 from api.membership import NOBODY, Owners, claims_of
-from api.ownership import OwnerId, made_for
+from api.ownership import OwnerId, created_for
 from api.reading import listing, mapping
 from api.scheduler_names import USUAL, SchedulerNames
 from kube.client.meta import OwnerReference
@@ -283,7 +283,7 @@ def group_spec(kind: str, group: GroupObject, gates: FeatureGates = features.USU
     """Decode a group. `kind` is PodGroup or CompositePodGroup; `gates` are the enabled features."""
     meta, spec = group.metadata, group.spec
     key: GroupKey = (kind, meta.namespace, meta.name)
-    policy, owner = spec.scheduling_policy, made_for(meta)
+    policy, owner = spec.scheduling_policy, created_for(meta)
     gate_off, maker_off = _off(kind, group, owner, gates)
     return GroupSpec(
         key=key,

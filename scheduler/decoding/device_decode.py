@@ -41,7 +41,7 @@ from scheduler.core.values.devices import (
     SliceInfo,
 )
 from scheduler.core.values.extended_devices import CLASS_PREFIX, may_be_mapped
-from scheduler.core.values.model import Release, Term
+from scheduler.core.values.model import NodeTerm, Release
 from scheduler.decoding.device_objects import (
     AllocationTaken,
     Amount,
@@ -362,7 +362,7 @@ def _taken(result: ResultTaken, consumed: Amounts) -> AllocatedDevice:
     )
 
 
-def _terms(selector: NodeSelector) -> tuple[Term, ...]:
+def _terms(selector: NodeSelector) -> tuple[NodeTerm, ...]:
     return tuple(node_selector_term(term) for term in selector.node_selector_terms)
 
 

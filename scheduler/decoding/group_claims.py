@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from api import names
 from api.constants import MAX_RESOURCE_CLAIMS
-from api.group_claims import shared_words
-from api.membership import pods_name, stands_for, taken_words
+from api.group_claims import shared_claim_advice
+from api.membership import pods_name, taken_name_advice, usual_name
 from api.reading import listing, mapping, text
 from scheduler.core.values.devices import DeviceClaimInfo
 from scheduler.decoding import claim_messages
@@ -22,7 +22,7 @@ from scheduler.decoding.objects import GroupObject
 class GroupClaims:
     """Shared claims of the PodGroup `name`.
 
-    `templates` are the ResourceClaimTemplates by entry, `made` the names of the claims in its
+    `templates` are the ResourceClaimTemplates by entry, `created` the names of the claims in its
     status. `pods_name` is the name by which its pods refer to the group. `taken` is the advice if
     their claim belongs to another group.
     """
@@ -31,7 +31,7 @@ class GroupClaims:
     name: str
     uid: str
     templates: Mapping[str, str]
-    made: frozenset[str]
+    created: frozenset[str]
     pods_name: str
     taken: str = ""
 
@@ -48,30 +48,32 @@ class GroupClaims:
         }
         # The status is read as untyped JSON: users can write it, too.
         said = map(mapping, listing((group.status or {}).get("resourceClaimStatuses")))
-        made = {text(it.get("resourceClaimName")) for it in said if it.get("name") in templates}
+        created = {text(it.get("resourceClaimName")) for it in said if it.get("name") in templates}
         meta = group.metadata
         # Its pods may name the claims of the group whose name it stands for.
-        taken = taken_words(meta) if stands_for(meta) else ""
-        group_of = (meta.namespace, meta.name, meta.uid, templates, frozenset(made))
+        taken = taken_name_advice(meta) if usual_name(meta) else ""
+        group_of = (meta.namespace, meta.name, meta.uid, templates, frozenset(created))
         return cls(*group_of, pods_name(meta), taken)
 
-    def lack_of(self, claim: DeviceClaimInfo) -> str:
+    def problem_of(self, claim: DeviceClaimInfo) -> str:
         """Return why a pod of the group cannot use a claim that it names yet; empty if it can."""
         name, group = claim.key[1], f"{self.namespace}/{self.name}"
         # A claim with another name is not shared through the group.
-        if name not in self.made | {names.group_claim(self.pods_name, it) for it in self.templates}:
+        if name not in self.created | {
+            names.group_claim(self.pods_name, it) for it in self.templates
+        }:
             return ""
         # By UID: the claim of an earlier group may have the same owner name.
         if claim.owner != self.uid and self.taken:
             return f"ResourceClaim {self.namespace}/{name}: {self.taken}."
         if claim.owner != self.uid:
             return claim_messages.of_another_owner(claim.key, "PodGroup", group)
-        if name not in self.made:
+        if name not in self.created:
             return claim_messages.not_recorded(claim.key, self.name)
         return ""
 
-    def lack_of_own(self, entry: str, template: str) -> str:
+    def problem_of_own(self, entry: str, template: str) -> str:
         """Return why the pod must not use a claim of its own; empty if it may."""
         # kube-controller-manager creates one for each pod: they would run and share nothing.
         shared = template and self.templates.get(entry) == template
-        return f"{shared_words(self.pods_name, entry)}." if shared else ""
+        return f"{shared_claim_advice(self.pods_name, entry)}." if shared else ""

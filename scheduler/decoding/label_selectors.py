@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scheduler.core.values.model import Expression, Term
+from scheduler.core.values.model import Expression, NodeTerm
 from scheduler.decoding.objects import LabelSelector, NodeSelectorTerm
 
 
@@ -19,8 +19,8 @@ def label_expressions(
     return tuple(sorted(found.union(added), key=lambda e: (e.key, e.operator, e.values)))
 
 
-def node_selector_term(term: NodeSelectorTerm) -> Term:
-    return Term(
+def node_selector_term(term: NodeSelectorTerm) -> NodeTerm:
+    return NodeTerm(
         tuple(Expression(e.key, e.operator, tuple(e.values)) for e in term.match_expressions),
         tuple(Expression(e.key, e.operator, tuple(e.values)) for e in term.match_fields),
     )

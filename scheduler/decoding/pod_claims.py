@@ -63,7 +63,7 @@ class _Uses:
     """The entries of a pod that need a claim, or the reason why they are not understood.
 
     `claims` is true if the spec has any entries. `extended` are the containers of a waiting pod
-    that request extended resources, `made` the name of their claim in the pod's status. `keys` are
+    that request extended resources, `created` the name of their claim in the status. `keys` are
     the claims whose changes concern the pod.
     """
 
@@ -71,7 +71,7 @@ class _Uses:
     problem: str = ""
     claims: bool = False
     extended: tuple[ContainerDevices, ...] = ()
-    made: str = ""
+    created: str = ""
     keys: tuple[ClaimKey, ...] = ()
 
 
@@ -110,14 +110,14 @@ class PodClaims:
         # For a bound pod these are decided: its node offers them, or its status names the claim.
         waits = info.ours and not info.node
         extended = containers_of(pod, requirements.requests) if waits else ()
-        made = pod.status.extended_resource_claim_status
-        if not (pod.spec.resource_claims or extended or made):
+        created = pod.status.extended_resource_claim_status
+        if not (pod.spec.resource_claims or extended or created):
             return self.forget(uid)
         uses = _uses_of(pod)
-        if extended or made:
-            name = made.resource_claim_name if made else ""
+        if extended or created:
+            name = created.resource_claim_name if created else ""
             keys = (*uses.keys, claim_key(info)) if extended else uses.keys
-            uses = replace(uses, extended=extended, made=name, keys=keys)
+            uses = replace(uses, extended=extended, created=name, keys=keys)
         self._requirements[uid] = requirements
         # Most events of a pod change nothing here.
         before = self._uses.get(uid)
@@ -176,16 +176,16 @@ class PodClaims:
         uses = self._uses.get(uid)
         return () if uses is None else uses.extended
 
-    def claim_said(self, uid: str) -> str:
+    def claim_in_status(self, uid: str) -> str:
         """Return the name of the claim for extended resources in the pod's status."""
         uses = self._uses.get(uid)
-        return "" if uses is None else uses.made
+        return "" if uses is None else uses.created
 
     def naming(self, key: ClaimKey) -> list[str]:
         """Return the UIDs of the pods that a change of the claim concerns."""
         return list(islice(self._naming.get(key, ()), MOST_NAMING))
 
-    def group_is(self, key: Key, group: GroupObject | None) -> bool:
+    def on_group_changed(self, key: Key, group: GroupObject | None) -> bool:
         """Record a PodGroup (None: deleted). True if its pods with claims have to be evaluated."""
         before, now = self._of_groups.pop(key, None), GroupClaims.of(group)
         if now is not None:
@@ -223,7 +223,7 @@ class PodClaims:
         for entry in uses.entries:
             key = (info.namespace, entry.claim)
             claim = self._table.claims.get(key)
-            lack = self._lack(info, entry, key, claim)
+            lack = self._claim_problem(info, entry, key, claim)
             if lack or claim is None:
                 return replace(self._with(info, (), ()), unclaimed=lack)
             if problem := self._problems.get(key):
@@ -241,7 +241,7 @@ class PodClaims:
             # No claim yet: a decision may choose any node, with devices or with its own resource.
             extended = uses.extended if resource else ()
             return self._with(info, tuple(asks), (*keys, key) if resource else (*keys,), extended)
-        lack = self._lack(info, _Entry("", key[1], _NO_TEMPLATE), key, claim)
+        lack = self._claim_problem(info, _Entry("", key[1], _NO_TEMPLATE), key, claim)
         if not lack and claim.allocation is None:
             lack = claim_messages.from_an_earlier_attempt(key[1])
         if lack:
@@ -265,14 +265,14 @@ class PodClaims:
             wants = replace(wants, asks=asks, extended=extended)
         return replace(info, requirements=wants, device_claims=keys, unclaimed="")
 
-    def _lack(
+    def _claim_problem(
         self, info: PodInfo, entry: _Entry, key: ClaimKey, claim: DeviceClaimInfo | None
     ) -> str:
         """Return why the pod cannot use the claim yet; empty if it can."""
         namespace, name = key
         pod = f"{namespace}/{info.name}"
         shared = self._of_groups.get((namespace, info.group)) if info.group is not None else None
-        if shared is not None and (text := shared.lack_of_own(entry.name, entry.template)):
+        if shared is not None and (text := shared.problem_of_own(entry.name, entry.template)):
             return text
         if not entry.claim:
             return claim_messages.not_created(pod)
@@ -283,7 +283,7 @@ class PodClaims:
         # The name may belong to a claim of a tenant, or of an earlier pod with this name.
         if entry.own and claim.owner != info.uid:
             return claim_messages.of_another_owner(key, "Pod", pod)
-        if shared is not None and not entry.own and (text := shared.lack_of(claim)):
+        if shared is not None and not entry.own and (text := shared.problem_of(claim)):
             return text
         # A claim that thousands of pods name would cost that many evaluations with each change.
         naming = self._naming.get(key, {})
@@ -312,8 +312,8 @@ def entries_of(spec: PodSpec) -> tuple[list[PodClaimEntry], str]:
 
 def _keys(info: PodInfo, uses: _Uses) -> tuple[ClaimKey, ...]:
     names = dict.fromkeys(entry.claim for entry in uses.entries if entry.claim)
-    if uses.made:
-        names[uses.made] = None
+    if uses.created:
+        names[uses.created] = None
     return tuple((info.namespace, name) for name in names)
 
 
@@ -322,16 +322,16 @@ def _uses_of(pod: Pod) -> _Uses:
     written, problem = entries_of(pod.spec)
     if problem:
         return _Uses((), problem, claims=True)
-    made = {each.name: each.resource_claim_name for each in pod.status.resource_claim_statuses}
+    created = {each.name: each.resource_claim_name for each in pod.status.resource_claim_statuses}
     entries: list[_Entry] = []
     for entry in written:
         template = entry.resource_claim_template_name or ""
         if entry.resource_claim_name:
             entries.append(_Entry(entry.name, entry.resource_claim_name))
-        elif entry.name not in made:
+        elif entry.name not in created:
             entries.append(_Entry(entry.name, "", template))
         # A status entry without a name means that the pod needs no claim for this entry.
-        elif (name := made[entry.name]) is not None:
+        elif (name := created[entry.name]) is not None:
             entries.append(_Entry(entry.name, name, template))
     namespace = pod.metadata.namespace
     keys = tuple((namespace, entry.claim) for entry in entries if entry.claim)

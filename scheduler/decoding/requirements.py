@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Final
 
-from scheduler.core.values.model import GroupTerm, Requirements, Term, Toleration
+from scheduler.core.values.model import GroupTerm, NodeTerm, Requirements, Toleration
 from scheduler.decoding import limits, pod_terms
 from scheduler.decoding.label_selectors import node_selector_term
 from scheduler.decoding.node_uses import NO_VOLUMES, NodeUses, node_uses
@@ -110,7 +110,7 @@ def _tolerations(specs: Iterable[TolerationSpec]) -> tuple[Toleration, ...]:
     return tuple(Toleration(t.key, t.operator, t.value, t.effect) for t in specs)
 
 
-def _affinity(spec: PodSpec) -> tuple[Term, ...] | None:
+def _affinity(spec: PodSpec) -> tuple[NodeTerm, ...] | None:
     node = spec.affinity.node_affinity if spec.affinity else None
     required = node.required_during_scheduling_ignored_during_execution if node else None
     if required is None:
@@ -118,7 +118,7 @@ def _affinity(spec: PodSpec) -> tuple[Term, ...] | None:
     return tuple(node_selector_term(term) for term in required.node_selector_terms)
 
 
-def _preferred_node_affinity(spec: PodSpec) -> tuple[tuple[int, Term], ...]:
+def _preferred_node_affinity(spec: PodSpec) -> tuple[tuple[int, NodeTerm], ...]:
     node = spec.affinity.node_affinity if spec.affinity else None
     if node is None:
         return ()

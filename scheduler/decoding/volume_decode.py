@@ -5,7 +5,13 @@ from __future__ import annotations
 from typing import Final
 
 from kube.client.quantity import parse_value
-from scheduler.core.values.model import ClaimInfo, Expression, StorageClassInfo, Term, VolumeInfo
+from scheduler.core.values.model import (
+    ClaimInfo,
+    Expression,
+    NodeTerm,
+    StorageClassInfo,
+    VolumeInfo,
+)
 from scheduler.core.volumes.volume_table import UNLIMITED
 from scheduler.decoding.inline_volumes import attachments
 from scheduler.decoding.label_selectors import label_expressions, node_selector_term
@@ -92,7 +98,9 @@ def class_info(storage_class: StorageClass) -> StorageClassInfo:
         provisioner=storage_class.provisioner,
         waits=storage_class.volume_binding_mode == "WaitForFirstConsumer",
         topologies=tuple(
-            Term(tuple(Expression(e.key, "In", tuple(e.values)) for e in t.match_label_expressions))
+            NodeTerm(
+                tuple(Expression(e.key, "In", tuple(e.values)) for e in t.match_label_expressions)
+            )
             for t in storage_class.allowed_topologies
         ),
     )

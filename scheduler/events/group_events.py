@@ -62,7 +62,7 @@ class GroupEvents:
         info = pod.info
         self._recorder.event(_reference(info), kind, reason, message, component=info.scheduler)
 
-    def bound(self, pod: Pod, node: str) -> None:
+    def on_pod_bound(self, pod: Pod, node: str) -> None:
         """Record that a pod was bound, in kube-scheduler's words."""
         if self._bound is not None:
             info = pod.info

@@ -60,7 +60,7 @@ class ExpectedClaims:
             self._why_refused = ""
         self._stale |= dict.fromkeys(self._named)
 
-    def template_is(self, key: Key, spec: bytes | None) -> None:
+    def on_template_changed(self, key: Key, spec: bytes | None) -> None:
         """Record the spec of a ResourceClaimTemplate (None: deleted)."""
         before = self._templates.pop(key, None)
         now = None if spec is None else ask_of(spec)
@@ -140,7 +140,7 @@ class ExpectedClaims:
         for number, entry in enumerate(entries):
             if name := entry.resource_claim_name:
                 key = (info.namespace, name)
-                lack = self._lack(key)
+                lack = self._claim_problem(key)
                 if lack:
                     return replace(info, unclaimed=lack)
                 # Two entries may name one claim, which counts once.
@@ -165,7 +165,7 @@ class ExpectedClaims:
         wants = replace(info.requirements, asks=tuple(asks), extended=extended)
         return replace(info, requirements=wants, device_claims=tuple(keys))
 
-    def _lack(self, key: ClaimKey) -> str:
+    def _claim_problem(self, key: ClaimKey) -> str:
         """Return why pods cannot use the claim that they name; empty if they can."""
         claim = self._table.claims.get(key)
         if claim is None:

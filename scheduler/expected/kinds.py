@@ -17,7 +17,7 @@ _FIELDS: Final = tuple(each.name for each in fields(Requirements) if each.name !
 
 
 @dataclass(slots=True)
-class Kind:
+class ExpectedPodKind:
     """A kind of expected pods. `info` is the pod to copy; `numbers` are the copies in the state.
 
     `came` are the UIDs of pods that arrived, and `over` those of them that succeeded. If more
@@ -57,7 +57,7 @@ class ExpectedGroup:
 
     key: Key
     obj: GroupObject | None = None
-    kinds: dict[str, Kind] = field(default_factory=dict)
+    kinds: dict[str, ExpectedPodKind] = field(default_factory=dict)
     extra: set[str] = field(default_factory=set)
     requested: Counter[str] = field(default_factory=Counter)
     expired: bool = False
@@ -76,7 +76,7 @@ class ExpectedGroup:
         return 0 if self.expired or self.refused else sum(k.missing for k in self.kinds.values())
 
 
-def lack_of(info: PodInfo) -> str:
+def problem_of(info: PodInfo) -> str:
     """Return why expected pods are not placed even with enough capacity, or an empty text."""
     unsupported = info.requirements.unsupported
     return info.unclaimed or (f"they use {', '.join(unsupported)}" if unsupported else "")
@@ -92,7 +92,7 @@ def counts(info: PodInfo) -> bool:
     return info.phase != "Failed" and not info.membership.held
 
 
-def nearest(info: PodInfo, kinds: Mapping[str, Kind]) -> str:
+def nearest(info: PodInfo, kinds: Mapping[str, ExpectedPodKind]) -> str:
     """Return the kind whose requirements differ least from the pod's; empty without kinds.
 
     Kinds whose labels the pod has come first. Of equal ones, that of the lowest stage is returned.

@@ -25,13 +25,20 @@ from scheduler.core.values.devices import Allocation
 from scheduler.core.values.model import ClaimKey, GroupKey, PodInfo, Stage
 from scheduler.decoding.objects import GroupObject
 from scheduler.expected.claims import ExpectedClaims, Thing, own_keys
-from scheduler.expected.kinds import ExpectedGroup, Kind, counts, is_held, lack_of, nearest
+from scheduler.expected.kinds import (
+    ExpectedGroup,
+    ExpectedPodKind,
+    counts,
+    is_held,
+    nearest,
+    problem_of,
+)
 from scheduler.expected.pod_info import has_volumes, info_of, numbered, parse, uid_of
 from scheduler.support.config import ExpectedLimits
 
 
 @dataclass(slots=True)
-class Changes:
+class ExpectedPodChanges:
     """Expected pods to set in the state, and UIDs of those to remove."""
 
     set: list[PodInfo] = field(default_factory=list)
@@ -45,7 +52,7 @@ class Changes:
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
+class LastPodState:
     """The last state of a pod: the row of the node that it used (-1: none), and if it succeeded.
 
     `claims` are those that it used, with their allocations.
@@ -56,7 +63,7 @@ class Left:
     claims: tuple[tuple[ClaimKey, Allocation | None], ...] = ()
 
     @classmethod
-    def of(cls, state: State, uid: str) -> Left | None:
+    def of(cls, state: State, uid: str) -> LastPodState | None:
         """Return the state of the pod as it is now, None if it is unknown."""
         pod = state.pods.get(uid)
         if pod is None:
@@ -120,12 +127,12 @@ class ExpectedPods:
     def __len__(self) -> int:
         return len(self._groups)
 
-    def group_is(self, key: Key, group: GroupObject | None) -> Changes:
+    def on_group_changed(self, key: Key, group: GroupObject | None) -> ExpectedPodChanges:
         """Apply a PodGroup (None: deleted). Raises QuantityError if a template is invalid."""
         known = self._groups.get(key)
         written = [] if group is None else group.spec.expected_pods
         if known is None and not written:
-            return Changes()
+            return ExpectedPodChanges()
         # All templates are decoded first: an invalid one leaves the group as it was.
         kinds = {} if group is None or not written else dict(self._kinds(key, group))
         if known is None:
@@ -133,7 +140,7 @@ class ExpectedPods:
             # Pods may arrive before the object of their group.
             self._take_in_members(known, kinds)
         known.obj = group
-        changes = Changes()
+        changes = ExpectedPodChanges()
         for name in list(known.kinds):
             self._replace(known, name, kinds.get(name), changes)
         for name, kind in kinds.items():
@@ -143,22 +150,22 @@ class ExpectedPods:
             self._forget_group(known)
         return changes
 
-    def renewed(self) -> Changes:
+    def renewed(self) -> ExpectedPodChanges:
         """Evaluate some of the groups again whose pods name a changed object."""
-        changes = Changes()
+        changes = ExpectedPodChanges()
         for key in self.claims.stale():
             known = self._groups.get(key)
             if known is not None:
-                more = self.group_is(key, known.obj)
+                more = self.on_group_changed(key, known.obj)
                 changes.set += more.set
                 changes.gone += more.gone
         return changes
 
-    def pod_is(self, info: PodInfo, left: Left | None = None) -> Changes:
+    def on_pod_changed(self, info: PodInfo, left: LastPodState | None = None) -> ExpectedPodChanges:
         """Apply a pod, which may replace an expected one. `left` is its last state."""
         # Every event of a pod comes here, and most clusters have no expected pods.
         if not self._groups or info.group is None:
-            return self.forget(info.uid) if info.uid in self._of else Changes()
+            return self.forget(info.uid) if info.uid in self._of else ExpectedPodChanges()
         key = (info.namespace, info.group)
         group = self._groups.get(key)
         before = self._of.get(info.uid)
@@ -168,11 +175,11 @@ class ExpectedPods:
                 return changes
         if info.uid in self._of:
             self._note_success(group, info)
-            return Changes()
+            return ExpectedPodChanges()
         self._take_in(group, info)
-        return self._balance(group, Changes())
+        return self._balance(group, ExpectedPodChanges())
 
-    def forget(self, uid: str, left: Left | None = None) -> Changes:
+    def forget(self, uid: str, left: LastPodState | None = None) -> ExpectedPodChanges:
         """Drop a pod that is deleted or does not count; `left` is its last state, if known.
 
         An expected pod gets its place, for the replacement that its owner creates.
@@ -180,7 +187,7 @@ class ExpectedPods:
         key, name = self._of.pop(uid, (None, ""))
         group = self._groups.get(key) if key is not None else None
         if group is None:
-            return Changes()
+            return ExpectedPodChanges()
         group.extra.discard(uid)
         kind = group.kinds.get(name)
         if kind is not None:
@@ -195,7 +202,7 @@ class ExpectedPods:
         if not any(each.came for each in group.kinds.values()):
             for each in group.kinds.values():
                 each.done = 0
-        return self._balance(group, Changes())
+        return self._balance(group, ExpectedPodChanges())
 
     def removed(self, uid: str) -> None:
         """Record that an expected pod left the state, as another took its place over."""
@@ -207,13 +214,13 @@ class ExpectedPods:
             numbers.discard(number)
             self._note_requests(group)
 
-    def expire(self, key: GroupKey, *, expired: bool = True) -> Changes:
+    def expire(self, key: GroupKey, *, expired: bool = True) -> ExpectedPodChanges:
         """End the time of the group's held places, or start it again."""
         group = self._groups.get(key[1:])
         if group is None or group.expired == expired:
-            return Changes()
+            return ExpectedPodChanges()
         group.expired = expired
-        return self._balance(group, Changes())
+        return self._balance(group, ExpectedPodChanges())
 
     def expired(self, key: GroupKey) -> bool:
         """True if places are no longer held for the group."""
@@ -243,7 +250,7 @@ class ExpectedPods:
         if group.extra:
             return f"{len(group.extra)} pods are more than expectedPods has"
         for name, kind in sorted(group.kinds.items()):
-            if kind.missing and (lack := lack_of(kind.info)):
+            if kind.missing and (lack := problem_of(kind.info)):
                 return f"the expected pods {name} are not placed: {lack}"
         unseen = sorted(f"{it.unseen} of {name}" for name, it in group.kinds.items() if it.unseen)
         if unseen:
@@ -296,7 +303,9 @@ class ExpectedPods:
                 group.extra.discard(uid)
                 self._take_in(group, pod.info)
 
-    def _succeed(self, group: ExpectedGroup, name: str, kind: Kind, left: Left) -> None:
+    def _succeed(
+        self, group: ExpectedGroup, name: str, kind: ExpectedPodKind, left: LastPodState
+    ) -> None:
         """Give the place of a deleted pod to an expected one, if it fits there."""
         # No place for more pods than expected: the replacement may be placed already.
         placed = sum(not self._is_unplaced(uid) for uid in kind.came)
@@ -319,7 +328,7 @@ class ExpectedPods:
         if self._inherit(pod, left) or assume_on(self._state, pod, left.row):
             self._new_places.append(pod.info.uid)
 
-    def _inherit(self, pod: StatePod, left: Left) -> bool:
+    def _inherit(self, pod: StatePod, left: LastPodState) -> bool:
         """Assume devices for an expected pod that its predecessor has not released yet."""
         keys, own = pod.info.device_claims, set(own_keys(pod.info))
         if not own or len(keys) != len(left.claims):
@@ -343,7 +352,7 @@ class ExpectedPods:
     def _is_held_number(self, number: tuple[Key, str, int]) -> bool:
         return is_held(self._state.pods.get(uid_of(*number)))
 
-    def _take_in_members(self, group: ExpectedGroup, kinds: dict[str, Kind]) -> None:
+    def _take_in_members(self, group: ExpectedGroup, kinds: dict[str, ExpectedPodKind]) -> None:
         group.kinds = kinds
         known = self._state.forest.groups.get((POD_GROUP.kind, *group.key))
         for pod in list(known.members.values()) if known is not None else ():
@@ -377,7 +386,13 @@ class ExpectedPods:
         if kind is not None and info.phase == "Succeeded" and info.uid in kind.came:
             kind.over.add(info.uid)
 
-    def _replace(self, group: ExpectedGroup, name: str, new: Kind | None, changes: Changes) -> None:
+    def _replace(
+        self,
+        group: ExpectedGroup,
+        name: str,
+        new: ExpectedPodKind | None,
+        changes: ExpectedPodChanges,
+    ) -> None:
         """Replace a kind by its new definition (None: it was removed)."""
         old = group.kinds[name]
         self._new_kinds |= dict.fromkeys(old.came)
@@ -398,7 +413,7 @@ class ExpectedPods:
         changes.gone += [uid_of(group.key, name, at) for at in sorted(old.numbers)]
         self._in_namespace[group.key[0]] -= len(old.numbers)
 
-    def _balance(self, group: ExpectedGroup, changes: Changes) -> Changes:
+    def _balance(self, group: ExpectedGroup, changes: ExpectedPodChanges) -> ExpectedPodChanges:
         """Match the number of expected pods to the missing ones."""
         self._touched[group.key] = None
         # First, as a refused group expects nothing.
@@ -422,7 +437,7 @@ class ExpectedPods:
         self._restage(changes)
         return changes
 
-    def _restage(self, changes: Changes) -> None:
+    def _restage(self, changes: ExpectedPodChanges) -> None:
         """Update the stage of pods that now count for another kind."""
         kinds, self._new_kinds = self._new_kinds, {}
         for uid in kinds:
@@ -432,7 +447,7 @@ class ExpectedPods:
                 changes.set.append(info)
 
     def _to_go(
-        self, group: ExpectedGroup, name: str, kind: Kind, surplus: int, keep: int
+        self, group: ExpectedGroup, name: str, kind: ExpectedPodKind, surplus: int, keep: int
     ) -> list[int]:
         """Return the numbers of surplus expected pods, except `keep` that have a place."""
         if surplus <= 0:
@@ -490,7 +505,7 @@ class ExpectedPods:
         if not any(of_all.values()):
             del self._requested[group.key[0]]
 
-    def _kinds(self, key: Key, group: GroupObject) -> Iterator[tuple[str, Kind]]:
+    def _kinds(self, key: Key, group: GroupObject) -> Iterator[tuple[str, ExpectedPodKind]]:
         """Yield the kinds. Entries beyond the limits of admission are ignored."""
         things: set[Thing] = set()
         for each in group.spec.expected_pods[:MAX_EXPECTED_KINDS]:
@@ -504,7 +519,10 @@ class ExpectedPods:
                     "ResourceClaims" if self.claims.unseen(spec) else "",
                     "volumes" if has_volumes(each) else "",
                 )
-                yield each.name, Kind(info, each.count, unseen=" and ".join(filter(None, unseen)))
+                yield (
+                    each.name,
+                    ExpectedPodKind(info, each.count, unseen=" and ".join(filter(None, unseen))),
+                )
         self.claims.note(key, things)
 
     def _forget_group(self, group: ExpectedGroup) -> None:

@@ -29,13 +29,13 @@ from scheduler.core.values.model import ClaimKey, GroupKey
 from scheduler.decoding.objects import GroupObject
 from scheduler.events.group_events import GroupEvents
 from scheduler.expected.claims import own_keys
-from scheduler.expected.pods import Changes, ExpectedPods
+from scheduler.expected.pods import ExpectedPodChanges, ExpectedPods
 from scheduler.queue.shell import Shell
-from scheduler.support.config import Holding
+from scheduler.support.config import HoldingLimits
 from scheduler.support.device_budget import POSTPONED, DeviceWork
 from scheduler.support.metrics import HELD_EXPIRED, HELD_PLACES
 from scheduler.watch.event_handlers import PodHandler
-from scheduler.watch.published_places import told_expired, told_since
+from scheduler.watch.published_places import is_published_expired, published_since
 
 _LOOK: Final = 1.0
 """Seconds between two checks of held places."""
@@ -71,7 +71,7 @@ class HeldPlaces:
         expected: ExpectedPods,
         events: GroupEvents,
         *,
-        config: Holding,
+        config: HoldingLimits,
         observed: Mapping[GroupKey, GroupObject],
         evict: Callable[[Group, list[Pod], str], None],
         store: Callable[[Placement], None],
@@ -96,7 +96,7 @@ class HeldPlaces:
         self._device_work = device_work
         self._begun: dict[GroupKey, _Begun] = {}
         self._ended: set[GroupKey] = set()
-        self._told: dict[GroupKey, str] = {}
+        self._reported: dict[GroupKey, str] = {}
         self._deferred: set[str] = set()
         self._looks = self._seen = 0
         self._generation = -1
@@ -105,12 +105,12 @@ class HeldPlaces:
         """Start a new term: another leader may have let places expire meanwhile."""
         self._begun.clear()
         self._ended.clear()
-        self._told.clear()
+        self._reported.clear()
         self._expected.touch_all()
         for key in list(self._expected):
             group, obj = self._state.forest.groups.get(key), self._observed.get(key)
             if group is not None and obj is not None:
-                self._set_expired(group, expired=told_expired(obj))
+                self._set_expired(group, expired=is_published_expired(obj))
 
     def taken_over(self, root: Group | Pod, budget: Callable[[], SearchBudget]) -> Placement | None:
         """Assume the places held for pods of the root that arrived; None if there are none.
@@ -175,15 +175,15 @@ class HeldPlaces:
             await self._clock.sleep(_LOOK)
             await self._freeze.over()
             if fence.valid():
-                self.look()
+                self.release_unusable()
                 self._store_new()
 
-    def look(self) -> None:
+    def release_unusable(self) -> None:
         """Release what was held too long or can no longer be used, and restart what ended."""
         self._pods.renew_expected()
         self._try_deferred()
         for key in self._expected.take_touched():
-            self._tell(key)
+            self._report(key)
         if self._release_lost():
             self._on_change()
         total, roots = 0, dict[GroupKey, Group]()
@@ -195,7 +195,7 @@ class HeldPlaces:
             del self._begun[key]
         self._ended &= roots.keys()
         for root in roots.values():
-            self._look_at(root)
+            self._check_root(root)
         HELD_PLACES.set(total)
 
     def _try_deferred(self) -> None:
@@ -206,11 +206,11 @@ class HeldPlaces:
         if deferred:
             self._on_change()
 
-    def _tell(self, key: GroupKey) -> None:
+    def _report(self, key: GroupKey) -> None:
         """Record one event for each change of what is wrong with a group's expected pods."""
-        problem, before = self._expected.problem(key), self._told.pop(key, "")
+        problem, before = self._expected.problem(key), self._reported.pop(key, "")
         if problem:
-            self._told[key] = problem
+            self._reported[key] = problem
             if problem != before:
                 self._events.entity(key, "Warning", "ExpectedPodsDiffer", problem)
 
@@ -225,9 +225,9 @@ class HeldPlaces:
             rows = tuple(pod.row for pod in pods)
             self._store(Placement(root, tuple(pods), rows, len(pods), 0))
 
-    def _look_at(self, root: Group) -> None:
+    def _check_root(self, root: Group) -> None:
         # Whatever its status reports: that is written later.
-        if self._begins_anew(root):
+        if self._restarts(root):
             self._begun.pop(root.key, None)
             self._ended.add(root.key)
             for leaf in root.leaves():
@@ -247,7 +247,7 @@ class HeldPlaces:
         if not root.standing and any(map(self._ends_with_hold, root.leaves())):
             self._evict_rest(root)
 
-    def _begins_anew(self, root: Group) -> bool:
+    def _restarts(self, root: Group) -> bool:
         """True if nothing of a tree runs: places may be held for it again, for the full time.
 
         Pods that succeeded count as running. But a tree whose places expired also begins again with
@@ -314,7 +314,7 @@ class HeldPlaces:
 
     def _set_expired(self, leaf: Group, *, expired: bool) -> None:
         changes = self._expected.expire(leaf.key, expired=expired)
-        if changes != Changes():
+        if changes != ExpectedPodChanges():
             changes.apply(self._state)
             self._on_change()
 
@@ -333,8 +333,8 @@ class HeldPlaces:
 
     def _release_lost(self) -> bool:
         """Release the places on nodes that are deleted or no longer take such pods."""
-        lost = list(self._on_nodes_gone())
-        rows, nodes = self._rows_to_look_at(), self._state.nodes
+        lost = list(self._on_deleted_nodes())
+        rows, nodes = self._rows_to_check(), self._state.nodes
         # A node can be overcommitted: by pods of other schedulers, or after its allocatable shrank.
         crowded = set(np.flatnonzero((nodes.free < 0).any(axis=0)).tolist())
         for row in rows:
@@ -345,12 +345,12 @@ class HeldPlaces:
             for pods in of_shape.values():
                 # Trials are expensive. A node that is not crowded and permits the shape needs none.
                 if row in crowded or not self._stay(pods[0]):
-                    lost += pods[self._room(pods) :]
+                    lost += pods[self._capacity(pods) :]
         for pod in lost:
             self._state.forget(pod.info.uid)
         return bool(lost)
 
-    def _on_nodes_gone(self) -> Iterator[Pod]:
+    def _on_deleted_nodes(self) -> Iterator[Pod]:
         """Yield the expected pods whose nodes are deleted."""
         generation = self._state.nodes.generation
         # Not while no node changed: there may be thousands of places.
@@ -361,7 +361,7 @@ class HeldPlaces:
                         yield pod
         self._generation = generation
 
-    def _rows_to_look_at(self) -> list[int]:
+    def _rows_to_check(self) -> list[int]:
         """Return the rows of nodes that changed since the last check, and some of the others.
 
         Changes caused by pods on other nodes, as by their affinity, are found with the others.
@@ -379,7 +379,7 @@ class HeldPlaces:
         simple = not shape.filter_match_ids and framework.only_counts(shape)
         return simple and bool(framework.permitted(shape)[pod.row])
 
-    def _room(self, pods: list[Pod]) -> int:
+    def _capacity(self, pods: list[Pod]) -> int:
         """Return how many of these pods, of one shape on one node, can keep the node."""
         if pods[0].shape.self_interacting:
             return len(pods)
@@ -435,8 +435,8 @@ class HeldPlaces:
             # Users can write the status, too: a later time would hold the places for longer.
             # A time that ended in this term may still be in the status, which is written later.
             leaves = root.leaves() if root.key not in self._ended else ()
-            told = (told_since(self._observed.get(leaf.key)) for leaf in leaves)
-            stamp = min((self._clock.now(), *filter(None, told)))
+            published = (published_since(self._observed.get(leaf.key)) for leaf in leaves)
+            stamp = min((self._clock.now(), *filter(None, published)))
             begun = self._begun[root.key] = _Begun(since(self._clock, stamp.timestamp()), stamp)
         return begun
 

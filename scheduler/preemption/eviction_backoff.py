@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from scheduler.core.pods.shapes import Shape
-from scheduler.core.preemption.dry_run import Effort
+from scheduler.core.preemption.dry_run import SearchEffort
 from scheduler.core.preemption.plan import Plan
 from scheduler.core.search.place import Placement
 from scheduler.core.state.state import State
@@ -80,7 +80,7 @@ class EvictionBackoff:
                 break
             self.forget(root)
 
-    def gone(self, uids: Iterable[str]) -> list[GroupKey]:
+    def on_pods_deleted(self, uids: Iterable[str]) -> list[GroupKey]:
         """Record that these pods are gone; return the roots whose last victims are among them."""
         ready = []
         for uid in uids:
@@ -109,7 +109,7 @@ class EvictionBackoff:
         return sorted(root for root in roots if self._evictions[root].left)
 
     def waits(
-        self, root: GroupKey, shapes: Collection[Shape], state: State, effort: Effort
+        self, root: GroupKey, shapes: Collection[Shape], state: State, effort: SearchEffort
     ) -> bool:
         """Return whether victims of the root are about to end, on nodes that it can still use."""
         last = self._evictions.get(root)

@@ -249,8 +249,8 @@ class Evictor:
         marked = [each for group in groups for each in group.walk() if each.spec is not None]
         await asyncio.gather(
             # Side by side: conditions of groups only inform, so those of pods do not wait for them.
-            self._for_each(marked, partial(self._mark_group, plan, message, fence)),
-            self._for_each(units, partial(self._mark_unit, plan, message, fence)),
+            self._for_each(marked, partial(self._set_group_condition, plan, message, fence)),
+            self._for_each(units, partial(self._set_unit_condition, plan, message, fence)),
         )
         await self._freeze.over()
         # Victims that were spared since, or are gone, are left out.
@@ -260,7 +260,9 @@ class Evictor:
     async def _for_each(self, things: Iterable[_T], act: Callable[[_T], Awaitable[None]]) -> None:
         await asyncio.gather(*map(act, things))
 
-    async def _mark_group(self, plan: int, message: Message, fence: Fence, group: Group) -> None:
+    async def _set_group_condition(
+        self, plan: int, message: Message, fence: Fence, group: Group
+    ) -> None:
         """Set the condition on a group. It only informs, so a failure is logged."""
         kind, namespace, name = group.key
         mark = partial(self._marks.set_group, GROUPS[kind], namespace, name, message(namespace))
@@ -268,7 +270,7 @@ class Evictor:
         if error is not None:
             _log.error("failed to set DisruptionTarget on a group", error=str(error))
 
-    async def _mark_unit(
+    async def _set_unit_condition(
         self, plan: int, message: Message, fence: Fence, unit: Sequence[Pod]
     ) -> None:
         """Set the condition on the pods of a unit; if one fails, spare the complete unit."""
@@ -352,14 +354,14 @@ class Evictor:
             self._events.pod(
                 pod, "Warning", "EvictionFailed", f"{SCHEDULER_COMPONENT}: not evicted: {error}"
             )
-            self._submit(partial(self._clear_mark, pod))
+            self._submit(partial(self._clear_condition, pod))
             # Removed first, as the order of the entries is that of their times.
             self._spared_until.pop(pod.info.uid, None)
             self._spared_until[pod.info.uid] = until
         self._state.reconsider_all()  # the roots that wait for the pods must be decided again
         self._on_change()
 
-    async def _clear_mark(self, pod: Pod, fence: Fence) -> None:
+    async def _clear_condition(self, pod: Pod, fence: Fence) -> None:
         """Revert the condition of the pod, or the next leader would evict it again."""
         info = pod.info
         clear = partial(self._marks.clear, PODS, info.namespace, info.name, info.uid)

@@ -28,15 +28,15 @@ def victims_text(units: Sequence[Unit], namespace: str, *, most: int = 3) -> str
         counted = " and ".join(count(number, kind) for kind, number in sorted(kinds.items()))
         highest = max(unit.priority for unit in others)
         parts.append(f"{counted} of other namespaces, of priority {highest} at most")
-    return f"{_words(pods)} of lower priority ({', '.join(parts)})"
+    return f"{_phrase(pods)} of lower priority ({', '.join(parts)})"
 
 
-def unit_words(unit: Unit) -> str:
+def unit_size(unit: Unit) -> str:
     """Return how many pods the unit has, and how many held places for expected pods."""
-    return _words(unit.pods.values())
+    return _phrase(unit.pods.values())
 
 
-def _words(pods: Collection[Pod]) -> str:
+def _phrase(pods: Collection[Pod]) -> str:
     held = sum(pod.info.expected for pod in pods)
     return places_text(len(pods) - held, held)
 

@@ -10,11 +10,11 @@ from scheduler.core.values.model import GroupKey
 
 
 @dataclass(slots=True)
-class _Place:
-    """One pod's node; `told` if the API server may have one for it, this or an earlier one."""
+class _NominatedNode:
+    """One pod's node; `written` if the API server may have one for it, this or an earlier one."""
 
     node: str
-    told: bool = False
+    written: bool = False
     current: bool = False
 
 
@@ -22,7 +22,7 @@ class NominatedNodes:
     """The nominated nodes by root and pod."""
 
     def __init__(self) -> None:
-        self._places: dict[GroupKey, dict[Pod, _Place]] = {}
+        self._places: dict[GroupKey, dict[Pod, _NominatedNode]] = {}
 
     def set(self, root: GroupKey, nodes: Mapping[Pod, str]) -> list[Pod]:
         """Replace the root's nodes; return other pods whose nomination has to be cleared."""
@@ -33,18 +33,20 @@ class NominatedNodes:
             # An unchanged node need not be written again.
             same = known is not None and known.node == node
             # The server may still have the pod's earlier node, which a withdrawal has to clear.
-            places[pod] = known if known is not None and same else _Place(node, _told(known))
-        return [pod for pod, place in before.items() if place.told]
+            places[pod] = (
+                known if known is not None and same else _NominatedNode(node, _is_written(known))
+            )
+        return [pod for pod, place in before.items() if place.written]
 
     def adopt(self, root: GroupKey, nodes: Mapping[Pod, str]) -> None:
         """Record that these pods have these nodes already."""
         self._places[root] = {
-            pod: _Place(node, told=True, current=True) for pod, node in nodes.items()
+            pod: _NominatedNode(node, written=True, current=True) for pod, node in nodes.items()
         }
 
     def withdraw(self, root: GroupKey) -> list[Pod]:
         """Forget the nodes of the root; return the pods whose nomination has to be cleared."""
-        return [pod for pod, place in self._places.pop(root, {}).items() if place.told]
+        return [pod for pod, place in self._places.pop(root, {}).items() if place.written]
 
     def take(self, root: GroupKey) -> dict[Pod, str]:
         """Return the nodes that the API server does not know yet, and count them as known."""
@@ -54,12 +56,12 @@ class NominatedNodes:
             pod: place.node for pod, place in places.items() if not place.current and pod.waiting
         }
         for pod in due:
-            places[pod].told = places[pod].current = True
+            places[pod].written = places[pod].current = True
         return due
 
     def clear(self) -> None:
         self._places.clear()
 
 
-def _told(place: _Place | None) -> bool:
-    return place is not None and place.told
+def _is_written(place: _NominatedNode | None) -> bool:
+    return place is not None and place.written

@@ -16,7 +16,7 @@ from kube.base.clock import Clock, since
 from kube.concurrency.stepwise import Stepwise
 from scheduler.core.groups.forest import Group, Pod
 from scheduler.core.pods.shapes import Shape
-from scheduler.core.preemption.dry_run import Effort
+from scheduler.core.preemption.dry_run import SearchEffort
 from scheduler.core.preemption.equal_plans import preempt_equals
 from scheduler.core.preemption.plan import Plan, may_preempt, preempt
 from scheduler.core.search.place import Refusal, SearchBudget
@@ -92,7 +92,7 @@ class Preemptor:
             return ""
         return f"No pods are preempted because {off_text(Feature.PREEMPTION)}."
 
-    def placed(self, key: GroupKey, rows: Sequence[int]) -> None:
+    def on_root_placed(self, key: GroupKey, rows: Sequence[int]) -> None:
         """End the nomination of a root that is being bound, with its pods on these rows."""
         self._delayed_since.pop(key, None)
         self._backoff.forget(key)
@@ -111,7 +111,7 @@ class Preemptor:
             return ""
         # This plan may choose victims again that were spared long ago.
         self._evictor.readmit()
-        effort = Effort.at(self._clock.monotonic(), self._config.patience_seconds)
+        effort = SearchEffort.at(self._clock.monotonic(), self._config.patience_seconds)
         # Here, because work in steps may restart and so must not change anything.
         self._state.units.refresh()
         plan = yield from self._stepwise.steps(lambda: self._planned(entity, refusal, effort))
@@ -155,12 +155,12 @@ class Preemptor:
             pods.append(root)
         if example is None or not pods:
             return []
-        effort = Effort.at(self._clock.monotonic(), self._config.patience_seconds)
+        effort = SearchEffort.at(self._clock.monotonic(), self._config.patience_seconds)
         self._state.units.refresh()
         return (yield from self._stepwise.steps(lambda: self._equal_plans(pods, example, effort)))
 
     def _equal_plans(
-        self, pods: Sequence[Pod], example: tuple[Refusal, Plan], effort: Effort
+        self, pods: Sequence[Pod], example: tuple[Refusal, Plan], effort: SearchEffort
     ) -> list[Plan]:
         begun = self._stepwise.monotonic()
         plans = preempt_equals(self._state, pods, example, self._budget(), effort)
@@ -169,7 +169,9 @@ class Preemptor:
             PREEMPTION_SECONDS.observe(each)
         return plans
 
-    def _planned(self, entity: Group | Pod, refusal: Refusal, effort: Effort) -> Plan | Refusal:
+    def _planned(
+        self, entity: Group | Pod, refusal: Refusal, effort: SearchEffort
+    ) -> Plan | Refusal:
         begun = self._stepwise.monotonic()
         plan = preempt(self._state, entity, refusal, self._budget(), effort)
         PREEMPTION_SECONDS.observe(self._stepwise.monotonic() - begun)
@@ -193,7 +195,7 @@ class Preemptor:
 
     def _wait(self, key: GroupKey, entity: Group | Pod, victims: str) -> str:
         """Postpone the eviction until the root's preemption delay is over; empty if it is."""
-        left = self._delay_left(key, entity)
+        left = self._remaining_delay(key, entity)
         if left <= 0:
             return ""
         PREEMPTIONS.labels("delayed").inc()
@@ -224,9 +226,9 @@ class Preemptor:
         self._delayed_since.pop(key, None)
         self._drop_nomination(key)
 
-    def victims_gone(self, uids: Iterable[str]) -> None:
+    def on_victims_deleted(self, uids: Iterable[str]) -> None:
         """Decide the roots again whose last victims are gone, even if others took the slots."""
-        for key in self._backoff.gone(uids):
+        for key in self._backoff.on_pods_deleted(uids):
             self._queue.review(key)
 
     def nodes_changed(self, rows: Iterable[int]) -> None:
@@ -243,7 +245,7 @@ class Preemptor:
             for key in self._backoff.without_nodes(nodes.row_of.keys()):
                 self._queue.review(key)
 
-    def forget_gone(self, keys: Iterable[GroupKey]) -> None:
+    def forget_deleted(self, keys: Iterable[GroupKey]) -> None:
         """Drop the nominations of entities that can no longer be decided."""
         for key in keys:
             if self._state.nominations.own(key) and self._queue.entity(key) is None:
@@ -282,7 +284,7 @@ class Preemptor:
         if self._state.nominations.own(key) and self._state.end_nomination(key):
             self._evictor.withdraw(key)
 
-    def _delay_left(self, key: GroupKey, entity: Group | Pod) -> float:
+    def _remaining_delay(self, key: GroupKey, entity: Group | Pod) -> float:
         """Return the seconds until the root's preemption delay is over.
 
         The delay begins when capacity was requested, or else when the root could evict for the

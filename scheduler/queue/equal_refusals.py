@@ -94,7 +94,7 @@ class _Equals:
         return None
 
 
-class EqualRoots:
+class EqualRefusals:
     """All refused roots that share a refusal with others."""
 
     def __init__(self) -> None:

@@ -45,7 +45,7 @@ class FirstDecisions:
         self._in_vain += key in self._refused
         self._refused.add(key)
 
-    def placed(self) -> None:
+    def on_root_placed(self) -> None:
         """Record that a root was placed: the decisions had an effect."""
         self._in_vain = 0
 

@@ -27,16 +27,16 @@ from scheduler.core.groups.forest import Group, Pod
 from scheduler.core.search.batching import Signature, alike, signature
 from scheduler.core.search.place import Refusal
 from scheduler.core.state.state import State
-from scheduler.core.state.state_changes import Changes
+from scheduler.core.state.state_changes import StateChanges
 from scheduler.core.values.model import SINGLE_POD, GroupKey
 from scheduler.queue.bind_backoff import BindBackoff
-from scheduler.queue.equal_refusals import Answer, EqualKind, EqualRoots, Rank
+from scheduler.queue.equal_refusals import Answer, EqualKind, EqualRefusals, Rank
 from scheduler.queue.first_decisions import FirstDecisions
 from scheduler.queue.renewals import Renewals
 from scheduler.queue.timed_out_searches import LongSearches
 from scheduler.queue.timers import Timers
 from scheduler.queue.unschedulable import RefusedRoot, RefusedRoots
-from scheduler.queue.wakeups import NewRoom
+from scheduler.queue.wakeups import CapacityWakeups
 from scheduler.support.device_budget import DeviceWork
 from scheduler.support.metrics import QUEUES
 
@@ -79,13 +79,15 @@ class Queue:
         self._blocked: set[GroupKey] = set()
         self._behind = False
         self._now = 0.0
-        self._equal = EqualRoots()
+        self._equal = EqualRefusals()
         # Made ready on behalf of their equals, with the refusal that they had.
         self._heads: dict[GroupKey, tuple[EqualKind, Answer]] = {}
         # Made ready because there was capacity.
         self._woken: dict[GroupKey, RefusedRoot] = {}
         self._first_decisions = FirstDecisions()
-        self._new_room = NewRoom(self._state, self._unschedulable, self._equal, self._little_work)
+        self._wakeups = CapacityWakeups(
+            self._state, self._unschedulable, self._equal, self._little_work
+        )
 
     def __len__(self) -> int:
         return len(self._active)
@@ -110,12 +112,12 @@ class Queue:
         sizes = (len(self._active), len(self._unschedulable), len(self._backoff.waiting.keys))
         return dict(zip(QUEUES, sizes, strict=True))
 
-    def refresh(self, changes: Changes, now: float) -> None:
+    def refresh(self, changes: StateChanges, now: float) -> None:
         """Apply changes: entities to review, nodes with new capacity, waiting times that ended."""
         for _ in self.refresh_in_steps(changes, now):
             pass
 
-    def refresh_in_steps(self, changes: Changes, now: float) -> Iterator[None]:
+    def refresh_in_steps(self, changes: StateChanges, now: float) -> Iterator[None]:
         """Apply changes in short steps; between two of them the state may change."""
         self._now = now
         # Whatever happened may help any root, so no refusal is current.
@@ -131,15 +133,15 @@ class Queue:
                 self._drop(key)
                 self._forget(key)
             yield
-        self._new_room.add(changes.rows, changes.match_ids)
+        self._wakeups.add(changes.rows, changes.match_ids)
         self._news += bool(changes.rows or changes.match_ids)
         # Bounded: with many shapes that wait, one event could delay the next decision for long.
         for _ in range(_STEPS):
-            if not self._new_room:
+            if not self._wakeups:
                 break
-            self._wake_for_room()
+            self._wake_for_capacity()
             yield
-        self._behind = changes.more or bool(self._new_room)
+        self._behind = changes.more or bool(self._wakeups)
         # Asked for each pod event, mostly when nothing waits.
         if self._backoff.waiting.keys or self._due.keys or self._unschedulable:
             yield from self._wake_due(now)
@@ -184,7 +186,7 @@ class Queue:
         if refused is None or refused.shape is None or key in self._state.nominations:
             return False
         # A sum over all nodes costs far less than a decision that fails.
-        if self._new_room.enough(refused):
+        if self._wakeups.enough(refused):
             return False
         self._unschedulable.add(key, replace(refused, retry_at=self._now + self._retry))
         self._due.set(key, self._now + _AGAIN)
@@ -298,7 +300,7 @@ class Queue:
     def pass_on(self, key: GroupKey, kind: EqualKind | None, *, placed: bool) -> None:
         """Let the equals of a root that was placed or found victims follow; two for each placed."""
         if placed:
-            self._first_decisions.placed()
+            self._first_decisions.on_root_placed()
         head, _ = self._heads.pop(key, (None, None))
         for each in dict.fromkeys((head, kind)):  # a set has no order to replay
             if each is not None:
@@ -420,9 +422,9 @@ class Queue:
         if head is not None:
             self._pass_on(head, 1)
 
-    def _wake_for_room(self) -> None:
+    def _wake_for_capacity(self) -> None:
         """Make some roots ready that gain from new capacity, if there is enough for them in all."""
-        for gain in self._new_room.look():
+        for gain in self._wakeups.gaining_roots():
             if gain.first_of is not None:
                 self._pass_on(gain.first_of, 1)
             else:

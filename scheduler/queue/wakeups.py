@@ -20,12 +20,12 @@ from scheduler.core.pods.shapes import Shape
 from scheduler.core.state.nominations import Nomination
 from scheduler.core.state.state import State
 from scheduler.core.values.model import GroupKey
-from scheduler.queue.equal_refusals import EqualKind, EqualRoots
+from scheduler.queue.equal_refusals import EqualKind, EqualRefusals
 from scheduler.queue.unschedulable import RefusedRoot, RefusedRoots
 from scheduler.support.device_budget import POSTPONED
 
 _SHAPES: Final = 8
-"""Shapes that one call of `look` checks."""
+"""Shapes that one call of `gaining_roots` checks."""
 
 
 class Gain(NamedTuple):
@@ -47,14 +47,14 @@ class _Scan:
     rows: list[int]
 
 
-class NewRoom:
+class CapacityWakeups:
     """Rows of nodes with new capacity, and changed match counts, that are still to be checked."""
 
     def __init__(
         self,
         state: State,
         refused: RefusedRoots,
-        equal: EqualRoots,
+        equal: EqualRefusals,
         little_work: Callable[[], AbstractContextManager[None]],
     ) -> None:
         """Check for `refused` and `equal`; `little_work` bounds the work on devices within it."""
@@ -67,7 +67,7 @@ class NewRoom:
         self._scans: list[_Scan] = []
 
     def __bool__(self) -> bool:
-        """Return whether `look` has anything to check."""
+        """Return whether `gaining_roots` has anything to check."""
         return bool(self._rows or self._match_ids or self._scans)
 
     def add(self, rows: Iterable[int], match_ids: Iterable[int]) -> None:
@@ -75,7 +75,7 @@ class NewRoom:
         self._rows.update(rows)
         self._match_ids.update(match_ids)
 
-    def look(self) -> list[Gain]:
+    def gaining_roots(self) -> list[Gain]:
         """Return the roots that gain, for some of the shapes each time."""
         # Without refused roots nothing can gain: the rows are not kept for later ones.
         if not self._refused:
@@ -121,7 +121,7 @@ class NewRoom:
 
     def _scan(self, shapes: Collection[Shape], rows: list[int]) -> None:
         region = self._known(rows)
-        found = self._worth_a_look(shapes, region) if shapes and len(region) else []
+        found = self._shapes_that_may_fit(shapes, region) if shapes and len(region) else []
         if found:
             self._scans.append(_Scan(found, rows))
 
@@ -129,7 +129,7 @@ class NewRoom:
         size = self._state.nodes.size
         return np.array([row for row in rows if row < size], np.int64)
 
-    def _worth_a_look(self, shapes: Iterable[Shape], region: Ints) -> list[Shape]:
+    def _shapes_that_may_fit(self, shapes: Iterable[Shape], region: Ints) -> list[Shape]:
         """Return the shapes that may fit there, by checks of all shapes at once.
 
         Most lack a resource, and are not checked one by one. Nor are those that lack one next to
@@ -175,9 +175,9 @@ class NewRoom:
                 alone = self._gaining_alone(shape, nominated, lowest)
                 gaining |= dict.fromkeys(alone - gaining.keys())
             gaining |= self._gaining_equals(shape, lowest, free=shape in free_to)
-        return self._with_room_in_all(gaining)
+        return self._with_total_capacity(gaining)
 
-    def _with_room_in_all(self, gaining: Mapping[GroupKey, EqualKind | None]) -> list[Gain]:
+    def _with_total_capacity(self, gaining: Mapping[GroupKey, EqualKind | None]) -> list[Gain]:
         """Return those of the roots for which all nodes together have enough capacity."""
         # Once for each shape: thousands of gangs may wait with the same one.
         rooms: dict[Shape | None, float] = {None: math.inf}

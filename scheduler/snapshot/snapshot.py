@@ -23,9 +23,9 @@ from scheduler.core.decide import decide
 from scheduler.core.devices.taint_rules import DeviceTaintRule
 from scheduler.core.explain.explain import Blocker, explain
 from scheduler.core.groups.forest import Group, Pod
-from scheduler.core.groups.workload_templates import Template, TemplateKey, WorkloadKey
+from scheduler.core.groups.workload_templates import GroupTemplate, TemplateKey, WorkloadKey
 from scheduler.core.pods.shapes import Shape
-from scheduler.core.preemption.dry_run import Effort
+from scheduler.core.preemption.dry_run import SearchEffort
 from scheduler.core.preemption.plan import Plan, preempt
 from scheduler.core.search.place import Placement, SearchBudget
 from scheduler.core.state.disruption_budgets import DisruptionBudget
@@ -81,9 +81,9 @@ class Limits(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(
-        cls, budget: SearchBudget, effort: Effort | None = None, *, preempts: bool = True
+        cls, budget: SearchBudget, effort: SearchEffort | None = None, *, preempts: bool = True
     ) -> Limits:
-        effort = effort or Effort()
+        effort = effort or SearchEffort()
         # JSON has no infinity.
         soon = effort.soon if math.isfinite(effort.soon) else None
         steps, packing_steps = budget.steps, budget.packing_steps
@@ -93,8 +93,8 @@ class Limits(msgspec.Struct, frozen=True):
     def budget(self) -> SearchBudget:
         return SearchBudget(self.steps, self.packing_steps, self.profile, self.profiles)
 
-    def effort(self) -> Effort:
-        return Effort(overdue=self.overdue, soon=math.inf if self.soon is None else self.soon)
+    def effort(self) -> SearchEffort:
+        return SearchEffort(overdue=self.overdue, soon=math.inf if self.soon is None else self.soon)
 
 
 class Decision(msgspec.Struct, frozen=True):
@@ -113,7 +113,7 @@ class Decision(msgspec.Struct, frozen=True):
     devices: dict[str, list[str]] = {}
 
 
-class NominatedPlaces(msgspec.Struct, frozen=True):
+class SnapshotNomination(msgspec.Struct, frozen=True):
     """The nomination of a root: for each shape, by its index, the number of pods on each node."""
 
     root: GroupKey
@@ -156,7 +156,7 @@ class Snapshot(msgspec.Struct, frozen=True):
     pods: list[PodInfo]
     assumed: dict[str, str]
     waiting: dict[str, list[str]]
-    nominations: list[NominatedPlaces]
+    nominations: list[SnapshotNomination]
     evicting: dict[str, float | None]
     spared: list[str]
     units: list[str]
@@ -166,7 +166,7 @@ class Snapshot(msgspec.Struct, frozen=True):
     priorities: list[PriorityClass]
     starvation: ClosedFor | None = None
     assumed_volumes: list[tuple[ClaimKey, str, str]] = []
-    templates: list[tuple[WorkloadKey, list[tuple[TemplateKey, Template]]]] = []
+    templates: list[tuple[WorkloadKey, list[tuple[TemplateKey, GroupTemplate]]]] = []
     daemon_sets: list[DaemonSetKey] = []
     initially_scheduled: list[GroupKey] = []
     slices: list[SliceInfo] = []
@@ -310,7 +310,7 @@ def _nodes(state: State, placement: Placement) -> dict[str, str]:
 
 def restore(snapshot: Snapshot) -> tuple[State, Queue]:
     """Return a state and a queue that decide as those that the snapshot was taken from."""
-    state = State(judge=Selectors().judge)
+    state = State(evaluate=Selectors().evaluate)
     state.set_release(snapshot.release)
     _put_nodes(state, snapshot)
     for name, labels in snapshot.namespaces.items():
@@ -389,12 +389,12 @@ def decode(data: bytes, source: str) -> Snapshot:
     return snapshot
 
 
-def _places_of(nomination: Nomination, shapes: list[Shape]) -> NominatedPlaces:
+def _places_of(nomination: Nomination, shapes: list[Shape]) -> SnapshotNomination:
     places = [(shapes.index(shape), list(there)) for shape, there in nomination.places]
-    return NominatedPlaces(nomination.root, nomination.priority, places)
+    return SnapshotNomination(nomination.root, nomination.priority, places)
 
 
-def _nomination(state: State, snapshot: Snapshot, nominated: NominatedPlaces) -> Nomination:
+def _nomination(state: State, snapshot: Snapshot, nominated: SnapshotNomination) -> Nomination:
     places = tuple(
         (state.shapes.intern(snapshot.requirements[index]), tuple(there))
         for index, there in nominated.places

@@ -200,10 +200,10 @@ def exceeding_views(group: Group) -> Iterator[PodView]:
     """Yield the views of the pods that wait until the group's minCount follows its owner."""
     off = group.spec.maker_off if group.spec is not None else ""
     message = (
-        f"{group.words} does not grow with its owner because feature gate {off} is off. The pod"
+        f"{group.phrase} does not grow with its owner because feature gate {off} is off. The pod"
         " waits until it is on."
         if off
-        else f"{group.words} grows with its owner. The pod waits until muster-controller updates"
+        else f"{group.phrase} grows with its owner. The pod waits until muster-controller updates"
         " minCount."
     )
     # Copied: a report may take several rounds, in which pods come and go.

@@ -41,7 +41,7 @@ class PodConditions:
         # By UID: the significant part of the last view that was written, and when.
         self._written: dict[str, tuple[tuple[object, ...], float]] = {}
 
-    def says_the_same(self, view: PodView) -> bool:
+    def is_unchanged(self, view: PodView) -> bool:
         """Return True if the pod needs no write, except for new numbers."""
         # A pod that is no longer pending is bound or deleted.
         uid = view.pod.info.uid
@@ -51,7 +51,7 @@ class PodConditions:
     def numbers_due_in(self, view: PodView) -> float | None:
         """Return the seconds until new numbers are due for the pod; None if there are none."""
         # Only for pods without a group: all others have the numbers in the status of the group.
-        written, seen = self._written.get(view.pod.info.uid), self._said(view)
+        written, seen = self._written.get(view.pod.info.uid), self._current_condition(view)
         if view.pod.group is not None or written is None or seen is None:
             return None
         if seen.message == view.message:
@@ -59,10 +59,10 @@ class PodConditions:
         pause = max(_NUMBERS_SECONDS, len(self._pending) / _NUMBERS_PER_SECOND)
         return written[1] + pause - self._clock.monotonic()
 
-    async def write(self, view: PodView, *, told: bool) -> None:
-        """Write the condition, and an event if `told` is True. Raises kube.base.errors."""
+    async def write(self, view: PodView, *, with_event: bool) -> None:
+        """Write the condition, and an event if `with_event` is True. Raises kube.base.errors."""
         info = view.pod.info
-        seen, said = self._pending.get(info.uid), self._said(view)
+        seen, said = self._pending.get(info.uid), self._current_condition(view)
         # Bound, assumed or deleted since the round began: a Binding sets the condition to True.
         if seen is None or not (view.pod.waiting or info.exceeds or info.unclaimed):
             return
@@ -74,17 +74,17 @@ class PodConditions:
             STATUS_WRITES.labels("Pod", "written").inc()
         # After the write: if it failed, the next report tries it again.
         self._written[info.uid] = view.significant, self._clock.monotonic()
-        if told and not same:
+        if with_event and not same:
             self._events.failed(view)
 
-    def forget_gone(self) -> None:
+    def forget_deleted(self) -> None:
         """Drop the entries of pods that no longer wait, if there are many."""
         # Rarely, so that a round does not visit all entries.
         if len(self._written) > 2 * len(self._pending) + 1000:
             written = self._written.items()
             self._written = {uid: each for uid, each in written if uid in self._pending}
 
-    def _said(self, view: PodView) -> ConditionType | None:
+    def _current_condition(self, view: PodView) -> ConditionType | None:
         """Return the pod's current condition if its status is False, otherwise None."""
         seen = self._pending.get(view.pod.info.uid)
         said = seen.scheduled if seen is not None else None

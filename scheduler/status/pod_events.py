@@ -31,7 +31,7 @@ _REMEMBERED: Final = 1000
 
 
 @dataclass(slots=True)
-class _Allowance:
+class _EventRate:
     """Number of events that a namespace may still send; it grows over time up to the burst."""
 
     left: float
@@ -61,7 +61,7 @@ class PodEvents:
     def __init__(self, events: GroupEvents, clock: Clock) -> None:
         self._events = events
         self._clock = clock
-        self._allowances: dict[str, _Allowance] = {}
+        self._allowances: dict[str, _EventRate] = {}
 
     def failed(self, view: PodView) -> None:
         """Record an event on the pod, whose condition changed to this view."""
@@ -73,7 +73,7 @@ class PodEvents:
         now = self._clock.monotonic()
         if len(self._allowances) > _REMEMBERED:
             self._forget(now)
-        allowance = self._allowances.setdefault(namespace, _Allowance(_BURST, now))
+        allowance = self._allowances.setdefault(namespace, _EventRate(_BURST, now))
         allowance.grow(now)
         if allowance.left < 1:
             return False

@@ -99,7 +99,7 @@ def _who_creates_pods(group: Group, missing: int, present: int) -> str:
             return f"{name} recreates the Jobs in its startup order, unless it has ended"
         return f"if no more pods appear, see the status of {name} and the events of its Jobs"
     own = owner is not None and owner[0] in _CREATORS
-    creator = _words(owner) if owner is not None and own else _creator(group)
+    creator = _phrase(owner) if owner is not None and own else _creator(group)
     if creator:
         # minCount follows kinds that Muster knows. Other creators may want fewer pods for good.
         instead = "" if own else f", or {_lower(group)}"
@@ -117,11 +117,11 @@ def _lower(group: Group) -> str:
     spec = group.spec
     owner = spec.owner if spec is not None else None
     if owner is not None and owner[0] == POD_GROUP.kind:
-        return f"lower minMember of {_words(owner)}"
+        return f"lower minMember of {_phrase(owner)}"
     if owner is not None and owner[0] == POD.kind:
         return "lower the min-count annotation of its pods"
     if spec is not None and owner is not None and owner[0] == WORKLOAD.kind:
-        return f'lower minCount of template "{spec.template}" of {_words(owner)}'
+        return f'lower minCount of template "{spec.template}" of {_phrase(owner)}'
     return "lower minCount"
 
 
@@ -136,7 +136,7 @@ def _who_creates_children(group: Group) -> str:
     owner = group.spec.owner if group.spec is not None else None
     if owner is None:
         return "create the others, or lower minGroupCount"
-    return f"Muster creates the others for {_words(owner)}; if they do not appear, see its events"
+    return f"Muster creates the others for {_phrase(owner)}; if they do not appear, see its events"
 
 
 def _who_creates_it(group: Group, gates: FeatureGates) -> str:
@@ -148,7 +148,7 @@ def _who_creates_it(group: Group, gates: FeatureGates) -> str:
         children = (child for child in group.children.values() if child.spec is not None)
         owner = next((it.spec.owner for it in children if it.spec is not None), None)
         if owner is not None and owner[0] in (JOBSET.kind, LEADER_WORKER_SET.kind):
-            return _created_by_muster(_words(owner))
+            return _created_by_muster(_phrase(owner))
         return "create it, or correct the name in its child groups"
     pod = next(iter(group.members.values()), None)
     return (_admitted(pod) or _by_label(pod, group.name)) if pod is not None else _MISSPELT
@@ -230,6 +230,6 @@ def _creator(group: Group) -> str:
     return pod.info.membership.maker if pod is not None else ""
 
 
-def _words(owner: tuple[str, str]) -> str:
+def _phrase(owner: tuple[str, str]) -> str:
     kind, name = owner
     return f'{"coscheduling " if kind == POD_GROUP.kind else ""}{kind} "{name}"'

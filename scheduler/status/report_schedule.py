@@ -67,18 +67,18 @@ class DueReports:
         if not len(self) and not len(self._numbers):
             self.arrived.clear()
 
-    def soon(self, key: GroupKey) -> None:
+    def schedule_group(self, key: GroupKey) -> None:
         """Schedule the group after the usual delay, which collects further changes of it."""
         self._put(key, self._clock.monotonic(), self._config.delay_seconds)
 
-    def bound(self, key: GroupKey) -> None:
+    def on_root_bound(self, key: GroupKey) -> None:
         """Schedule a root that is being bound, behind those bound before it, and drop its pods."""
-        self.soon(key)
+        self.schedule_group(key)
         # Roots are reported in the order of their Bindings, not in that of their first change.
         self._groups.move_to_end(key)
         self._pods.discard(key)
 
-    def again(self, key: GroupKey, wait: float) -> None:
+    def retry_group(self, key: GroupKey, wait: float) -> None:
         """Schedule a group whose report failed, in `wait` seconds."""
         self._put(key, self._clock.monotonic() + wait, 0.0)
 
@@ -99,7 +99,7 @@ class DueReports:
         self._pods.put(key, at if before is None else min(at, before))
         self.arrived.set()
 
-    def pods_again(self, key: GroupKey, wait: float) -> None:
+    def retry_pods(self, key: GroupKey, wait: float) -> None:
         """Schedule the pods of a root whose report failed, unless they are scheduled already."""
         if key not in self._pods:
             self.pods_after(key, wait)
@@ -108,7 +108,7 @@ class DueReports:
         """Remove and return up to `most` groups that are due and for which `has_turn` is True."""
         now, busy = self._clock.monotonic(), self._activity.busy
         for key in self._numbers.take(lambda _, at: at <= now, most):
-            self.soon(key)
+            self.schedule_group(key)
         return self._groups.take(
             lambda key, due: has_turn(key) and self._is_time(key, due, now, busy=busy), most
         )
@@ -145,13 +145,13 @@ class DueReports:
         # Until the watch confirms all Bindings: a status written before would soon change again.
         if key in self._activity.binding or self._unconfirmed(key):
             return now >= due.latest + _BINDING_SECONDS
-        return not (busy and self._lacks_members(key)) or now >= at + _BUSY_SECONDS
+        return not (busy and self._misses_members(key)) or now >= at + _BUSY_SECONDS
 
     def _unconfirmed(self, key: GroupKey) -> bool:
         group = self._state.forest.groups.get(key)
         return group is not None and group.assumed_total > 0
 
-    def _lacks_members(self, key: GroupKey) -> bool:
+    def _misses_members(self, key: GroupKey) -> bool:
         group = self._state.forest.groups.get(key)
         return group is not None and group.parent is None and not group.quorate
 

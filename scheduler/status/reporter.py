@@ -146,8 +146,8 @@ class Reporter:
         self._pod_reports: FairKeys[_Report] = FairKeys()
         self._causes: dict[GroupKey, Blocker | None] = {}
         # By root of a large tree: the significant part of the blocker in the last complete report.
-        self._told: dict[GroupKey, tuple[object, ...]] = {}
-        self._priorities_told: dict[GroupKey, str] = {}
+        self._reported: dict[GroupKey, tuple[object, ...]] = {}
+        self._reported_priorities: dict[GroupKey, str] = {}
         self._pod_conditions.reset()
         self._written_at: dict[GroupKey, float] = {}
         # By object: the end of the wait that the API server asked for (Retry-After).
@@ -160,20 +160,20 @@ class Reporter:
         """Schedule reports of these groups and single pods, which changed."""
         # Sorted, because the order of a set differs between processes.
         for key in sorted({self._reported_by(key) for key in keys}):
-            self._due.soon(key)
+            self._due.schedule_group(key)
         self._count_due()
 
     def refused(self, key: GroupKey, blocker: Blocker) -> None:
         """Record that the scheduler refused the root with this blocker, and schedule its report."""
         self._blockers[key] = blocker
-        self._due.soon(key)
+        self._due.schedule_group(key)
         self._due.pods_within(key, self._config.delay_seconds)
         self._count_due()
 
-    def placed(self, key: GroupKey) -> None:
+    def on_root_placed(self, key: GroupKey) -> None:
         """Record that the root is being bound, and schedule its report."""
         self._blockers.pop(key, None)
-        self._due.bound(key)
+        self._due.on_root_bound(key)
         self._count_due()
 
     def details(self) -> Iterator[str]:
@@ -233,7 +233,7 @@ class Reporter:
             except Exception as error:  # noqa: BLE001 - logged, and tried again
                 reports.discard(key)
                 # The report is not complete, so the next one must visit all groups.
-                self._told.pop(key, None)
+                self._reported.pop(key, None)
                 self._failed(key, key, what, error)
             else:
                 if write is not None:
@@ -292,35 +292,35 @@ class Reporter:
     def _forget(self, key: GroupKey) -> None:
         """Drop the entries of a key that is not, or no longer, a root."""
         self._blockers.pop(key, None)
-        self._told.pop(key, None)
-        self._priorities_told.pop(key, None)
+        self._reported.pop(key, None)
+        self._reported_priorities.pop(key, None)
 
-    def _tell_priorities(self, top: Group) -> None:
+    def _report_priorities(self, top: Group) -> None:
         """Record one event for each change of the priorities that differ in a scheduled tree."""
         # A tree that was never scheduled is Invalid for this, which its condition reports.
         text = priorities_differ(top) if top.initially_scheduled else ""
-        before = self._priorities_told.pop(top.key, "")
+        before = self._reported_priorities.pop(top.key, "")
         if text:
-            self._priorities_told[top.key] = text
+            self._reported_priorities[top.key] = text
             if text != before:
                 self._events.entity(top.key, "Warning", "PrioritiesDiffer", text)
 
     def _report_tree(self, top: Group) -> _Report:
-        self._tell_priorities(top)
+        self._report_priorities(top)
         blocker = self._cause(top)
         significant = blocker.significant if blocker is not None else ()
         # A large tree that waits for the same reason: only the root and the group at fault have
         # new numbers. Its other groups are reported by themselves when they change.
-        if top.size > _SMALL and self._told.get(top.key) == significant:
+        if top.size > _SMALL and self._reported.get(top.key) == significant:
             yield self._report_group(top, blocker)
             at = self._state.forest.groups.get(blocker.at) if blocker is not None else None
             if at is not None and at.top is top:
                 yield self._report_group(at, blocker)
             return
         if top.size > _SMALL:
-            self._told[top.key] = significant
+            self._reported[top.key] = significant
         else:
-            self._told.pop(top.key, None)
+            self._reported.pop(top.key, None)
         for group in top.subtree():
             yield self._report_group(group, blocker)
 
@@ -405,15 +405,15 @@ class Reporter:
         first = FirstPods()
         for view in self._pod_views(key):
             # Counted even if nothing is written: a later report must not choose other pods.
-            told = first.admits(view)
-            if not self._pod_conditions.says_the_same(view):
-                yield self._pod_write(key, view, told=told)
+            with_event = first.admits(view)
+            if not self._pod_conditions.is_unchanged(view):
+                yield self._pod_write(key, view, with_event=with_event)
                 continue
             left = self._pod_conditions.numbers_due_in(view)
             if left is not None and left > 0:
                 self._due.pods_after(key, left)
             # New numbers get no event, because they change all the time.
-            yield None if left is None or left > 0 else self._pod_write(key, view, told=False)
+            yield None if left is None or left > 0 else self._pod_write(key, view, with_event=False)
 
     def _pod_views(self, key: GroupKey) -> Iterator[PodView]:
         group = self._state.forest.groups.get(key)
@@ -430,8 +430,10 @@ class Reporter:
             pods = waiting_pods(self._state, key)
             yield from pod_views(self._state, pods, blocker, self._gates)
 
-    def _pod_write(self, root: GroupKey, view: PodView, *, told: bool) -> _Write:
-        return _Write(view.pod.key, root, lambda: self._pod_conditions.write(view, told=told))
+    def _pod_write(self, root: GroupKey, view: PodView, *, with_event: bool) -> _Write:
+        return _Write(
+            view.pod.key, root, lambda: self._pod_conditions.write(view, with_event=with_event)
+        )
 
     async def _carry_out(self, writes: list[_Write], fence: Fence) -> None:
         """Send the writes, a few at a time, and none without a valid lease."""
@@ -450,7 +452,7 @@ class Reporter:
             for _ in range(min(self._config.writers, len(writes))):
                 group.create_task(worker())
         await self._freeze.over()
-        self._forget_gone()
+        self._forget_deleted()
 
     async def _send(self, write: _Write) -> None:
         kind, now = write.due[0], self._clock.monotonic()
@@ -487,10 +489,10 @@ class Reporter:
     def _retry_later(self, root: GroupKey, target: GroupKey, wait: float) -> None:
         for key in (root, self._reported_by(target)):
             if key[0] in GROUPS:
-                self._due.again(key, wait)
-        self._due.pods_again(root, wait)
+                self._due.retry_group(key, wait)
+        self._due.retry_pods(root, wait)
 
-    def _forget_gone(self) -> None:
+    def _forget_deleted(self) -> None:
         now, asked = self._clock.monotonic(), self._not_before.items()
         self._not_before = {target: at for target, at in asked if at > now}
         # A deleted root never succeeds, and would remain in `/readyz` and the metric.
@@ -501,4 +503,4 @@ class Reporter:
         if len(self._written_at) > 2 * len(self._observed) + 1000:
             times = self._written_at.items()
             self._written_at = {key: at for key, at in times if key in self._observed}
-        self._pod_conditions.forget_gone()
+        self._pod_conditions.forget_deleted()

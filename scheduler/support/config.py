@@ -15,7 +15,7 @@ from kube.client.quantity import QuantityError
 from scheduler.decoding.requests import amounts
 
 
-class Search(Section, frozen=True):
+class SearchLimits(Section, frozen=True):
     """The budget of one decision: placements of a PodGroup that it may try, and milliseconds."""
 
     steps: Count = 500
@@ -57,7 +57,7 @@ class ExpectedLimits:
     requests: Mapping[str, int] = field(default_factory=dict)
 
 
-class Holding(Section, frozen=True):
+class HoldingLimits(Section, frozen=True):
     """The time for which places are held for expected pods of groups, and limits for a namespace.
 
     A group's annotation `hold-seconds` may set another time, up to `most_seconds`. All that these
@@ -118,10 +118,10 @@ class Config(Section, frozen=True):
     bind_workers: Count = 160
     bind_timeout_seconds: Seconds = 120
     retry_seconds: Seconds = 60
-    search: Search = Search()
+    search: SearchLimits = SearchLimits()
     preemption: Preemption = Preemption()
     starvation: Starvation = Starvation()
-    holding: Holding = Holding()
+    holding: HoldingLimits = HoldingLimits()
     status: Status = Status()
     metrics: Metrics = Metrics()
     log_decisions: bool = False

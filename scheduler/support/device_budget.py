@@ -14,12 +14,12 @@ from contextlib import contextmanager
 from typing import Final
 
 from kube.base.clock import Clock
-from scheduler.cel.errors import PostponedError as SelectorPostponedError
+from scheduler.cel.errors import CostExhaustedError as SelectorPostponedError
 from scheduler.cel.selectors import Selectors
-from scheduler.core.devices.allowance import Allowance, PostponedError
+from scheduler.core.devices.allowance import AllowanceExhaustedError, DeviceAllowance
 from scheduler.support.metrics import DEVICE_WORK_POSTPONED
 
-POSTPONED: Final = (PostponedError, SelectorPostponedError)
+POSTPONED: Final = (AllowanceExhaustedError, SelectorPostponedError)
 """The errors of a decision that has used up its allowance."""
 
 _TRIED: Final = 20_000
@@ -61,7 +61,7 @@ _REMEMBERED: Final = 1000
 class DeviceWork:
     """The allowance of each decision. Outside of `allowed` the work is not limited."""
 
-    def __init__(self, allowance: Allowance, selectors: Selectors, clock: Clock) -> None:
+    def __init__(self, allowance: DeviceAllowance, selectors: Selectors, clock: Clock) -> None:
         self._allowance = allowance
         self._selectors = selectors
         self._clock = clock

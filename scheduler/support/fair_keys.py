@@ -67,7 +67,7 @@ class FairKeys(Generic[V]):
 
     def take(self, ready: Callable[[GroupKey, V], bool], most: int) -> list[GroupKey]:
         """Remove and return up to `most` keys that are ready, from namespaces in turn."""
-        searches = {ns: _Search(keys, ready) for ns, keys in self._by_namespace.items()}
+        searches = {ns: _NamespaceKeys(keys, ready) for ns, keys in self._by_namespace.items()}
         found: list[GroupKey] = []
         while searches and len(found) < most:
             for namespace, search in list(searches.items()):
@@ -86,7 +86,7 @@ class FairKeys(Generic[V]):
         return found
 
 
-class _Search(Iterator[GroupKey], Generic[V]):
+class _NamespaceKeys(Iterator[GroupKey], Generic[V]):
     """The ready keys of one namespace; `passed_over` has the others, if they are too many."""
 
     def __init__(self, keys: dict[GroupKey, V], ready: Callable[[GroupKey, V], bool]) -> None:

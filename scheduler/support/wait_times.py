@@ -49,7 +49,7 @@ class GangTimes:
             if group.pending_total:
                 waits[key] = _Wait(self._clock.monotonic())
 
-    def bound(self, key: GroupKey) -> None:
+    def on_pod_bound(self, key: GroupKey) -> None:
         """Record that a pod of the root is bound."""
         wait = self._waits.get(key[0], {}).get(key)
         if wait is not None and not wait.begun:
@@ -57,7 +57,7 @@ class GangTimes:
             seconds = self._clock.monotonic() - wait.since
             GANG_FIRST_BIND_SECONDS.labels(key[0]).observe(seconds)
 
-    def whole(self, key: GroupKey) -> None:
+    def on_root_bound(self, key: GroupKey) -> None:
         """Record that all Bindings of the root's decision have results, and none was refused."""
         wait = self._waits.get(key[0], {}).pop(key, None)
         if wait is not None and wait.begun:

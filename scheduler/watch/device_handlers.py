@@ -72,7 +72,7 @@ class DeviceClassHandler:
     def _changed(self, resources: frozenset[str]) -> None:
         # The order of a set differs between processes, and that of a replay must not.
         for resource in sorted(resources):
-            self._pods.resource_is(resource)
+            self._pods.on_resource_changed(resource)
         self._on_change()
 
 
@@ -255,7 +255,7 @@ class ResourceClaimHandler:
             self._news.changed(key)
 
     def _changed(self, key: ClaimKey) -> None:
-        self._pods.claim_is(key)
+        self._pods.on_claim_changed(key)
         self._news.changed(key)
         self._on_change()
 

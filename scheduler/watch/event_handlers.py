@@ -28,7 +28,7 @@ from scheduler.decoding.objects import (
 from scheduler.decoding.pod_claims import PodClaims
 from scheduler.decoding.undecodable_pods import decode_held_pod, held_pod_info
 from scheduler.expected.claims import CLAIM, RESOURCE, Thing
-from scheduler.expected.pods import ExpectedPods, Left
+from scheduler.expected.pods import ExpectedPods, LastPodState
 from scheduler.watch.departures import Departures
 from scheduler.watch.growth import Growth
 from scheduler.watch.membership import Membership
@@ -98,10 +98,10 @@ class PodHandler:
         if self._expected is not None:
             self._expected.renewed().apply(self._state)
 
-    def template_is(self, key: Key, spec: bytes | None) -> None:
+    def on_template_changed(self, key: Key, spec: bytes | None) -> None:
         """Record the spec of a ResourceClaimTemplate (None: deleted)."""
         if self._expected is not None:
-            self._expected.claims.template_is(key, spec)
+            self._expected.claims.on_template_changed(key, spec)
             self.renew_expected()
 
     def _named_changed(self, thing: Thing) -> None:
@@ -110,7 +110,7 @@ class PodHandler:
             self._expected.claims.changed(thing)
             self.renew_expected()
 
-    def claim_is(self, key: ClaimKey) -> None:
+    def on_claim_changed(self, key: ClaimKey) -> None:
         """Evaluate the waiting pods of a changed or deleted ResourceClaim, and requeue them."""
         for uid in self.claims.naming(key):
             self.reshape(uid)
@@ -118,7 +118,7 @@ class PodHandler:
             self._state.reconsider(uid)
         self._named_changed((CLAIM, *key))
 
-    def resource_is(self, resource: str) -> None:
+    def on_resource_changed(self, resource: str) -> None:
         """Requeue the waiting pods of an extended resource whose device class changed."""
         for uid in self.claims.requesting(resource):
             self.reshape(uid)
@@ -131,22 +131,22 @@ class PodHandler:
         if pod is not None and not (pod.placed or pod.info.expected):
             self._set(pod.info)
 
-    def group_is(self, key: Key, group: GroupObject | None) -> None:
+    def on_group_changed(self, key: Key, group: GroupObject | None) -> None:
         """Apply a PodGroup (None: deleted), and keep back or release pods that name it."""
         # Membership first: only the pods of the group's owner count for its size.
-        for info in self._members.group_is(key, group):
-            for each in self._growth.judged_again(info):
+        for info in self._members.on_group_changed(key, group):
+            for each in self._growth.reevaluate(info):
                 self._set(each)
-        for info in self._growth.group_is(key, group):
+        for info in self._growth.on_group_changed(key, group):
             self._set(info)
-        if self.claims.group_is(key, group):
+        if self.claims.on_group_changed(key, group):
             known = self._state.forest.groups.get((POD_GROUP.kind, *key))
             # Shared claims of the group: its status names them once they are created.
             for uid in filter(self.claims.has, list(known.members) if known else ()):
                 self.reshape(uid)
                 self._state.reconsider(uid)
         if self._expected is not None:
-            self._expected.group_is(key, group).apply(self._state)
+            self._expected.on_group_changed(key, group).apply(self._state)
 
     def upsert(self, obj: Pod) -> None:
         meta = obj.metadata
@@ -168,7 +168,7 @@ class PodHandler:
             # A bound pod's status belongs to the kubelet.
             self.pending.pop(meta.uid, None)
         # A pod that is, or no longer is, too many may change how others of its group count.
-        for each in self._growth.judged(obj, self._members.judged(info)):
+        for each in self._growth.evaluate(obj, self._members.evaluate(info)):
             self._set(each)
         self._reshape_promoted(promoted)
         self._on_change()
@@ -197,7 +197,7 @@ class PodHandler:
     def _set(self, info: PodInfo) -> None:
         known = self._state.pods.get(info.uid)
         # Read before the change: an expected pod may take over the place that the pod leaves.
-        left = Left.of(self._state, info.uid) if self._expected is not None else None
+        left = LastPodState.of(self._state, info.uid) if self._expected is not None else None
         # Claims first: the stage is part of the requirements that they replace.
         info = self.claims.applied(info, known)
         if self._expected is not None:
@@ -212,7 +212,7 @@ class PodHandler:
             self._state.discard_pod(info.uid)
             raise
         if self._expected is not None:
-            self._expected.pod_is(info, left).apply(self._state)
+            self._expected.on_pod_changed(info, left).apply(self._state)
 
     def _forget(self, uid: str) -> None:
         self.pending.pop(uid, None)
@@ -221,7 +221,7 @@ class PodHandler:
         for info in self._growth.forget(uid):
             self._set(info)
         promoted = self.claims.forget(uid)
-        left = Left.of(self._state, uid) if self._expected is not None else None
+        left = LastPodState.of(self._state, uid) if self._expected is not None else None
         try:
             self._state.remove_pod(uid)
         except Exception:
@@ -317,7 +317,7 @@ class GroupHandler:
             raise
         self._observed[spec.key] = obj
         if self._pods is not None:
-            self._pods.group_is((spec.key[1], spec.key[2]), obj)
+            self._pods.on_group_changed((spec.key[1], spec.key[2]), obj)
         self._on_change()
 
     def delete(self, key: Key) -> None:
@@ -325,5 +325,5 @@ class GroupHandler:
         self._observed.pop(group, None)
         self._state.remove_group(group)
         if self._pods is not None:
-            self._pods.group_is(key, None)
+            self._pods.on_group_changed(key, None)
         self._on_change()

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from api.constants import ANNOTATION_MANAGED_GROUP, ANNOTATION_MIN_COUNT_BASIS
 from api.integration.common.minimum import most_pods
-from api.ownership import made_for
+from api.ownership import created_for
 from kube.client.meta import Key
 from scheduler.core.values.model import PodInfo
 from scheduler.decoding.objects import GroupObject, Pod
@@ -90,7 +90,7 @@ class Growth:
         self._groups: dict[Key, _Members] = {}
         self._of: dict[str, _Members] = {}
 
-    def judged(self, pod: Pod, info: PodInfo) -> list[PodInfo]:
+    def evaluate(self, pod: Pod, info: PodInfo) -> list[PodInfo]:
         """Return the pod as it counts, and others that count differently because of it.
 
         A pod that a user assigned to the group is an extra. It neither counts nor is kept back.
@@ -106,7 +106,7 @@ class Growth:
         stranger = info.gated and not pod.spec.scheduling_gates
         return [*self._counted(members, info, stranger=stranger), *released]
 
-    def judged_again(self, info: PodInfo) -> list[PodInfo]:
+    def reevaluate(self, info: PodInfo) -> list[PodInfo]:
         """Return the same after the owner of the pod's group became known."""
         members = self._of.get(info.uid)
         if members is None:
@@ -143,7 +143,7 @@ class Growth:
         self._prune(members)
         return list(changed.values())
 
-    def group_is(self, key: Key, group: GroupObject | None) -> list[PodInfo]:
+    def on_group_changed(self, key: Key, group: GroupObject | None) -> list[PodInfo]:
         """Apply a PodGroup (None: deleted). Return the pods that count differently from now on."""
         limit = _limit(group)
         members = self._groups.get(key)
@@ -182,6 +182,6 @@ class Growth:
 
 
 def _limit(group: GroupObject | None) -> int | None:
-    if group is None or made_for(group.metadata) is None:
+    if group is None or created_for(group.metadata) is None:
         return None
     return most_pods(group.metadata.annotations.get(ANNOTATION_MIN_COUNT_BASIS, ""))

@@ -95,7 +95,7 @@ from scheduler.watch.object_handlers import (
     volume_handler,
     workload_handler,
 )
-from scheduler.watch.published_places import assume_told
+from scheduler.watch.published_places import assume_published
 
 T = TypeVar("T", bound=HasMeta)
 
@@ -123,7 +123,7 @@ def _nothing() -> None:
 
 
 @dataclass(slots=True)
-class Informers:
+class SchedulerInformers:
     """The reflectors, and the state that they update.
 
     `observed` has the last object of each group. `on_change` is called after each event. Skipped
@@ -439,11 +439,11 @@ async def read(
     scheduler_names: SchedulerNames = USUAL,
     gates: FeatureGates = features.USUAL,
     expected_limits: ExpectedLimits = ExpectedLimits(),
-) -> Informers:
+) -> SchedulerInformers:
     """Read a cluster once, with the places in statuses. Raises KubeError after `seconds`."""
     await require_groups(client)
-    state = State(judge=Selectors().judge)
-    informers = Informers(
+    state = State(evaluate=Selectors().evaluate)
+    informers = SchedulerInformers(
         client,
         state,
         scheduler_names=scheduler_names,
@@ -470,5 +470,5 @@ async def read(
         pass
     if informers.expected is not None:
         # Reservations are not read here: without the statuses, places would be given away.
-        assume_told(state, informers.expected, informers.observed)
+        assume_published(state, informers.expected, informers.observed)
     return informers

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from api.constants import POD_GROUP
-from api.membership import Owners, belongs, owners_of, stands_for
+from api.membership import Owners, belongs, owners_of, usual_name
 from kube.client.meta import Key
 from scheduler.core.state.state import State
 from scheduler.core.values.model import PodInfo
@@ -25,10 +25,10 @@ class Membership:
         self._owners: dict[Key, Owners] = {}
         self._strangers: dict[Key, dict[str, PodInfo]] = {}
         self._named: dict[str, Key] = {}
-        self._stand_ins: dict[Key, dict[str, Owners]] = {}
-        self._stands_for: dict[Key, Key] = {}
+        self._substitutes: dict[Key, dict[str, Owners]] = {}
+        self._usual_name_key: dict[Key, Key] = {}
 
-    def judged(self, info: PodInfo) -> PodInfo:
+    def evaluate(self, info: PodInfo) -> PodInfo:
         """Return the pod as it counts."""
         # Decided again from the start: its labels or its owner may have changed.
         self.forget(info.uid)
@@ -38,18 +38,18 @@ class Membership:
         owners = self._owners.get(key)
         if owners is not None and belongs(info.membership.claims, owners):
             return info
-        own = self._stand_in(key, info)
+        own = self._substitute(key, info)
         if owners is None and not own:
             return info
         self._named[info.uid] = key
         self._strangers.setdefault(key, {})[info.uid] = info
         return replace(info, group=own) if own else _as_a_stranger(info)
 
-    def _stand_in(self, key: Key, info: PodInfo) -> str:
+    def _substitute(self, key: Key, info: PodInfo) -> str:
         """Return the pod's own group that stands for the name it gives, or an empty text."""
         claims = info.membership.claims
         # A pod without claims belongs to whatever group has the name.
-        found = self._stand_ins.get(key, {}) if claims else {}
+        found = self._substitutes.get(key, {}) if claims else {}
         return next((name for name, owners in found.items() if belongs(claims, owners)), "")
 
     def forget(self, uid: str) -> None:
@@ -62,7 +62,7 @@ class Membership:
         if not strangers:
             del self._strangers[key]
 
-    def group_is(self, key: Key, group: GroupObject | None) -> list[PodInfo]:
+    def on_group_changed(self, key: Key, group: GroupObject | None) -> list[PodInfo]:
         """Apply a PodGroup (None: deleted). Return the pods that count differently from now on."""
         owners = _owners(group)
         # Most events change the status only, and a group may have thousands of pods.
@@ -73,26 +73,26 @@ class Membership:
         else:
             self._owners[key] = owners
         naming = [*self._naming(key)]
-        if (instead := self._note_stand_in(key, group, owners)) is not None:
+        if (instead := self._record_substitute(key, group, owners)) is not None:
             naming += self._naming(instead)
-        return [now for info in naming if not self._is_known(now := self.judged(info))]
+        return [now for info in naming if not self._is_known(now := self.evaluate(info))]
 
-    def _note_stand_in(
+    def _record_substitute(
         self, key: Key, group: GroupObject | None, owners: Owners | None
     ) -> Key | None:
         """Return the name that the group stands for, or stood for until now."""
-        said = stands_for(group.metadata) if group is not None else ""
-        instead = (key[0], said) if said else self._stands_for.get(key)
+        said = usual_name(group.metadata) if group is not None else ""
+        instead = (key[0], said) if said else self._usual_name_key.get(key)
         if instead is None:
             return None
         if owners is not None and said:
-            self._stands_for[key] = instead
-            self._stand_ins.setdefault(instead, {})[key[1]] = owners
+            self._usual_name_key[key] = instead
+            self._substitutes.setdefault(instead, {})[key[1]] = owners
             return instead
-        del self._stands_for[key]
-        del self._stand_ins[instead][key[1]]
-        if not self._stand_ins[instead]:
-            del self._stand_ins[instead]
+        del self._usual_name_key[key]
+        del self._substitutes[instead][key[1]]
+        if not self._substitutes[instead]:
+            del self._substitutes[instead]
         return instead
 
     def _naming(self, key: Key) -> list[PodInfo]:

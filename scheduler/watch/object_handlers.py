@@ -153,9 +153,9 @@ def taint_rule_handler(state: State, on_change: _OnChange) -> ObjectHandler[Tain
 def claim_template_handler(on_change: _OnChange, pods: PodHandler) -> ObjectHandler[ClaimTemplate]:
     """Return the handler of the templates from which expected pods' claims will be created."""
     return ObjectHandler(
-        lambda template: pods.template_is(
+        lambda template: pods.on_template_changed(
             (template.metadata.namespace, template.metadata.name), bytes(template.spec.spec)
         ),
-        lambda key: pods.template_is(key, None),
+        lambda key: pods.on_template_changed(key, None),
         on_change,
     )

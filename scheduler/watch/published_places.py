@@ -20,7 +20,7 @@ from scheduler.decoding.objects import GroupObject
 from scheduler.expected.pods import ExpectedPods, KindNow
 
 
-def assume_told(
+def assume_published(
     state: State, expected: ExpectedPods, observed: Mapping[GroupKey, GroupObject]
 ) -> None:
     """Assume expected pods at the places that their groups' statuses report."""
@@ -28,7 +28,7 @@ def assume_told(
         obj = observed.get(key)
         if obj is None:
             continue
-        if told_expired(obj):
+        if is_published_expired(obj):
             expected.expire(key).apply(state)
             continue
         places = _places(obj)
@@ -36,13 +36,13 @@ def assume_told(
             _assume(state, kind, places.get(kind.name, Counter()))
 
 
-def follow_told(
+def follow_published(
     state: State, expected: ExpectedPods, key: GroupKey, obj: GroupObject | None
 ) -> bool:
     """Assume expected pods exactly where the status has them; return whether all could be."""
     if obj is None or key not in expected:
         return True
-    over, complete = told_expired(obj), True
+    over, complete = is_published_expired(obj), True
     expected.expire(key, expired=over).apply(state)
     places = {} if over else _places(obj)
     # After expire(), which creates the expected pods of a group whose time started again.
@@ -63,18 +63,18 @@ def follow_told(
     return complete
 
 
-def told_expired(obj: GroupObject) -> bool:
+def is_published_expired(obj: GroupObject) -> bool:
     """True if the status has `heldPlaces` without any place, as the time is over."""
     held = _held(obj)
     return held is not None and not any(nodes.total() for nodes in _places(obj).values())
 
 
-def told_since(obj: GroupObject | None) -> datetime | None:
+def published_since(obj: GroupObject | None) -> datetime | None:
     """Return the time since which the status reports places as held."""
     return _moment(obj, "since")
 
 
-def told_until(obj: GroupObject | None) -> datetime | None:
+def published_until(obj: GroupObject | None) -> datetime | None:
     """Return the time until which the status reports places as held."""
     return _moment(obj, "until")
 

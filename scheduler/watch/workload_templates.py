@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from scheduler.core.groups.workload_templates import Template, TemplateKey
+from scheduler.core.groups.workload_templates import GroupTemplate, TemplateKey
 from scheduler.core.values.model import COMPOSITE_POD_GROUP, POD_GROUP
 from scheduler.decoding.decode import topology_of
 from scheduler.decoding.objects import LeafTemplate, LowestTemplate, Workload
 
 
-def templates_of(workload: Workload) -> dict[TemplateKey, Template]:
+def templates_of(workload: Workload) -> dict[TemplateKey, GroupTemplate]:
     """Return all templates by kind and name, the first of a name. Equal ones share one value."""
-    found: dict[TemplateKey, Template] = {}
-    values: dict[Template, Template] = {}
+    found: dict[TemplateKey, GroupTemplate] = {}
+    values: dict[GroupTemplate, GroupTemplate] = {}
     spec = workload.spec
     for key, template in _walk(spec.pod_group_templates, spec.composite_pod_group_templates, ""):
         found.setdefault(key, values.setdefault(template, template))
@@ -22,7 +22,7 @@ def templates_of(workload: Workload) -> dict[TemplateKey, Template]:
 
 def _walk(
     leaves: Sequence[LeafTemplate], composites: Sequence[LowestTemplate], above: str
-) -> Iterator[tuple[TemplateKey, Template]]:
+) -> Iterator[tuple[TemplateKey, GroupTemplate]]:
     """Yield the templates. The structs have four levels, so the recursion is no deeper."""
     for leaf in leaves:
         yield (POD_GROUP, leaf.name), _template(leaf, above)
@@ -33,9 +33,9 @@ def _walk(
         yield from _walk(composite.pod_group_templates, below, composite.name)
 
 
-def _template(obj: LeafTemplate, below: str) -> Template:
+def _template(obj: LeafTemplate, below: str) -> GroupTemplate:
     policy, mode = obj.scheduling_policy, obj.disruption_mode
-    return Template(
+    return GroupTemplate(
         below,
         gang=policy.gang is not None if policy is not None else None,
         topology=topology_of(obj.scheduling_constraints),

@@ -7,8 +7,8 @@ from api.features import (
     USUAL,
     Feature,
     FeatureGates,
-    Stage,
-    Use,
+    FeatureStage,
+    FeatureUse,
     faults_of,
     feature_of_owner,
     json_schema,
@@ -27,7 +27,7 @@ def test_what_is_alpha_is_off_and_what_is_beta_is_on() -> None:
     A feature is off until an administrator could try it.
     """
     assert {it for it in Feature if it in USUAL} == {
-        it for it, gate in GATES.items() if gate.stage is Stage.BETA
+        it for it, gate in GATES.items() if gate.stage is FeatureStage.BETA
     }
     assert USUAL.off == [it for it, gate in GATES.items() if not gate.default]
 
@@ -88,7 +88,7 @@ def test_whose_feature_an_owners_groups_are(group: str, kind: str, want: Feature
 
 
 def test_a_use_of_what_is_off_names_field_gate_and_way_out() -> None:
-    uses = [Use(Feature.TOPOLOGY, "spec.a"), Use(Feature.COMPOSITE_POD_GROUP, "kind")]
+    uses = [FeatureUse(Feature.TOPOLOGY, "spec.a"), FeatureUse(Feature.COMPOSITE_POD_GROUP, "kind")]
 
     (cause,) = refused(uses, USUAL.without(Feature.TOPOLOGY))
 

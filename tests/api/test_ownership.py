@@ -14,8 +14,8 @@ from api.constants import (
 from api.ownership import (
     OwnerId,
     Ownership,
+    created_for,
     lost_owner,
-    made_for,
     ownership,
 )
 
@@ -38,8 +38,8 @@ def made(owner_id: OwnerId, **more: Any) -> Meta:
 
 @pytest.mark.parametrize("said", ["", "JobSet/a/first", "g/k/n/u/more"])
 def test_what_does_not_say_for_whom_was_made_for_nobody(said: str) -> None:
-    assert made_for(Meta(labels=OURS, annotations={ANNOTATION_MADE_FOR: said})) is None
-    assert made_for(made(FIRST)) == FIRST
+    assert created_for(Meta(labels=OURS, annotations={ANNOTATION_MADE_FOR: said})) is None
+    assert created_for(made(FIRST)) == FIRST
 
 
 @pytest.mark.parametrize(

@@ -87,7 +87,7 @@ async def test_others_run_while_the_cluster_is_written_and_change_it_afterwards(
 
 async def steps_of(of: _Cluster) -> AsyncIterator[None]:
     """Yield once for each step while the cluster is frozen."""
-    while of.freeze.lasts:
+    while of.freeze.is_active:
         yield
         await asyncio.sleep(0)
 

@@ -20,7 +20,7 @@ from controllers.cache.informers import COSCHEDULING_KINDS, Caches
 from controllers.cache.objects import COSCHEDULINGS, JOBS, LEADER_WORKER_SETS, PLUGINS_POD_GROUPS
 from controllers.cleanup.orphans import OrphanCollector
 from controllers.cleanup.protection import ProtectionController
-from controllers.groups.group_claims import GroupClaims
+from controllers.groups.group_claims import GroupClaimController
 from controllers.groups.group_writer import GroupWriter
 from controllers.groups.groups_from_pods import GroupsFromPods
 from controllers.groups.implicit_groups import ImplicitGroups
@@ -121,7 +121,7 @@ class ControllerHarness:
         self.implicit_groups = ImplicitGroups(caches, writer, self.group_writer, recorder, clock)
         self.from_pods = GroupsFromPods(caches, writer, recorder, clock)
         self.template_values = TemplateValues(caches, writer, clock)
-        self.group_claims = GroupClaims(caches, writer, recorder, clock)
+        self.group_claims = GroupClaimController(caches, writer, recorder, clock)
         self.orphans = OrphanCollector(caches, writer, clock)
         self.provisioning = ProvisioningController(caches, writer, recorder, clock)
         for controller in self.controllers:  # the same sequence twice has the same timing

@@ -9,7 +9,7 @@ import pytest
 
 from api.constants import ANNOTATION_WAITING_FOR
 from api.features import USUAL, Feature, FeatureGates
-from controllers.app import Term
+from controllers.app import LeaderTerm
 from controllers.cache.informers import Caches
 from kube.events.events import Recorder
 from kube.leader.election import Fence
@@ -80,7 +80,7 @@ def test_the_controllers_of_a_feature_that_is_off_do_not_run(
 def running(gates: FeatureGates) -> set[str]:
     api, clock = MemoryApi(), FakeClock()
     fence, recorder = Fence(clock, 0, math.inf), Recorder(api, "muster-controller", clock)
-    term = Term(api, Caches(), recorder, clock, fence=fence, gates=gates)
+    term = LeaderTerm(api, Caches(), recorder, clock, fence=fence, gates=gates)
     return {it.controller.name for it in term.reconcilers}
 
 

@@ -18,7 +18,7 @@ from api.features import FeatureGates
 from api.integration.job.admission import job_admission
 from api.integration.jobset.admission import jobset_admission
 from api.names import hashed
-from controllers.app import ControllerProcess, Term
+from controllers.app import ControllerProcess, LeaderTerm
 from controllers.cache.objects import JOBS, JOBSETS, POD_GROUPS, WORKLOADS
 from kube.base.clock import rfc3339_micro
 from kube.base.errors import Forbidden
@@ -141,7 +141,7 @@ async def test_nothing_is_kept_of_objects_that_come_and_go(leads: bool) -> None:
     assert after - before == Counter()
 
 
-def references(term: Term | None) -> list[weakref.ref[object]]:
+def references(term: LeaderTerm | None) -> list[weakref.ref[object]]:
     assert term is not None
     parts = [term, term._writer, *term.reconcilers, *(it.controller for it in term.reconcilers)]
     return [weakref.ref(it) for it in parts]

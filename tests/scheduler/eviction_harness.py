@@ -12,7 +12,7 @@ from kube.concurrency.freeze import Freeze
 from scheduler.app import PartOfATerm
 from scheduler.core.values.model import ClaimKey, GroupKey
 from scheduler.cycle.cycle import Cycle
-from scheduler.cycle.parts import NoHeldPlaces, Parts
+from scheduler.cycle.parts import CycleParts, NoHeldPlaces
 from scheduler.preemption.evictor import Evictor
 from scheduler.preemption.preemptor import Preemptor
 from scheduler.support.config import Preemption
@@ -127,7 +127,7 @@ class EvictionHarness(Harness):
         self.cycle = Cycle(
             self.builder.state,
             self.queue,
-            Parts(
+            CycleParts(
                 self.binder,
                 self.reporter,
                 preemption=self.preemptor,

@@ -24,13 +24,13 @@ from scheduler.app import PartOfATerm
 from scheduler.binding.binder import Binder, PreBind
 from scheduler.binding.reports import Reports
 from scheduler.binding.volume_binder import VolumeBinder
-from scheduler.claims.allocation_writer import Allocations
+from scheduler.claims.allocation_writer import AllocationWriter
 from scheduler.claims.claim_releases import ClaimReleases
 from scheduler.core.search.place import SearchBudget
 from scheduler.core.values.model import ClaimKey, GroupKey, PodInfo
 from scheduler.cycle.cycle import Cycle
 from scheduler.cycle.loop import Loop
-from scheduler.cycle.parts import NoClaimReleases, NoDeviceLimit, NoHeldPlaces, Parts
+from scheduler.cycle.parts import CycleParts, NoClaimReleases, NoDeviceLimit, NoHeldPlaces
 from scheduler.cycle.starvation_monitor import StarvationMonitor
 from scheduler.decoding.objects import GroupObject, decode_group, decode_pod
 from scheduler.events.group_events import GroupEvents
@@ -288,7 +288,7 @@ class Harness:
         self.cycle = Cycle(
             state,
             self.queue,
-            Parts(
+            CycleParts(
                 self.binder,
                 self.reporter,
                 starvation=self.starvation,
@@ -317,7 +317,7 @@ class Harness:
         """Return the limit of device work; most tests have none."""
         return None
 
-    def build_allocations(self) -> tuple[Allocations | None, ClaimReleases | None]:
+    def build_allocations(self) -> tuple[AllocationWriter | None, ClaimReleases | None]:
         """Return the writers of ResourceClaims; most tests have none."""
         return None, None
 

@@ -14,7 +14,7 @@ from scheduler.core.values.model import POD_GROUP, GroupKey, PodInfo
 from scheduler.decoding.objects import decode_group, decode_pod
 from scheduler.expected.pods import ExpectedPods
 from scheduler.held_places.held_places import HeldPlaces
-from scheduler.support.config import ExpectedLimits, Holding
+from scheduler.support.config import ExpectedLimits, HoldingLimits
 from scheduler.support.kinds import GROUPS
 from scheduler.watch.event_handlers import GroupHandler, PodHandler
 from tests.scheduler.eviction_harness import EvictionHarness
@@ -58,7 +58,7 @@ class HoldingHarness(EvictionHarness):
             self.pods,
             expected,
             self.group_events,
-            config=Holding(seconds=HOLD, pods_per_namespace=MOST),
+            config=HoldingLimits(seconds=HOLD, pods_per_namespace=MOST),
             observed=self.observed,
             evict=self._evict,
             store=self._store,

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from scheduler.core.groups.forest import Group, Pod
-from scheduler.core.preemption.dry_run import Effort
+from scheduler.core.preemption.dry_run import SearchEffort
 from scheduler.core.preemption.plan import Plan, preempt
 from scheduler.core.search.place import Placement, Refusal, SearchBudget, place
 from scheduler.core.state.disruption_budgets import DisruptionBudget
@@ -110,7 +110,7 @@ class PreemptionBuilder(StateBuilder):
                 return group
         return self.state.pods[f"uid-{name}"]
 
-    def preempt(self, name: str, *, effort: Effort | None = None) -> Plan | Refusal:
+    def preempt(self, name: str, *, effort: SearchEffort | None = None) -> Plan | Refusal:
         root = self.root(name)
         refusal = place(self.state, root, SearchBudget())
         assert isinstance(refusal, Refusal), "nothing to preempt for"

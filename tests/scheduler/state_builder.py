@@ -5,8 +5,8 @@
 
 from collections.abc import Callable, Mapping
 
-from scheduler.core.devices.kinds import Judge
-from scheduler.core.devices.table import no_judge
+from scheduler.core.devices.kinds import SelectorEvaluator
+from scheduler.core.devices.table import no_evaluator
 from scheduler.core.groups.forest import Pod
 from scheduler.core.search.place import Placement, Refusal, SearchBudget, place
 from scheduler.core.state.nominations import Nomination
@@ -39,9 +39,9 @@ class StateBuilder:
     def __init__(
         self,
         claim_changed: Callable[[ClaimKey], None] = lambda _key: None,
-        judge: Judge = no_judge,
+        evaluate: SelectorEvaluator = no_evaluator,
     ) -> None:
-        self.state = State(claim_changed, judge)
+        self.state = State(claim_changed, evaluate)
         self._serial = 0
 
     def node(

@@ -6,7 +6,7 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 from structlog.testing import capture_logs
 
-from scheduler.core.explain.free_room import MOST_DOMAINS, MOST_RESOURCES
+from scheduler.core.explain.free_capacity import MOST_DOMAINS, MOST_RESOURCES
 from scheduler.core.groups.groups import GROUP_STATES
 from scheduler.core.values.model import COMPOSITE_POD_GROUP, POD_GROUP, NodeInfo, Requirements
 from scheduler.state_metrics import LEADER, StateMetrics

@@ -71,14 +71,14 @@ def _renewal(files: str, context: str | None, loader: Any, settings: Any) -> Aut
         return run_plugin
     if "auth-provider" in user or "tokenFile" in user:
 
-        async def read_again() -> str | None:
+        async def reread() -> str | None:
             # Into new settings: a failure must not spoil those in use.
             fresh = type(settings)()
             await _read(files, context, fresh)
             token: str | None = fresh.api_key.get("BearerToken")
             return token
 
-        return read_again
+        return reread
 
     async def fixed() -> str | None:
         token: str | None = settings.api_key.get("BearerToken")

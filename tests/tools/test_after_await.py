@@ -67,7 +67,7 @@ def test_what_is_touched_too_early_is_found(body: str) -> None:
         "while True:\n    await self._freeze.over()\n    self._reads()\n    await self._api.get()",
         "await self._api.get()\nself._freeze.when_over(self._reads)",
         "await self._freeze.over()\nwith self._freeze:\n    await x()\n    self._reads()",
-        "await x()\nif self._freeze.lasts:\n    await self._freeze.over()\nself._reads()",
+        "await x()\nif self._freeze.is_active:\n    await self._freeze.over()\nself._reads()",
         "if a:\n    await self._api.get()\n    return\nself._reads()",
         "await self._api.get()\ndef later():\n    self._reads()",
         "async def worker():\n    await self._freeze.over()\n    self._reads()",

@@ -222,7 +222,7 @@ def _is_freeze(node: ast.expr) -> bool:
 
 
 def _asks_freeze(node: ast.expr) -> bool:
-    return isinstance(node, ast.Attribute) and node.attr == "lasts"
+    return isinstance(node, ast.Attribute) and node.attr == "is_active"
 
 
 def _is_true(node: ast.expr) -> bool:

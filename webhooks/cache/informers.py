@@ -14,7 +14,7 @@ from api.constants import COMPOSITE_POD_GROUP, POD_GROUP, WORKLOAD
 from api.features import FeatureGates
 from api.integration.common.workloads import OwnerName
 from api.membership import NOBODY, Owners, belongs, known_as
-from api.ownership import OwnerId, made_for
+from api.ownership import OwnerId, created_for
 from api.priority import DEFAULT_PREEMPTION_POLICY, PriorityClass
 from api.scheduler_names import USUAL, SchedulerNames
 from kube.client.client import Client
@@ -137,7 +137,7 @@ def decode_group(data: bytes) -> GroupObject:
     entries = ((it.name, it.resource_claim_template_name) for it in spec.resource_claims)
     return GroupObject(
         meta.identity(),
-        made_for(meta),
+        created_for(meta),
         meta.deletion_timestamp is not None,
         spec.parent_composite_pod_group_name or "",
         # Few PodGroups share claims, so the others take no memory here.

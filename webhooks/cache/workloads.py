@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from api.integration.common.workloads import OwnerName
-from api.ownership import made_for
+from api.ownership import created_for
 from kube.client.decoding import Decoder
 from kube.client.meta import Identity
 from kube.informers.cache import Cache
@@ -95,7 +95,7 @@ def decode_workload(data: bytes) -> WorkloadObject:
     named = ref is not None and meta.deletion_timestamp is None
     owner = OwnerName(ref.api_group, ref.kind, ref.name) if ref is not None and named else None
     # Copy: the raw part would keep the complete message that it is part of.
-    return WorkloadObject(meta.identity(), bytes(raw.spec), owner, made_for(meta) is not None)
+    return WorkloadObject(meta.identity(), bytes(raw.spec), owner, created_for(meta) is not None)
 
 
 def _owner_of(workload: WorkloadObject) -> Iterable[Hashable]:

@@ -74,9 +74,9 @@ def _validated(
     unknown: list[str] = []
     if is_new and not causes:
         classes, found = lister.priority_classes(), list(kind.pod_specs(obj))
-        denied = _said(check_preemption(spec, classes, path) for path, spec in found)
+        denied = _present(check_preemption(spec, classes, path) for path, spec in found)
         # A warning only: the class may be created before the pods are.
-        unknown = _said(unknown_class(spec, classes, path) for path, spec in found)
+        unknown = _present(unknown_class(spec, classes, path) for path, spec in found)
     return AdmissionResponse(
         causes=[*causes, *denied],
         warnings=[*admission.warnings, *unknown],
@@ -92,7 +92,7 @@ def _with_unread(request: AdmissionRequest, answer: AdmissionResponse) -> Admiss
     return replace(answer, warnings=[*answer.warnings, *found])
 
 
-def _said(found: Iterable[T | None]) -> list[T]:
+def _present(found: Iterable[T | None]) -> list[T]:
     return [one for one in found if one is not None]
 
 

@@ -58,7 +58,7 @@ class Connections:
         loop = asyncio.get_running_loop()
         async with asyncio.TaskGroup() as handshakes:
             while True:
-                await self._make_room()
+                await self._free_slot()
                 try:
                     accepted, address = await loop.sock_accept(self._sock)
                 # The pause keeps the loop from spinning until a descriptor is free.
@@ -71,7 +71,7 @@ class Connections:
                 # A task: a client that is slow in its handshake must not delay the next one.
                 one.handshake = handshakes.create_task(self._establish(accepted, one))
 
-    async def _make_room(self) -> None:
+    async def _free_slot(self) -> None:
         """Wait until a connection may be accepted; close another one if the limit is reached."""
         if len(self._open) < self._limit:
             return

@@ -29,7 +29,7 @@ class BusyError(Exception):
 
 
 @dataclass(slots=True, eq=False)
-class Holding:
+class RequestBytes:
     """The bytes of one request; `abort` closes its connection.
 
     `waits` is True while its client has to send or to read.
@@ -41,25 +41,25 @@ class Holding:
 
 
 @dataclass(slots=True)
-class Room:
+class ByteBudget:
     """A budget of `total` bytes for all requests together."""
 
     total: int
     held: int = 0
     # In the order of their arrival: the oldest that waits for its client gives way.
-    _open: dict[Holding, None] = field(default_factory=dict)
+    _open: dict[RequestBytes, None] = field(default_factory=dict)
 
     @contextmanager
-    def open(self, abort: Callable[[], None]) -> Iterator[Holding]:
+    def open(self, abort: Callable[[], None]) -> Iterator[RequestBytes]:
         """Yield the bytes of one request, and release them at the end."""
-        one = Holding(abort)
+        one = RequestBytes(abort)
         self._open[one] = None
         try:
             yield one
         finally:
             self._release(one)
 
-    def hold(self, one: Holding, size: int) -> None:
+    def hold(self, one: RequestBytes, size: int) -> None:
         """Let a request hold `size` bytes.
 
         Raises BusyError if no other gives way, or it was aborted.
@@ -75,7 +75,7 @@ class Room:
         self.held += size - one.size
         one.size = size
 
-    def _release(self, one: Holding) -> None:
+    def _release(self, one: RequestBytes) -> None:
         if one in self._open:
             del self._open[one]
             self.held -= one.size
@@ -85,5 +85,5 @@ class Room:
 class Intake:
     """The budgets of one listener; large conversions cannot take that of reviews."""
 
-    reviews: Room = field(default_factory=lambda: Room(REVIEW_ROOM))
-    conversions: Room = field(default_factory=lambda: Room(CONVERSION_ROOM))
+    reviews: ByteBudget = field(default_factory=lambda: ByteBudget(REVIEW_ROOM))
+    conversions: ByteBudget = field(default_factory=lambda: ByteBudget(CONVERSION_ROOM))

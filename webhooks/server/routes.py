@@ -17,7 +17,7 @@ from starlette.types import Receive, Scope, Send
 from webhooks.reviews.review import MalformedReviewError, status
 from webhooks.routing import conversion
 from webhooks.routing.reviewer import Reviewer, UnknownRouteError
-from webhooks.server.intake import MIB, BusyError, Holding, Intake, Room
+from webhooks.server.intake import MIB, BusyError, ByteBudget, Intake, RequestBytes
 from webhooks.server.readiness import CACHES, SERVING, Readiness
 from webhooks.server.registration import CONVERT
 
@@ -101,7 +101,7 @@ class _Endpoint:
     answer: Answering
     limit: int
     body_seconds: float
-    room: Room
+    room: ByteBudget
     readiness: Readiness
     needs: tuple[str, ...]
 
@@ -120,12 +120,12 @@ class _Endpoint:
         missing = [check for check in self.needs if not self.readiness.holds(check)]
         if missing:
             text = f"the webhook has not listed {', '.join(missing)} yet. Retry later"
-            return _again(503, "ServiceUnavailable", text)
+            return _retry_later(503, "ServiceUnavailable", text)
         if request.headers.get("content-type", "").partition(";")[0].strip() != JSON:
             return _failure(415, "UnsupportedMediaType", f"the content type must be {JSON}")
         return None
 
-    async def _response(self, request: Request, held: Holding) -> Response:
+    async def _response(self, request: Request, held: RequestBytes) -> Response:
         """Return the response to a review, or a Status with the error."""
         try:
             async with asyncio.timeout(self.body_seconds):
@@ -148,7 +148,7 @@ class _Endpoint:
         except BodyTooLargeError as error:
             return _failure(413, "RequestEntityTooLarge", str(error))
         except BusyError as error:
-            return _again(429, "TooManyRequests", str(error))
+            return _retry_later(429, "TooManyRequests", str(error))
         except UnknownRouteError as error:
             return _failure(404, "NotFound", str(error))
         except MalformedReviewError as error:
@@ -157,7 +157,7 @@ class _Endpoint:
         held.waits = True
         return response
 
-    async def _body(self, request: Request, held: Holding) -> bytes:
+    async def _body(self, request: Request, held: RequestBytes) -> bytes:
         """Return the complete body; hold no more of it in memory than the limit."""
         announced = request.headers.get("content-length", "")
         # Do not parse so many digits as a number: the cost grows with their square.
@@ -211,7 +211,7 @@ def _pages(readiness: Readiness) -> FastAPI:
     return application
 
 
-def _again(code: int, reason: str, message: str) -> Response:
+def _retry_later(code: int, reason: str, message: str) -> Response:
     """Return a failure after which API servers and clients retry."""
     refused = _failure(code, reason, message)
     refused.headers["Retry-After"] = "1"

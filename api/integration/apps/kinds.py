@@ -62,7 +62,7 @@ class StatefulSets(_App):
     kind = STATEFUL_SET
     feature = Feature.STATEFUL_SET
 
-    def left_to(self, obj: Mapping[str, Any]) -> str:
+    def other_owner(self, obj: Mapping[str, Any]) -> str:
         """Return the name of the LeaderWorkerSet that created it, if one did."""
         return leader_worker_set_of(STATEFUL_SET.kind, obj)
 
@@ -73,14 +73,14 @@ class StatefulSets(_App):
         if ordered and options.mode == GANG and options.min_count != 1:
             yield causes.invalid(options.mode_path, options.mode, ORDER_TEXT)
 
-    def left_warnings(
+    def other_owner_warnings(
         self, view: SingleGroupView, obj: Mapping[str, Any], *, is_new: bool
     ) -> list[str]:
         """Warn about a gang-mode on a StatefulSet of a LeaderWorkerSet."""
         # A new one gets this warning with those about other keys that nothing reads.
-        asks = not is_new and view.left_to and ANNOTATION_GANG_MODE in annotations_of(obj)
+        asks = not is_new and view.other_owner and ANNOTATION_GANG_MODE in annotations_of(obj)
         path = annotation_path("", ANNOTATION_GANG_MODE)
-        return [f"{path}: {PART_TEXT % view.left_to}"] if asks else []
+        return [f"{path}: {PART_TEXT % view.other_owner}"] if asks else []
 
 
 def leader_worker_set_of(kind: str, obj: Mapping[str, Any]) -> str:

@@ -15,7 +15,7 @@ from api.constants import (
     ANNOTATION_SAFE_TO_EVICT,
     LABEL_POD_GROUP,
 )
-from api.group_affinity import REQUIRED, Scope, is_generated, term
+from api.group_affinity import REQUIRED, AffinityScope, is_generated, term
 from api.integration.common.result import Operation
 from api.reading import annotations_of, dig, labels_of, listing, mapping
 
@@ -36,7 +36,7 @@ LEFT_ALONE: Final = {ANNOTATION_DO_NOT_DISRUPT: "true", ANNOTATION_SAFE_TO_EVICT
 class Level(NamedTuple):
     """A group of the pods: its required topology key, empty for none, and its disruption mode."""
 
-    scope: Scope
+    scope: AffinityScope
     topology: str
     all_or_none: bool
 

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from api.causes import Cause
 from api.constants import KindName
-from api.integration.common.owner_kind import Holder, OwnerKind
+from api.integration.common.owner_kind import AnnotationHolder, OwnerKind
 
 
 class EmbeddingKind(ABC):
@@ -27,7 +27,7 @@ class EmbeddingKind(ABC):
     def path(self, inner: str) -> str:
         """Return the path in this object of a field of the inner object."""
 
-    def templates(self, obj: Mapping[str, Any]) -> Iterator[Holder]:
+    def templates(self, obj: Mapping[str, Any]) -> Iterator[AnnotationHolder]:
         """Yield the templates in the object."""
         embedded = self.embedded(obj)
         for it in self.inner.templates(embedded) if embedded is not None else ():

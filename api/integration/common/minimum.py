@@ -2,7 +2,7 @@
 
 A gang waits for its pods, but must not wait for a pod that can no longer come. A Job has fewer
 pods than its spec states if it is nearly complete, has given up an index, or lost succeeded pods to
-a cleaner. `standing` computes how many pods can exist, and `minimum` the resulting minCount. The
+a cleaner. `group_pod_counts` computes how many pods can exist, `minimum` the new minCount. The
 scheduler counts pods that wait or run, and succeeded pods as long as they exist.
 
 Caches lag behind each other. A pod that exists counts even if its Job's status reports it as done,
@@ -34,18 +34,18 @@ class Progress(NamedTuple):
     complete: bool = False
 
 
-class Pods(NamedTuple):
+class CountedPods(NamedTuple):
     """The pods of a Job that the scheduler counts: neither terminating nor failed."""
 
     active: int = 0
     succeeded: int = 0
 
 
-NO_PODS: Final = Pods()
+NO_PODS: Final = CountedPods()
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class GroupJob:
     """One Job of a group, in the size of its owner's spec.
 
     `progress` is None if the Job does not exist now. It will be created, and start from the
@@ -55,7 +55,7 @@ class Part:
     parallelism: int
     completions: int | None = None
     progress: Progress | None = None
-    pods: Pods = NO_PODS
+    pods: CountedPods = NO_PODS
 
     @property
     def size(self) -> int:
@@ -80,7 +80,7 @@ class Part:
         return min(self.size, left)
 
 
-class Standing(NamedTuple):
+class GroupPodCounts(NamedTuple):
     """The pod counts of a group: `size` at its start, `left` that exist or can exist by now.
 
     `pods` is the number that its Jobs have at once while minCount is right. There are more only if
@@ -92,17 +92,19 @@ class Standing(NamedTuple):
     pods: int
 
 
-def standing(parts: Iterable[Part]) -> Standing:
+def group_pod_counts(parts: Iterable[GroupJob]) -> GroupPodCounts:
     """Return the standing of a group with these Jobs."""
     size = left = wanted = 0
     for part in parts:
         size += part.size
         wanted += part.wanted
         left += part.wanted + part.pods.succeeded
-    return Standing(size, left, size if left >= size else wanted)
+    return GroupPodCounts(size, left, size if left >= size else wanted)
 
 
-def minimum(asked: int, now: Standing, live: int | None = None, note: str = "") -> tuple[int, str]:
+def minimum(
+    asked: int, now: GroupPodCounts, live: int | None = None, note: str = ""
+) -> tuple[int, str]:
     """Return the minCount of a group, and its annotation `min-count-basis`.
 
     `asked` is the minCount of its template. `live` and `note` are those of the existing group. A
@@ -134,10 +136,10 @@ def most_pods(note: str) -> int | None:
     return None if noted is None else noted.pods
 
 
-def remaining(groups: list[Json], standings: Mapping[str, Standing]) -> list[Json]:
+def remaining(groups: list[Json], pod_counts: Mapping[str, GroupPodCounts]) -> list[Json]:
     """Return the groups for which pods exist or can exist, parents first.
 
-    `standings` are those of PodGroups by name. A group without one stays as it is. minGroupCount of
+    `pod_counts` are those of PodGroups by name. Groups without one do not change. minGroupCount of
     a CompositePodGroup drops to its remaining children.
     """
     kept: list[Json] = []
@@ -149,7 +151,7 @@ def remaining(groups: list[Json], standings: Mapping[str, Standing]) -> list[Jso
         if group["kind"] == COMPOSITE_POD_GROUP.kind:
             stays = name in children or name not in lost
         else:
-            stays = name not in standings or standings[name].left > 0
+            stays = name not in pod_counts or pod_counts[name].left > 0
         counts = children if stays else lost
         parent = spec.get("parentCompositePodGroupName", "")
         counts[parent] = counts.get(parent, 0) + 1
@@ -159,7 +161,7 @@ def remaining(groups: list[Json], standings: Mapping[str, Standing]) -> list[Jso
     return kept[::-1]
 
 
-def with_minimum(group: Json, now: Standing, live: int | None = None, note: str = "") -> Json:
+def with_minimum(group: Json, now: GroupPodCounts, live: int | None = None, note: str = "") -> Json:
     """Return a wanted PodGroup with its current minCount and annotation; others as they are."""
     asked = group["spec"]["schedulingPolicy"].get("gang", {}).get("minCount")
     if asked is None:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar, NamedTuple
 
 from api.constants import ANNOTATION_PREFERRED_TOPOLOGY, ANNOTATION_TOPOLOGY, KindName
-from api.features import Feature, Use
+from api.features import Feature, FeatureUse
 from api.integration.common.autoscalers import SILENT, Autoscalers
 from api.integration.common.options import Options
 from api.integration.common.result import Admission, Taken, no_name_taken
@@ -42,7 +42,7 @@ class Review(NamedTuple):
     autoscalers: Autoscalers = SILENT
 
 
-class Holder(NamedTuple):
+class AnnotationHolder(NamedTuple):
     """An object or a template that may have annotations: its path, and the kind to read it as."""
 
     path: str
@@ -69,18 +69,18 @@ class OwnerKind(ABC):
         """Return path and spec of each pod template whose pods get a group."""
 
     @abstractmethod
-    def uses(self, obj: Json, schedulers: SchedulerNames) -> Iterator[Use]:
+    def uses(self, obj: Json, schedulers: SchedulerNames) -> Iterator[FeatureUse]:
         """Yield the features that the object uses, if the use has an effect."""
 
     @abstractmethod
-    def templates(self, obj: Json) -> Iterator[Holder]:
+    def templates(self, obj: Json) -> Iterator[AnnotationHolder]:
         """Yield the templates in the object."""
 
     def mutation_warnings(self, obj: Json, admission: Admission, review: Review) -> Iterable[str]:
         """Return warnings about values that the patch overwrites: validation cannot see them."""
         return ()
 
-    def unmarked(self, obj: Json) -> str:
+    def not_annotated(self, obj: Json) -> str:
         """Return the path of the mode if the templates lack their groups, else nothing."""
         return ""
 
@@ -89,9 +89,9 @@ class OwnerKind(ABC):
         return True
 
 
-def topology_uses(levels: Iterable[Options]) -> Iterator[Use]:
+def topology_uses(levels: Iterable[Options]) -> Iterator[FeatureUse]:
     """Yield the use of topology at each level that requests it."""
     for options in levels:
         if options.topology:
             key = ANNOTATION_PREFERRED_TOPOLOGY if options.preferred else ANNOTATION_TOPOLOGY
-            yield Use(Feature.TOPOLOGY, options.at(key))
+            yield FeatureUse(Feature.TOPOLOGY, options.at(key))

@@ -53,7 +53,9 @@ def check_scheduler(
     """Yield a cause for a pod template of another scheduler, whose pods cannot be in a group."""
     name = text(pod_spec.get("schedulerName"))
     if not schedulers.allow(name):
-        problem = f"the pods of a group need schedulerName {schedulers.words}: remove schedulerName"
+        problem = (
+            f"the pods of a group need schedulerName {schedulers.phrase}: remove schedulerName"
+        )
         yield causes.invalid(f"{path}.schedulerName", name, problem)
 
 

@@ -26,7 +26,7 @@ class TemplateNotFoundError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Template:
+class WorkloadTemplate:
     """A template of a Workload: `kind` is that of its groups, `parent` the template above it."""
 
     kind: str
@@ -70,28 +70,28 @@ class Template:
         return listing(self.fields.get("resourceClaims"))
 
 
-def templates_of(workload: Mapping[str, Any]) -> list[Template]:
+def templates_of(workload: Mapping[str, Any]) -> list[WorkloadTemplate]:
     """Return all templates of a Workload (raw JSON of any structure), parents before children."""
     return list(_walk(mapping(workload.get("spec")), ""))
 
 
 def find_template(
     workload: Mapping[str, Any], name: str, kind: str = POD_GROUP.kind
-) -> Template | None:
+) -> WorkloadTemplate | None:
     """Return the template of that name for groups of a kind, or None."""
     found = _walk(mapping(workload.get("spec")), "")
     return next((it for it in found if (it.kind, it.name) == (kind, name)), None)
 
 
-def find_root_template(workload: Mapping[str, Any], name: str) -> Template | None:
+def find_root_template(workload: Mapping[str, Any], name: str) -> WorkloadTemplate | None:
     """Return the leaf template of that name that pods may name: one outside any composite."""
     found = find_template(workload, name)
     return found if found is not None and not found.parent else None
 
 
 def choose_template(
-    templates: list[Template], kind: str, wanted: str, *, alone: bool
-) -> Template | None:
+    templates: list[WorkloadTemplate], kind: str, wanted: str, *, alone: bool
+) -> WorkloadTemplate | None:
     """Return the template of a group whose template Muster would call `wanted`.
 
     It has that name (`pg-workers`), or the name without its prefix (`workers`). With `alone` the
@@ -112,7 +112,7 @@ def adapt(groups: list[Json], workload: Mapping[str, Any]) -> list[Json]:
     return [_adapted(group, templates, name, alone=len(groups) == 1) for group in groups]
 
 
-def _adapted(group: Json, templates: list[Template], workload: str, *, alone: bool) -> Json:
+def _adapted(group: Json, templates: list[WorkloadTemplate], workload: str, *, alone: bool) -> Json:
     wanted = group["spec"]["workloadRef"]["templateName"]
     chosen = choose_template(templates, group["kind"], wanted, alone=alone)
     if chosen is None:
@@ -126,11 +126,11 @@ def _adapted(group: Json, templates: list[Template], workload: str, *, alone: bo
     return group | {"spec": spec}
 
 
-def _walk(holder: Mapping[str, Any], parent: str) -> Iterator[Template]:
+def _walk(holder: Mapping[str, Any], parent: str) -> Iterator[WorkloadTemplate]:
     for kind, key in _LISTS:
         for item in listing(holder.get(key)):
             fields = mapping(item)
             name = text(fields.get("name"))
-            yield Template(kind, name, parent, fields)
+            yield WorkloadTemplate(kind, name, parent, fields)
             if kind == COMPOSITE_POD_GROUP.kind:
                 yield from _walk(fields, name)

@@ -38,7 +38,13 @@ from api.integration.common.autoscalers import (
     missing_annotations,
 )
 from api.integration.common.managed_by import other_controller, warnings_for
-from api.integration.common.minimum import Part, Pods, Progress, Standing, standing
+from api.integration.common.minimum import (
+    CountedPods,
+    GroupJob,
+    GroupPodCounts,
+    Progress,
+    group_pod_counts,
+)
 from api.integration.common.options import (
     JOB_MODES,
     REPLICATED_JOB_MODES,
@@ -75,7 +81,7 @@ from api.integration.common.workloads import NO_WORKLOADS, OwnerName, Workloads
 from api.integration.job.delegation import Delegation, read_delegation
 from api.integration.jobset.admission import group_of_jobset_job, request_of_jobset_job
 from api.integration.jobset.levels import jobset_options, levels_of, levels_of_template
-from api.integration.jobset.view import SCOPE_JOBSET, members_of, parallelism_of, read_mark
+from api.integration.jobset.view import SCOPE_JOBSET, members_of, parallelism_of, read_scope
 from api.integration.pods.references import check_pod_template
 from api.ownership import Owner
 from api.provisioning import class_name, consumed
@@ -222,26 +228,26 @@ def job_groups(job: Mapping[str, Any], *, workload: str | None = None) -> list[d
     ]
 
 
-def job_standing(job: Mapping[str, Any], progress: Progress, pods: Pods) -> Standing:
+def job_pod_counts(job: Mapping[str, Any], progress: Progress, pods: CountedPods) -> GroupPodCounts:
     """Return the standing of a Job's group with these pods."""
     spec = mapping(job.get("spec"))
-    part = Part(parallelism_of(spec), integer(spec.get("completions")), progress, pods)
-    return standing([part])
+    part = GroupJob(parallelism_of(spec), integer(spec.get("completions")), progress, pods)
+    return group_pod_counts([part])
 
 
 def _creation(job: Mapping[str, Any], view: JobView, review: Review) -> Admission:
     # Another controller creates the pods, perhaps in another cluster, where the annotations count.
     if view.managed_by:
-        return Admission(_unmark(job, view.managed), [], _left_alone(view))
+        return Admission(_remove_annotations(job, view.managed), [], _unmanaged_warnings(view))
     group = _wanted_group(job, view, review)
     if group is None:
-        return Admission(_unmark(job), _faults(view), _warnings(view))
+        return Admission(_remove_annotations(job), _faults(view), _warnings(view))
     consumes = _consumed(job, view, group, view.namespace or review.namespace)
     faults = [*_faults(view), *_other_request(view, consumes)]
-    return Admission(_mark_anew(job, view, group, review, consumes), faults, _warnings(view))
+    return Admission(_annotate_new(job, view, group, review, consumes), faults, _warnings(view))
 
 
-def _mark_anew(
+def _annotate_new(
     job: Mapping[str, Any],
     view: JobView,
     group: str,
@@ -262,7 +268,7 @@ def _mark_anew(
     copied_from = text(annotations_of(job).get(ANNOTATION_MANAGED_GROUP))
     claims, note = named_claims(job, _shared_claims(job, view), group, copied_from)
     return [
-        *_mark(job, view, group, said, note=note),
+        *_annotate(job, view, group, said, note=note),
         *([] if note else drop_entry(job, "", "annotations", ANNOTATION_CLAIM_TEMPLATES)),
         *claims,
         *(op for key in stale for op in drop_entry(template, _TEMPLATE, "annotations", key)),
@@ -274,7 +280,7 @@ def _jobset_scope(job: Mapping[str, Any], view: JobView) -> str:
     """Return the scope of the JobSet's group that a Job is in; empty for a group of its own."""
     if not view.from_jobset or group_of_jobset_job(view.namespace, job) is None:
         return ""
-    return read_mark(text(annotations_of(job).get(ANNOTATION_GROUP_SCOPE)))[0]
+    return read_scope(text(annotations_of(job).get(ANNOTATION_GROUP_SCOPE)))[0]
 
 
 def _shared_claims(job: Mapping[str, Any], view: JobView) -> tuple[str, ...]:
@@ -342,7 +348,7 @@ def _update(
     after: JobView,
     levels: list[Level],
 ) -> Admission:
-    patch = _mark_again(new, after, old, before.managed, levels) if before.managed else []
+    patch = _restore_annotations(new, after, old, before.managed, levels) if before.managed else []
     kept = _kept(new, before.managed) if before.managed else []
     if before.managed_by:
         return Admission(patch, [], kept)
@@ -373,7 +379,7 @@ def _kept(job: Mapping[str, Any], group: str) -> list[str]:
     return [f"{path}: {KEPT_TEXT}" for path, value in said.items() if value != group]
 
 
-def _mark_again(
+def _restore_annotations(
     new: Mapping[str, Any], view: JobView, old: Mapping[str, Any], group: str, levels: list[Level]
 ) -> list[Operation]:
     """Return the operations that restore the old Job's labels and annotations."""
@@ -384,7 +390,9 @@ def _mark_again(
     # A template without the annotation is from an earlier version of Muster.
     noted = ANNOTATION_MANAGED_GROUP in annotations_of(before)
     note = text(annotations_of(old).get(ANNOTATION_CLAIM_TEMPLATES))
-    patch = _mark(new, view, group, missing_annotations(template, said), on_pods=noted, note=note)
+    patch = _annotate(
+        new, view, group, missing_annotations(template, said), on_pods=noted, note=note
+    )
     patch += kept_claims(new, old, group)
     terms = kept_affinity(before)
     return [*patch, *affinity(template, _TEMPLATE, terms)] if terms else patch
@@ -419,7 +427,7 @@ def _other_request(view: JobView, consumes: Mapping[str, str]) -> Iterator[Cause
             yield causes.invalid(path, said[key], CONSUMES_TEXT)
 
 
-def _mark(
+def _annotate(
     job: Mapping[str, Any],
     view: JobView,
     group: str,
@@ -455,7 +463,7 @@ def _scheduler(template: Any, name: str) -> list[Operation]:
     return [{"op": "add", "path": f"{_TEMPLATE}/spec/schedulerName", "value": name}]
 
 
-def _unmark(job: Mapping[str, Any], group: str = "") -> list[Operation]:
+def _remove_annotations(job: Mapping[str, Any], group: str = "") -> list[Operation]:
     """Return the operations that remove the group's name; with `group` also its label."""
     template = dig(job, "spec", "template")
     # Another webhook may set `managedBy` after Muster's has named the group.
@@ -498,7 +506,7 @@ def _sharer(view: JobView) -> Sharer:
     return Sharer(POD_SPEC, view.pod_spec, members_of(view.spec))
 
 
-def _left_alone(view: JobView) -> list[str]:
+def _unmanaged_warnings(view: JobView) -> list[str]:
     """Return the warnings for a Job that another controller runs."""
     usual = replace(view, managed_by="")
     if not view.options.asks:

@@ -13,10 +13,10 @@ from api.constants import (
     JOBSET_LABEL_NAME,
     POD,
 )
-from api.features import Feature, Use
+from api.features import Feature, FeatureUse
 from api.integration.common.embedding_kind import EmbeddingKind
 from api.integration.common.options import annotation_path
-from api.integration.common.owner_kind import Holder, OwnerKind, Review, topology_uses
+from api.integration.common.owner_kind import AnnotationHolder, OwnerKind, Review, topology_uses
 from api.integration.common.result import Admission
 from api.integration.job.admission import POD_SPEC, job_admission, read_job
 from api.integration.jobset.kinds import job_templates
@@ -51,20 +51,20 @@ class Jobs(OwnerKind):
         view = read_job(obj)
         return [(POD_SPEC, view.pod_spec)] if view.asks else []
 
-    def uses(self, obj: Mapping[str, Any], schedulers: SchedulerNames) -> Iterator[Use]:
+    def uses(self, obj: Mapping[str, Any], schedulers: SchedulerNames) -> Iterator[FeatureUse]:
         """Yield the features that a Job itself uses. Those of a JobSet's Job are the JobSet's."""
         view = read_job(obj, schedulers)
         if view.asks:
-            yield Use(Feature.JOB, view.options.mode_path)
+            yield FeatureUse(Feature.JOB, view.options.mode_path)
             yield from topology_uses([view.options])
         elif view.delegation is not None and not view.from_jobset:
-            yield Use(Feature.JOB, annotation_path("", ANNOTATION_GROUP_TEMPLATE))
+            yield FeatureUse(Feature.JOB, annotation_path("", ANNOTATION_GROUP_TEMPLATE))
             for key in ANNOTATIONS_PARENT_COMPOSITE:
                 if annotations_of(obj).get(key):
-                    yield Use(Feature.COMPOSITE_POD_GROUP, annotation_path("", key))
+                    yield FeatureUse(Feature.COMPOSITE_POD_GROUP, annotation_path("", key))
 
-    def templates(self, obj: Mapping[str, Any]) -> Iterator[Holder]:
-        yield Holder("spec.template.", POD, dig(obj, "spec", "template"))
+    def templates(self, obj: Mapping[str, Any]) -> Iterator[AnnotationHolder]:
+        yield AnnotationHolder("spec.template.", POD, dig(obj, "spec", "template"))
 
     def mutation_warnings(
         self, obj: Mapping[str, Any], admission: Admission, review: Review
@@ -96,7 +96,7 @@ class CronJobs(EmbeddingKind):
         """Return True: each change affects future Jobs."""
         return True
 
-    def templates(self, obj: Mapping[str, Any]) -> Iterator[Holder]:
+    def templates(self, obj: Mapping[str, Any]) -> Iterator[AnnotationHolder]:
         yield from job_templates(f"{_JOB_TEMPLATE}.", dig(obj, "spec", "jobTemplate"))
 
     def conclude(

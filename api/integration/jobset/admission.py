@@ -19,7 +19,13 @@ from api.constants import (
     ANNOTATION_PROVISIONING_REQUEST,
 )
 from api.integration.common.holding import hold_faults
-from api.integration.common.minimum import Part, Pods, Progress, Standing, standing
+from api.integration.common.minimum import (
+    CountedPods,
+    GroupJob,
+    GroupPodCounts,
+    Progress,
+    group_pod_counts,
+)
 from api.integration.common.result import (
     Admission,
     Operation,
@@ -37,17 +43,17 @@ from api.integration.jobset.view import (
     SCOPE_REPLICATED_JOB,
     JobSetView,
     ReplicatedJob,
-    make_mark,
     read_jobset,
-    read_mark,
+    read_scope,
+    scope_annotation,
 )
 from api.reading import annotations_of, dig, labels_of, listing, mapping, text
 from api.scheduler_names import USUAL, SchedulerNames
 
-LifeOfJob = Callable[[str, str], tuple[Progress | None, Pods]]
+LifeOfJob = Callable[[str, str], tuple[Progress | None, CountedPods]]
 """A function from the name of a Job and of its group to the Job's progress and pods."""
 
-Marks = Mapping[str, str]
+Annotations = Mapping[str, str]
 """Annotations of a Job template. An empty one is removed."""
 
 
@@ -72,22 +78,22 @@ def jobset_admission(
     if operation == "CREATE" or old is None:
         view = read_jobset(new)
         if view.managed_by:
-            told = rules.left_alone(view, schedulers, expects=expects)
-            return Admission(_marks(new, []), [], told)
+            told = rules.unmanaged_warnings(view, schedulers, expects=expects)
+            return Admission(_annotation_patch(new, []), [], told)
         # No patch: computing the names of groups would visit each of the Jobs.
         if view.oversize is not None:
             return Admission(causes=rules.faults(view))
         wrong = rules.faults(view, schedulers, expects=expects)
         if expects and view.options.asks:
             wrong += hold_faults(new)
-        marks = _marks(new, _new_marks(view, namespace, taken))
-        return Admission(marks, wrong, rules.warnings(view))
+        annotations = _annotation_patch(new, _new_annotations(view, namespace, taken))
+        return Admission(annotations, wrong, rules.warnings(view))
     if operation != "UPDATE":
         return Admission()
     wrong = rules.changes(new, old)
     if expects and read_jobset(old).options.asks:
         wrong += hold_faults(new, old)
-    return Admission(_marks(new, _old_marks(new, old)), wrong)
+    return Admission(_annotation_patch(new, _old_annotations(new, old)), wrong)
 
 
 def jobset_groups(
@@ -101,15 +107,15 @@ def jobset_groups(
     return jobset_objects(read_jobset(jobset), workload)
 
 
-def jobset_standings(jobset: Mapping[str, Any], life: LifeOfJob) -> dict[str, Standing]:
+def jobset_pod_counts(jobset: Mapping[str, Any], life: LifeOfJob) -> dict[str, GroupPodCounts]:
     """Return the standing of each PodGroup of a JobSet, by its name."""
     view = read_jobset(jobset)
-    parts: dict[str, list[Part]] = {}
-    for job in view.marked:
+    parts: dict[str, list[GroupJob]] = {}
+    for job in view.annotated:
         for index in job.indexes:
             group, part = _part(view, job, index, life)
             parts.setdefault(group, []).append(part)
-    return {group: standing(jobs) for group, jobs in parts.items()}
+    return {group: group_pod_counts(jobs) for group, jobs in parts.items()}
 
 
 def jobset_oversize(jobset: Mapping[str, Any]) -> str:
@@ -130,10 +136,10 @@ def jobset_expected(jobset: Mapping[str, Any], life: LifeOfJob) -> dict[str, lis
     view = read_jobset(jobset)
 
     def count(job: ReplicatedJob, index: int) -> int:
-        now = standing([_part(view, job, index, life)[1]])
+        now = group_pod_counts([_part(view, job, index, life)[1]])
         return min(now.size, now.left)
 
-    jobs = [job for job in view.marked if not job.is_empty]
+    jobs = [job for job in view.annotated if not job.is_empty]
     return expected.expected_pods(view, jobs, count)
 
 
@@ -149,7 +155,7 @@ def jobset_not_expected(jobset: Mapping[str, Any]) -> str:
 def group_of_jobset_job(namespace: str, job: Mapping[str, Any]) -> str | None:
     """Return the PodGroup of a JobSet's Job by its labels and annotation, if they name one."""
     jobset, replicated_job, index = jobset_labels(labels_of(job))
-    scope, taken = read_mark(text(annotations_of(job).get(ANNOTATION_GROUP_SCOPE)))
+    scope, taken = read_scope(text(annotations_of(job).get(ANNOTATION_GROUP_SCOPE)))
     if not jobset:
         return None
     if scope == SCOPE_JOBSET:
@@ -169,65 +175,69 @@ def request_of_jobset_job(namespace: str, job: Mapping[str, Any], group: str) ->
     said, above = annotations_of(job), jobset_options(job).request
     if not above:
         return group, text(said.get(ANNOTATION_PROVISIONING_REQUEST))
-    scope, taken = read_mark(text(said.get(ANNOTATION_GROUP_SCOPE)))
+    scope, taken = read_scope(text(said.get(ANNOTATION_GROUP_SCOPE)))
     if scope != SCOPE_JOB:
         return group, above
     jobset, _, _ = jobset_labels(labels_of(job))
     return names.jobset_composite(namespace, jobset, taken=taken), above
 
 
-def _part(view: JobSetView, job: ReplicatedJob, index: int, life: LifeOfJob) -> tuple[str, Part]:
+def _part(
+    view: JobSetView, job: ReplicatedJob, index: int, life: LifeOfJob
+) -> tuple[str, GroupJob]:
     """Return one Job of a replicatedJob, and its PodGroup."""
     group = pod_group_name(view, job, index)
     progress, pods = life(f"{view.name}-{job.name}-{index}", group)
-    return group, Part(job.parallelism, job.completions, progress, pods)
+    return group, GroupJob(job.parallelism, job.completions, progress, pods)
 
 
-def _new_marks(view: JobSetView, namespace: str, taken: Taken) -> list[Marks]:
+def _new_annotations(view: JobSetView, namespace: str, taken: Taken) -> list[Annotations]:
     """Return the annotations of each replicatedJob's template, for hashed names if one is taken."""
     # Ignore annotations of a new object: it may be a copy of another JobSet.
-    unmarked = (replace(job, mark="", names_taken=False) for job in view.replicated_jobs)
+    not_annotated = (replace(job, scope_note="", names_taken=False) for job in view.replicated_jobs)
     usual = replace(
         view,
         namespace=view.namespace or namespace,
-        replicated_jobs=tuple(unmarked),
+        replicated_jobs=tuple(not_annotated),
         names_taken=False,
     )
     # A name that is not generated yet cannot be taken.
     avoid = bool(view.name) and any(starmap(taken, group_names(usual)))
     note = note_of(view.options)
     return [
-        _marks_of(make_mark(job.scope, names_taken=avoid), note if job.scope else "")
+        _annotations_for(scope_annotation(job.scope, names_taken=avoid), note if job.scope else "")
         for job in view.replicated_jobs
     ]
 
 
-def _old_marks(new: Mapping[str, Any], old: Mapping[str, Any]) -> list[Marks]:
-    marks = {}
+def _old_annotations(new: Mapping[str, Any], old: Mapping[str, Any]) -> list[Annotations]:
+    annotations = {}
     for job in _replicated_jobs(old):
         said = annotations_of(dig(job, "template"))
         scope, note = said.get(ANNOTATION_GROUP_SCOPE), said.get(ANNOTATION_JOBSET_OPTIONS)
-        marks[text(dig(job, "name"))] = _marks_of(text(scope), text(note))
-    return [marks.get(text(dig(job, "name")), _UNMARKED) for job in _replicated_jobs(new)]
+        annotations[text(dig(job, "name"))] = _annotations_for(text(scope), text(note))
+    return [
+        annotations.get(text(dig(job, "name")), _NOT_ANNOTATED) for job in _replicated_jobs(new)
+    ]
 
 
-def _marks_of(scope: str, note: str) -> Marks:
+def _annotations_for(scope: str, note: str) -> Annotations:
     return {ANNOTATION_GROUP_SCOPE: scope, ANNOTATION_JOBSET_OPTIONS: note}
 
 
-_UNMARKED: Final = _marks_of("", "")
+_NOT_ANNOTATED: Final = _annotations_for("", "")
 
 
-def _marks(jobset: Mapping[str, Any], wanted: list[Marks]) -> list[Operation]:
+def _annotation_patch(jobset: Mapping[str, Any], wanted: list[Annotations]) -> list[Operation]:
     """Return the patch; a replicatedJob without an entry in `wanted` loses its annotations."""
     patch: list[Operation] = []
-    pairs = zip_longest(_replicated_jobs(jobset), wanted, fillvalue=_UNMARKED)
-    for at, (job, marks) in enumerate(pairs):
+    pairs = zip_longest(_replicated_jobs(jobset), wanted, fillvalue=_NOT_ANNOTATED)
+    for at, (job, annotations) in enumerate(pairs):
         template = mapping(job).get("template")
         pointer = f"/spec/replicatedJobs/{at}/template"
-        said = {key: value for key, value in marks.items() if value}
+        said = {key: value for key, value in annotations.items() if value}
         patch += set_entries(template, pointer, {"annotations": said})
-        for key in sorted(marks.keys() - said):
+        for key in sorted(annotations.keys() - said):
             patch += drop_entry(template, pointer, "annotations", key)
     return patch
 

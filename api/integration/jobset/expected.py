@@ -46,7 +46,7 @@ COUNT_TEXT: Final = (
 
 
 @dataclass(slots=True)
-class _Kind:
+class _ExpectedPodKind:
     """Pods with the same requirements in one stage; `jobs` are their replicatedJobs.
 
     `template` lacks the label of the replicatedJob.
@@ -86,10 +86,10 @@ def _is_expecting(view: JobSetView, jobs: list[ReplicatedJob]) -> bool:
     return view.options.mode in {GANG, COMPOSITE} and is_ordered(view, jobs)
 
 
-def _kinds(view: JobSetView, jobs: list[ReplicatedJob]) -> Iterator[list[_Kind]]:
+def _kinds(view: JobSetView, jobs: list[ReplicatedJob]) -> Iterator[list[_ExpectedPodKind]]:
     """Yield the kinds of pods of the one group, or of the groups of each replicatedJob."""
     stage_of = stages(view, jobs)
-    kinds = [_Kind(_template(view, job), stage_of[job.name], [job]) for job in jobs]
+    kinds = [_ExpectedPodKind(_template(view, job), stage_of[job.name], [job]) for job in jobs]
     if view.options.mode == COMPOSITE:
         yield from ([kind] for kind in kinds)
     else:
@@ -97,9 +97,9 @@ def _kinds(view: JobSetView, jobs: list[ReplicatedJob]) -> Iterator[list[_Kind]]
         yield kinds if len(kinds) <= MAX_EXPECTED_KINDS else _merged(kinds)
 
 
-def _merged(kinds: list[_Kind]) -> list[_Kind]:
+def _merged(kinds: list[_ExpectedPodKind]) -> list[_ExpectedPodKind]:
     """Return the kinds merged, if pods of several replicatedJobs have the same requirements."""
-    found: dict[tuple[str, int], _Kind] = {}
+    found: dict[tuple[str, int], _ExpectedPodKind] = {}
     for kind in kinds:
         same = found.setdefault((encoded(kind.template), kind.stage), replace(kind, jobs=[]))
         same.jobs += kind.jobs
@@ -110,7 +110,7 @@ def _template(view: JobSetView, job: ReplicatedJob) -> Json:
     return placement_template(job.pod_template, {JOBSET_LABEL_NAME: view.name})
 
 
-def _faults(view: JobSetView, kinds: list[_Kind]) -> Iterator[Cause]:
+def _faults(view: JobSetView, kinds: list[_ExpectedPodKind]) -> Iterator[Cause]:
     if len(kinds) > MAX_EXPECTED_KINDS:
         yield causes.invalid("spec.replicatedJobs", len(kinds), KINDS_TEXT)
     for kind in kinds:
@@ -124,7 +124,7 @@ def _faults(view: JobSetView, kinds: list[_Kind]) -> Iterator[Cause]:
             yield causes.invalid(f"{first.path}.replicas", pods, COUNT_TEXT)
 
 
-def _is_writable(view: JobSetView, kinds: list[_Kind]) -> bool:
+def _is_writable(view: JobSetView, kinds: list[_ExpectedPodKind]) -> bool:
     # A rule rejects a template without containers, and with it the complete group.
     named = all(kind.template["spec"].get("containers") for kind in kinds)
     return named and not any(_faults(view, kinds))
@@ -134,7 +134,9 @@ def _size(view: JobSetView, job: ReplicatedJob) -> int:
     return job.members if view.options.mode == COMPOSITE else job.replicas * job.members
 
 
-def _entries(view: JobSetView, kinds: list[_Kind], counts: Counts) -> dict[str, list[Json]]:
+def _entries(
+    view: JobSetView, kinds: list[_ExpectedPodKind], counts: Counts
+) -> dict[str, list[Json]]:
     """Return the entries of the groups whose pods are of these kinds."""
     found: dict[str, list[Json]] = {}
     for kind in kinds:
@@ -146,7 +148,7 @@ def _entries(view: JobSetView, kinds: list[_Kind], counts: Counts) -> dict[str, 
     return found
 
 
-def _counted(view: JobSetView, kind: _Kind, counts: Counts) -> dict[str, int]:
+def _counted(view: JobSetView, kind: _ExpectedPodKind, counts: Counts) -> dict[str, int]:
     """Return the number of pods of the kind in each of its groups."""
     found: dict[str, int] = {}
     for job in kind.jobs:
@@ -156,7 +158,7 @@ def _counted(view: JobSetView, kind: _Kind, counts: Counts) -> dict[str, int]:
     return found
 
 
-def _labelled(kind: _Kind) -> Json:
+def _labelled(kind: _ExpectedPodKind) -> Json:
     """Return the template with the label of the replicatedJob, if all pods belong to one."""
     if len(kind.jobs) > 1:
         return kind.template

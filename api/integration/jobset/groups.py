@@ -35,7 +35,7 @@ Json = dict[str, Any]
 def jobset_objects(view: JobSetView, workload: str | None = None) -> list[Json]:
     """Return Workload, composites from the root down, PodGroups; none without annotated pods."""
     # Skip a replicatedJob without pods: the others would wait for it forever.
-    jobs = [job for job in view.marked if not job.is_empty]
+    jobs = [job for job in view.annotated if not job.is_empty]
     if not jobs:
         return []
     owner = Owner(JOBSET, view.namespace, view.name, view.uid)

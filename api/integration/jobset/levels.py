@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from api import names
 from api.constants import ANNOTATION_JOBSET_OPTIONS, POD_GROUP
-from api.group_affinity import Scope
+from api.group_affinity import AffinityScope
 from api.integration.common.autoscalers import Level
 from api.integration.common.options import (
     ALL,
@@ -21,7 +21,12 @@ from api.integration.common.options import (
     read_options,
     read_outer_options,
 )
-from api.integration.common.templates import Template, choose_template, find_template, templates_of
+from api.integration.common.templates import (
+    WorkloadTemplate,
+    choose_template,
+    find_template,
+    templates_of,
+)
 from api.integration.jobset.groups import jobset_labels
 from api.integration.jobset.view import SCOPE_JOB, SCOPE_JOBSET
 from api.reading import annotations_of, dig, labels_of, listing, mapping, text
@@ -69,15 +74,15 @@ def levels_of_template(workload: Mapping[str, Any], name: str) -> list[Level]:
 
 
 def _own_levels(job: Mapping[str, Any]) -> list[Level]:
-    return [_level(Scope.POD_GROUP, read_options(job, "", JOB_MODES, []))]
+    return [_level(AffinityScope.POD_GROUP, read_options(job, "", JOB_MODES, []))]
 
 
 def _levels_in_jobset(job: Mapping[str, Any], scope: str) -> list[Level]:
     jobset, own = jobset_options(job), read_options(job, "", REPLICATED_JOB_MODES, [])
     if _is_composite(job, scope):
         levels = (own, read_outer_options(job, "", []), jobset)
-        return [_level(*each) for each in zip(Scope, levels, strict=True)]
-    return [_level(Scope.POD_GROUP, jobset if scope == SCOPE_JOBSET else own)]
+        return [_level(*each) for each in zip(AffinityScope, levels, strict=True)]
+    return [_level(AffinityScope.POD_GROUP, jobset if scope == SCOPE_JOBSET else own)]
 
 
 def _template_of(job: Mapping[str, Any], scope: str) -> tuple[str, str]:
@@ -103,20 +108,22 @@ def jobset_options(job: Mapping[str, Any]) -> Options:
     )
 
 
-def _level(scope: Scope, options: Options) -> Level:
+def _level(scope: AffinityScope, options: Options) -> Level:
     topology = "" if options.preferred else options.topology
     return Level(scope, topology, options.disruption == ALL)
 
 
-def _levels_from(templates: list[Template], leaf: Template, *, deep: bool) -> list[Level]:
+def _levels_from(
+    templates: list[WorkloadTemplate], leaf: WorkloadTemplate, *, deep: bool
+) -> list[Level]:
     by_name = {it.name: it for it in templates}
     chain = [leaf]
-    while deep and chain[-1].parent in by_name and len(chain) < len(Scope):
+    while deep and chain[-1].parent in by_name and len(chain) < len(AffinityScope):
         chain.append(by_name[chain[-1].parent])
-    return [_template_level(*each) for each in zip(Scope, chain, strict=False)]
+    return [_template_level(*each) for each in zip(AffinityScope, chain, strict=False)]
 
 
-def _template_level(scope: Scope, template: Template) -> Level:
+def _template_level(scope: AffinityScope, template: WorkloadTemplate) -> Level:
     entries = listing(dig(template.fields, "schedulingConstraints", "topology"))
     first = mapping(entries[0]) if entries else {}
     topology = "" if first.get("preferred") else text(first.get("key"))

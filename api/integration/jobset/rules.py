@@ -137,7 +137,7 @@ def warnings(view: JobSetView) -> list[str]:
     return found
 
 
-def left_alone(
+def unmanaged_warnings(
     view: JobSetView, schedulers: SchedulerNames = USUAL, *, expects: bool = False
 ) -> list[str]:
     """Return the warnings for a JobSet that another controller runs, which is never rejected."""

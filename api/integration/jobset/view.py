@@ -65,7 +65,7 @@ class ReplicatedJob:
     outer: Options
     pod_template: Mapping[str, Any]
     depends_on: tuple[str, ...]
-    mark: str
+    scope_note: str
     scope: str
     names_taken: bool = False
     managed_by: str = ""
@@ -81,7 +81,7 @@ class ReplicatedJob:
     @property
     def group_scope(self) -> str:
         """Scope of its pods' group: the annotation if set, else the requested one."""
-        return self.mark or self.scope
+        return self.scope_note or self.scope
 
     @property
     def pod_spec_path(self) -> str:
@@ -120,11 +120,11 @@ class JobSetView:
         return [] if self.managed_by else [job for job in self.replicated_jobs if job.scope]
 
     @property
-    def marked(self) -> list[ReplicatedJob]:
+    def annotated(self) -> list[ReplicatedJob]:
         """The replicatedJobs whose pods are in a group, by the annotations set at creation."""
         if self.managed_by:
             return []
-        return [job for job in self.replicated_jobs if job.mark and not job.managed_by]
+        return [job for job in self.replicated_jobs if job.scope_note and not job.managed_by]
 
 
 def read_jobset(jobset: Mapping[str, Any]) -> JobSetView:
@@ -161,15 +161,15 @@ def read_jobset(jobset: Mapping[str, Any]) -> JobSetView:
     )
 
 
-def make_mark(scope: str, *, names_taken: bool) -> str:
+def scope_annotation(scope: str, *, names_taken: bool) -> str:
     """Return the annotation of a Job template: a scope, and a suffix for hashed names."""
     return f"{scope}{_HASHED}" if scope and names_taken else scope
 
 
-def read_mark(mark: str) -> tuple[str, bool]:
+def read_scope(scope_note: str) -> tuple[str, bool]:
     """Return the scope, and whether the usual names are taken."""
-    scope = mark.removesuffix(_HASHED)
-    return scope, scope != mark
+    scope = scope_note.removesuffix(_HASHED)
+    return scope, scope != scope_note
 
 
 def members_of(job_spec: Mapping[str, Any]) -> int:
@@ -220,7 +220,7 @@ def _read_replicated_job(
     options = read_options(template, holder, REPLICATED_JOB_MODES, faults, field=(job, path))
     grouped = bool(groups.groups_of_object(pod_template, ours=True))
     managed_by = other_controller(job_spec, JOB_CONTROLLER)
-    mark, names_taken = read_mark(text(annotations_of(template).get(ANNOTATION_GROUP_SCOPE)))
+    scope_note, names_taken = read_scope(text(annotations_of(template).get(ANNOTATION_GROUP_SCOPE)))
     dependencies = list(map(mapping, listing(job.get("dependsOn"))))
     return ReplicatedJob(
         name=text(job.get("name")),
@@ -234,7 +234,7 @@ def _read_replicated_job(
         outer=read_outer_options(template, holder, faults),
         pod_template=pod_template,
         depends_on=tuple(text(it.get("name")) for it in dependencies),
-        mark=mark,
+        scope_note=scope_note,
         scope="" if grouped or managed_by else _scope(above.mode, options.mode),
         names_taken=names_taken,
         managed_by=managed_by,

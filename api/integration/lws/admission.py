@@ -67,7 +67,7 @@ def lws_admission(
     view = read_lws(new)
     if operation == "CREATE" or old is None:
         # The label is the set's name. Validation rejects a set with a generateName.
-        patch = _marks(view) if view.options.asks and view.name else []
+        patch = _annotation_patch(view) if view.options.asks and view.name else []
         wrong = rules.faults(view, schedulers)
         if expects and view.options.asks:
             wrong += [*lws_faults(view), *hold_faults(new)]
@@ -76,14 +76,14 @@ def lws_admission(
         return Admission()
     before = read_lws(old)
     # A set that was created without labels gets none later, as its running pods would be recreated.
-    if not before.is_marked:
-        return Admission(warnings=rules.unmarked(view))
+    if not before.is_annotated:
+        return Admission(warnings=rules.not_annotated(view))
     wrong = rules.changes(view, before, schedulers)
     if expects:
         had = set(lws_faults(before))
         wrong += [fault for fault in lws_faults(view) if fault not in had]
         wrong += hold_faults(new, old)
-    return Admission(_marks(view), wrong)
+    return Admission(_annotation_patch(view), wrong)
 
 
 def lws_groups(
@@ -243,7 +243,7 @@ def _list_of(made_from: Json) -> str:
     return "compositePodGroupTemplates" if "podGroupTemplates" in made_from else "podGroupTemplates"
 
 
-def _marks(view: LwsView) -> list[Operation]:
+def _annotation_patch(view: LwsView) -> list[Operation]:
     wanted = {
         "labels": {LABEL_POD_GROUP: view.name},
         "annotations": {ANNOTATION_GROUP_BY: view.group_by.text()},

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from api.constants import LEADER_WORKER_SET, POD
-from api.features import Feature, Use
+from api.features import Feature, FeatureUse
 from api.integration.common.options import COMPOSITE, annotation_path
-from api.integration.common.owner_kind import Holder, OwnerKind, Review, topology_uses
+from api.integration.common.owner_kind import AnnotationHolder, OwnerKind, Review, topology_uses
 from api.integration.common.result import Admission
 from api.integration.lws.admission import lws_admission
 from api.integration.lws.rules import overwritten
@@ -33,26 +33,26 @@ class LeaderWorkerSets(OwnerKind):
         view = read_lws(obj)
         return [(f"{it.path}.spec", it.spec) for it in view.templates] if view.options.asks else []
 
-    def uses(self, obj: Mapping[str, Any], schedulers: SchedulerNames) -> Iterator[Use]:
+    def uses(self, obj: Mapping[str, Any], schedulers: SchedulerNames) -> Iterator[FeatureUse]:
         """Yield the set's own feature, trees if it has them, and topology."""
         view = read_lws(obj)
         if not view.options.asks:
             return
-        yield Use(Feature.LEADER_WORKER_SET, view.options.mode_path)
+        yield FeatureUse(Feature.LEADER_WORKER_SET, view.options.mode_path)
         if view.options.mode == COMPOSITE or view.leader_first:
-            yield Use(Feature.COMPOSITE_POD_GROUP, view.options.mode_path)
+            yield FeatureUse(Feature.COMPOSITE_POD_GROUP, view.options.mode_path)
         yield from topology_uses([view.options])
         if view.exclusive and not view.options.topology:
-            yield Use(Feature.TOPOLOGY, annotation_path("", ANNOTATION_EXCLUSIVE))
+            yield FeatureUse(Feature.TOPOLOGY, annotation_path("", ANNOTATION_EXCLUSIVE))
 
-    def templates(self, obj: Mapping[str, Any]) -> Iterator[Holder]:
+    def templates(self, obj: Mapping[str, Any]) -> Iterator[AnnotationHolder]:
         for name in ("leaderTemplate", "workerTemplate"):
             path = f"spec.leaderWorkerTemplate.{name}."
-            yield Holder(path, POD, dig(obj, "spec", "leaderWorkerTemplate", name))
+            yield AnnotationHolder(path, POD, dig(obj, "spec", "leaderWorkerTemplate", name))
 
-    def unmarked(self, obj: Mapping[str, Any]) -> str:
+    def not_annotated(self, obj: Mapping[str, Any]) -> str:
         view = read_lws(obj)
-        return view.options.mode_path if view.options.asks and not view.is_marked else ""
+        return view.options.mode_path if view.options.asks and not view.is_annotated else ""
 
     def mutation_warnings(
         self, obj: Mapping[str, Any], admission: Admission, review: Review

@@ -98,7 +98,7 @@ def overwritten(view: LwsView) -> list[str]:
     ]
 
 
-def unmarked(view: LwsView) -> list[str]:
+def not_annotated(view: LwsView) -> list[str]:
     """Return the warning for a gang-mode on a set that got no groups at its creation."""
     return [f"{view.options.mode_path}: {UNMARKED_TEXT}"] if view.options.asks else []
 

@@ -101,10 +101,10 @@ class LwsView:
     @property
     def has_groups(self) -> bool:
         """True if the set has groups now."""
-        return self.is_marked and bool(self.grouped)
+        return self.is_annotated and bool(self.grouped)
 
     @property
-    def is_marked(self) -> bool:
+    def is_annotated(self) -> bool:
         """True if admission named the groups in the set's templates."""
         wanted = (self.name, self.group_by.text())
         return (

@@ -16,7 +16,7 @@ from api.integration.single_group.kind import (
     PodTemplate,
     SingleGroupKind,
     SingleGroupView,
-    left_alone,
+    unmanaged_warnings,
 )
 from api.reading import count, dig, listing, mapping, text
 
@@ -51,15 +51,15 @@ class MpiJobs(SingleGroupKind):
             path = f"spec.mpiReplicaSpecs.{role}.template"
             yield PodTemplate(path, template, pods, by_job=is_launcher)
 
-    def left_to(self, obj: Mapping[str, Any]) -> str:
+    def other_owner(self, obj: Mapping[str, Any]) -> str:
         """Return the controller that `spec.runPolicy.managedBy` names instead of the operator."""
         return other_controller(mapping(dig(obj, "spec", "runPolicy")), MPI_OPERATOR)
 
-    def left_warnings(
+    def other_owner_warnings(
         self, view: SingleGroupView, obj: Mapping[str, Any], *, is_new: bool
     ) -> list[str]:
         """Warn that Muster creates no group for an MPIJob that another controller runs."""
-        return left_alone(view, obj, "spec.runPolicy") if is_new else []
+        return unmanaged_warnings(view, obj, "spec.runPolicy") if is_new else []
 
     def warnings(self, view: SingleGroupView) -> Iterator[str]:
         if _launcher_is_late(view.spec):

@@ -32,7 +32,7 @@ from api.groups import Form, GroupBy, GroupReference
 from api.integration.common.objects import template
 from api.integration.common.options import ALL, SINGLE, Options, annotation_path, read_group_options
 from api.names import is_label_key, is_label_value
-from api.ownership import Noted, OwnerId, made_for
+from api.ownership import Noted, OwnerId, created_for
 from api.reading import annotations_of, dig, integer, labels_of, listing, mapping, text
 from api.rules.table import LABEL_KEY_TEXT
 
@@ -57,7 +57,7 @@ _SHOWN: Final = 4
 """Values that a message names, at most."""
 
 
-class Ask(NamedTuple):
+class GroupDescription(NamedTuple):
     """A pod's description of its group. Empty values are not set, if that is possible."""
 
     min_count: int
@@ -68,7 +68,7 @@ class Ask(NamedTuple):
     preemption_policy: str = ""
 
     @property
-    def fixed(self) -> "Ask":
+    def fixed(self) -> "GroupDescription":
         """The description without minCount, the only value that can change on an existing group."""
         return self._replace(min_count=0)
 
@@ -78,7 +78,7 @@ def ask_of(
     annotations: Mapping[str, str],
     priority_class: str = "",
     preemption_policy: str = "",
-) -> Ask | None:
+) -> GroupDescription | None:
     """Return a pod's description of its group; None if it requests none.
 
     A pod with an invalid value requests none: admission rejects it.
@@ -90,7 +90,9 @@ def ask_of(
 
 
 @lru_cache(maxsize=1024)
-def _ask(said: tuple[str | None, ...], priority_class: str, preemption_policy: str) -> Ask | None:
+def _ask(
+    said: tuple[str | None, ...], priority_class: str, preemption_policy: str
+) -> GroupDescription | None:
     """Return the description for these values, the same object for equal ones."""
     # Cached, because pods of one template all have the same values.
     report: list[Cause] = []
@@ -98,7 +100,7 @@ def _ask(said: tuple[str | None, ...], priority_class: str, preemption_policy: s
     options = read_group_options({"metadata": {"annotations": written}}, "", report)
     if report or options.min_count is None:
         return None
-    return Ask(
+    return GroupDescription(
         options.min_count,
         options.topology,
         options.preferred,
@@ -152,10 +154,10 @@ def owner_id_of(group: str) -> OwnerId:
 
 def is_from_pods(meta: Noted, name: str) -> bool:
     """Return True if the PodGroup `name` was created from its pods."""
-    return made_for(meta) == owner_id_of(name)
+    return created_for(meta) == owner_id_of(name)
 
 
-def group_object(namespace: str, name: str, ask: Ask, owner: Json | None) -> Json:
+def group_object(namespace: str, name: str, ask: GroupDescription, owner: Json | None) -> Json:
     """Return the PodGroup; `owner` is the reference to the pods' common owner, if any."""
     options = Options(
         min_count=ask.min_count,
@@ -191,10 +193,10 @@ def group_object(namespace: str, name: str, ask: Ask, owner: Json | None) -> Jso
     }
 
 
-def ask_in(spec: Mapping[str, Any]) -> Ask:
+def ask_in(spec: Mapping[str, Any]) -> GroupDescription:
     """Return the description by which pods would get this spec."""
     topology = mapping(next(iter(listing(dig(spec, "schedulingConstraints", "topology"))), {}))
-    return Ask(
+    return GroupDescription(
         min_count=integer(dig(spec, "schedulingPolicy", "gang", "minCount")) or 0,
         topology=text(topology.get("key")),
         preferred=topology.get("preferred") is True,
@@ -204,7 +206,7 @@ def ask_in(spec: Mapping[str, Any]) -> Ask:
     )
 
 
-def chosen(asks: Mapping[Ask, int], current: int = 0) -> Ask:
+def chosen(asks: Mapping[GroupDescription, int], current: int = 0) -> GroupDescription:
     """Return the description that a group gets; `asks` counts the pods with each.
 
     The `current` minCount of a group stays as long as a pod requests it. Otherwise the most
@@ -215,7 +217,7 @@ def chosen(asks: Mapping[Ask, int], current: int = 0) -> Ask:
     return min(same or asks, key=lambda ask: (-asks[ask], ask))
 
 
-def differences(asks: Mapping[Ask, int], group: Ask) -> str:
+def differences(asks: Mapping[GroupDescription, int], group: GroupDescription) -> str:
     """Return a message about pods whose description differs from their group; else empty."""
     counts = sorted({ask.min_count for ask in asks} - {group.min_count})
     parts = []
@@ -239,13 +241,13 @@ def differences(asks: Mapping[Ask, int], group: Ask) -> str:
     return "; ".join(parts)
 
 
-def _topology(ask: Ask) -> str:
+def _topology(ask: GroupDescription) -> str:
     if not ask.topology:
         return ""
     return f"{ask.topology} (preferred)" if ask.preferred else ask.topology
 
 
-_FIXED: Final[Mapping[str, Callable[[Ask], str]]] = {
+_FIXED: Final[Mapping[str, Callable[[GroupDescription], str]]] = {
     "topology": _topology,
     "disruption-mode": lambda ask: ask.disruption,
     "priorityClassName": lambda ask: ask.priority_class,

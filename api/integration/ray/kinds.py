@@ -25,7 +25,7 @@ from api.integration.single_group.kind import (
     PodTemplate,
     SingleGroupKind,
     SingleGroupView,
-    left_alone,
+    unmanaged_warnings,
 )
 from api.reading import annotations_of, count, dig, listing, mapping, text
 
@@ -59,15 +59,15 @@ class RayClusters(SingleGroupKind):
                 path = f"spec.workerGroupSpecs[{at}].template"
                 yield PodTemplate(path, template, workers_of(mapping(group), autoscaled=autoscaled))
 
-    def left_to(self, obj: Mapping[str, Any]) -> str:
+    def other_owner(self, obj: Mapping[str, Any]) -> str:
         """Return the controller that `spec.managedBy` names instead of KubeRay's."""
         return other_controller(mapping(obj.get("spec")), RAY_OPERATOR)
 
-    def left_warnings(
+    def other_owner_warnings(
         self, view: SingleGroupView, obj: Mapping[str, Any], *, is_new: bool
     ) -> list[str]:
         """Warn that Muster creates no group for a RayCluster that another controller runs."""
-        return left_alone(view, obj, "spec") if is_new else []
+        return unmanaged_warnings(view, obj, "spec") if is_new else []
 
 
 class _CreatesRayCluster(EmbeddingKind):

@@ -30,12 +30,12 @@ from api.constants import (
     POD_GROUP,
     KindName,
 )
-from api.features import Feature, Use
+from api.features import Feature, FeatureUse
 from api.groups import groups_of_object
 from api.integration.common import objects
 from api.integration.common.managed_by import warnings_for
 from api.integration.common.options import BASIC, GANG, OFF, Options, annotation_path, read_options
-from api.integration.common.owner_kind import Holder, OwnerKind, Review, topology_uses
+from api.integration.common.owner_kind import AnnotationHolder, OwnerKind, Review, topology_uses
 from api.integration.common.result import Admission, Operation, drop_entry, escape, set_entries
 from api.integration.common.rules import check_minimum, check_scheduler, frozen, one_priority
 from api.integration.pods.references import check_pod_template
@@ -95,7 +95,7 @@ class PodTemplate(NamedTuple):
 class SingleGroupView:
     """The options of one object.
 
-    `noted` is the group in its annotation, and `managed` the same if all templates agree. `left_to`
+    `noted` is the group in its annotation, `managed` the same if all templates agree. `other_owner`
     is another owner that requests groups in its place, as a LeaderWorkerSet does for its
     StatefulSets.
     """
@@ -110,7 +110,7 @@ class SingleGroupView:
     noted: str
     managed: str
     faults: tuple[Cause, ...]
-    left_to: str = ""
+    other_owner: str = ""
 
     @property
     def pods(self) -> int:
@@ -133,7 +133,7 @@ class SingleGroupKind(OwnerKind):
     def pod_templates(self, spec: Mapping[str, Any]) -> Iterable[PodTemplate]:
         """Return the pod templates in an object's spec."""
 
-    def left_to(self, obj: Mapping[str, Any]) -> str:
+    def other_owner(self, obj: Mapping[str, Any]) -> str:
         """Return the name of another owner that requests groups in its place; empty for none."""
         return ""
 
@@ -160,7 +160,7 @@ class SingleGroupKind(OwnerKind):
     def read(self, obj: Mapping[str, Any]) -> SingleGroupView:
         """Parse an object (raw JSON of any structure)."""
         faults: list[Cause] = []
-        spec, left_to = mapping(obj.get("spec")), self.left_to(obj)
+        spec, other_owner = mapping(obj.get("spec")), self.other_owner(obj)
         templates = tuple(self.pod_templates(spec))
         noted = text(annotations_of(obj).get(ANNOTATION_MANAGED_GROUP))
         agree = all(_group_label(it) == noted for it in templates)
@@ -169,13 +169,13 @@ class SingleGroupKind(OwnerKind):
             namespace=text(dig(obj, "metadata", "namespace")),
             name=text(dig(obj, "metadata", "name")),
             uid=text(dig(obj, "metadata", "uid")),
-            options=Options() if left_to else read_options(obj, "", MODES, faults),
+            options=Options() if other_owner else read_options(obj, "", MODES, faults),
             spec=spec,
             templates=templates,
             noted=noted,
             managed=noted if templates and agree else "",
             faults=tuple(faults),
-            left_to=left_to,
+            other_owner=other_owner,
         )
 
     def admit(self, obj: Mapping[str, Any], review: Review) -> Admission:
@@ -192,7 +192,7 @@ class SingleGroupKind(OwnerKind):
         noted = "" if before is None else before.noted
         if not view.options.asks:
             wrong = self._new_faults(view, before, review.schedulers)
-            left = self.left_warnings(view, obj, is_new=before is None)
+            left = self.other_owner_warnings(view, obj, is_new=before is None)
             return Admission(_unmarked(obj, view, noted), wrong, left)
         # The name of the existing group stays, whatever the new object has.
         kept = noted if before is not None and before.options.asks else ""
@@ -209,11 +209,11 @@ class SingleGroupKind(OwnerKind):
         ]
         if before is not None and kept:
             found += _frozen(view, before)
-        marks = _marks(obj, view, group, review.schedulers)
+        patch = _annotation_patch(obj, view, group, review.schedulers)
         warnings = [*_more_than_pods(view, self.members), *self.warnings(view)]
-        return Admission(marks, list(dict.fromkeys(found)), warnings)
+        return Admission(patch, list(dict.fromkeys(found)), warnings)
 
-    def left_warnings(
+    def other_owner_warnings(
         self, view: SingleGroupView, obj: Mapping[str, Any], *, is_new: bool
     ) -> list[str]:
         """Return warnings about an object with a gang-mode that another owner controls."""
@@ -223,17 +223,17 @@ class SingleGroupKind(OwnerKind):
         view = self.read(obj)
         return [(f"{it.path}.spec", it.spec) for it in view.templates] if view.options.asks else []
 
-    def uses(self, obj: Mapping[str, Any], schedulers: SchedulerNames) -> Iterator[Use]:
+    def uses(self, obj: Mapping[str, Any], schedulers: SchedulerNames) -> Iterator[FeatureUse]:
         view = self.read(obj)
         if view.options.asks:
-            yield Use(self.feature, view.options.mode_path)
+            yield FeatureUse(self.feature, view.options.mode_path)
             yield from topology_uses([view.options])
 
-    def templates(self, obj: Mapping[str, Any]) -> Iterator[Holder]:
+    def templates(self, obj: Mapping[str, Any]) -> Iterator[AnnotationHolder]:
         for it in self.pod_templates(mapping(obj.get("spec"))):
-            yield Holder(f"{it.path}.", POD, it.template)
+            yield AnnotationHolder(f"{it.path}.", POD, it.template)
 
-    def unmarked(self, obj: Mapping[str, Any]) -> str:
+    def not_annotated(self, obj: Mapping[str, Any]) -> str:
         view = self.read(obj)
         return view.options.mode_path if view.options.asks and not view.managed else ""
 
@@ -300,42 +300,42 @@ def single_group(
     return objects.as_root(group, view.options)
 
 
-def left_alone(view: SingleGroupView, obj: Mapping[str, Any], path: str) -> list[str]:
+def unmanaged_warnings(view: SingleGroupView, obj: Mapping[str, Any], path: str) -> list[str]:
     """Return the warning about an object with a gang-mode that another controller runs.
 
     `path` is the path of the object with the field `managedBy`.
     """
     mode = text(annotations_of(obj).get(ANNOTATION_GANG_MODE))
-    asks = view.left_to and mode not in ("", OFF)
-    return warnings_for(view.kind.kind, path, view.left_to, ()) if asks else []
+    asks = view.other_owner and mode not in ("", OFF)
+    return warnings_for(view.kind.kind, path, view.other_owner, ()) if asks else []
 
 
 def _group_label(it: PodTemplate) -> str:
     return text(labels_of(it.template).get(LABEL_POD_GROUP))
 
 
-def _marks(
+def _annotation_patch(
     obj: Mapping[str, Any], view: SingleGroupView, group: str, schedulers: SchedulerNames
 ) -> list[Operation]:
     named = {ANNOTATION_MANAGED_GROUP: group}
-    marks = set_entries(obj, "", {"annotations": named})
+    patch = set_entries(obj, "", {"annotations": named})
     for it in view.templates:
         wanted = {"labels": {LABEL_POD_GROUP: group}}
         # Such pods have another owner than the group.
         if not it.by_job:
             wanted["annotations"] = named
-        marks += set_entries(it.template, it.pointer, wanted)
+        patch += set_entries(it.template, it.pointer, wanted)
         spec = mapping(it.template).get("spec")
         if isinstance(spec, Mapping) and is_open(spec.get("schedulerName")):
             path = f"{it.pointer}/spec/schedulerName"
-            marks.append({"op": "add", "path": path, "value": schedulers.default})
-    return marks
+            patch.append({"op": "add", "path": path, "value": schedulers.default})
+    return patch
 
 
 def _unmarked(obj: Mapping[str, Any], view: SingleGroupView, noted: str) -> list[Operation]:
     """Return the operations that remove the group's name from the templates."""
     # The annotation remains on an object that had a group, as it tells the controller to delete it.
-    marks = (
+    patch = (
         set_entries(obj, "", {"annotations": {ANNOTATION_MANAGED_GROUP: noted}})
         if noted
         else drop_entry(obj, "", "annotations", ANNOTATION_MANAGED_GROUP)
@@ -344,9 +344,9 @@ def _unmarked(obj: Mapping[str, Any], view: SingleGroupView, noted: str) -> list
         label = _group_label(it)
         # Only a label that admission wrote: a user's own label stays.
         if label and label in (noted, view.noted):
-            marks += drop_entry(it.template, it.pointer, "labels", LABEL_POD_GROUP)
-        marks += drop_entry(it.template, it.pointer, "annotations", ANNOTATION_MANAGED_GROUP)
-    return marks
+            patch += drop_entry(it.template, it.pointer, "labels", LABEL_POD_GROUP)
+        patch += drop_entry(it.template, it.pointer, "annotations", ANNOTATION_MANAGED_GROUP)
+    return patch
 
 
 def _other_group(view: SingleGroupView, noted: str, schedulers: SchedulerNames) -> Iterator[Cause]:

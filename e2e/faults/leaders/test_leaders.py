@@ -39,7 +39,7 @@ class Row(NamedTuple):
 
 REFUSED, UNDELETED = "a binding elsewhere is refused", "deletions elsewhere fail"
 ONE_SEAT, FROZEN = "one request at a time", "the other's watches are frozen"
-BESIDE = ("nothing", REFUSED, UNDELETED, ONE_SEAT, FROZEN)
+MANAGEMENT = ("nothing", REFUSED, UNDELETED, ONE_SEAT, FROZEN)
 
 SHORT = (
     Row("a gang", "when the Reservation is stored", KILLED, ONE_SEAT),
@@ -57,7 +57,7 @@ def _long() -> Iterator[Row]:
     for who, gang in GANGS.items():
         for step in gang.steps:
             for fault in (KILLED, (STOPPED, CUT_OFF)[number // 2 % 2]):
-                yield Row(who, step, fault, BESIDE[number % len(BESIDE)])
+                yield Row(who, step, fault, MANAGEMENT[number % len(MANAGEMENT)])
                 number += 1
 
 

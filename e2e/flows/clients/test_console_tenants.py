@@ -15,7 +15,7 @@ import pytest
 from certs.authority import new_material
 from certs.material import ServerNames
 from console.access import sign_in
-from console.serving.in_cluster import Place, in_cluster
+from console.serving.in_cluster import ConsoleAddress, in_cluster
 from console.serving.serving import Console
 from console.state.state import Settings
 from e2e.harness.clusters.protocol import Cluster
@@ -91,7 +91,7 @@ async def served(own_access: Path, tmp_path: Path) -> AsyncIterator[tuple[Consol
     (tmp_path / "tls.crt").write_bytes(material.server_cert)
     (tmp_path / "tls.key").write_bytes(material.server_key)
     trust = ssl.create_default_context(cadata=material.ca_cert.decode())
-    place = Place(("127.0.0.1", 0), (), tmp_path)
+    place = ConsoleAddress(("127.0.0.1", 0), (), tmp_path)
     async with (
         await Client.connect(own_access) as client,
         in_cluster(client, Settings(), place) as console,

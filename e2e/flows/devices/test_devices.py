@@ -81,7 +81,7 @@ async def checked(env: Environment, devices: Devices, *, claims: int) -> None:
     checker = Checker(
         [each for each in slices if each.driver == devices.driver],
         {each.name: each for each in classes},
-        Selectors().judge,
+        Selectors().evaluate,
         labels,
     )
     allocated = [each for each in found if each.allocation is not None]

@@ -248,8 +248,8 @@ class Ours:
     def __init__(self, rest: Rest, namespace: str) -> None:
         self.rest = rest
         self.namespace = namespace
-        self.judge = Selectors().judge
-        self.state = State(judge=self.judge)
+        self.evaluate = Selectors().evaluate
+        self.state = State(evaluate=self.evaluate)
         self.asks: dict[ClaimKey, Ask] = {}
 
     async def read(self) -> None:
@@ -291,7 +291,7 @@ class Ours:
         nodes = frozenset(self.state.nodes.name_of(row) for row in slots.nonzero()[0].tolist())
         # For nodes that fit the pod, `reasons` explains why they fit no more pods.
         out = framework.permitted(shape) & (slots == 0)
-        lacking = framework.plugins.dynamic_resources.lacking(shape, framework.room(shape))
+        lacking = framework.plugins.dynamic_resources.insufficient(shape, framework.capacity(shape))
         counts = {text: n for text, mask in lacking if (n := int((mask & out).sum()))}
         errors = sorted({error for text in counts if (error := error_in(text))})
         self.state.remove_pod(stored["metadata"]["uid"])

@@ -18,7 +18,7 @@ from e2e.kubernetes.scheduler.kube_scheduler import kube_scheduler
 from e2e.kubernetes.scheduler.test_device_faults import GPU, NIC, node_slice, scenario
 from kube.client.client import Client
 from scheduler.core.state.state import State
-from scheduler.watch.informers import Informers
+from scheduler.watch.informers import SchedulerInformers
 
 BROKEN = {"key": "broken", "value": "yes", "effect": "NoSchedule"}
 BOTH = {"n0", "n1"}
@@ -78,7 +78,7 @@ async def _are_watched(plane: ControlPlane, rest: Rest) -> None:
     """Check that changes of rules reach the state of a running scheduler."""
     async with await Client.connect(plane.kubeconfig) as client:
         state = State()
-        informers = Informers(client, state)
+        informers = SchedulerInformers(client, state)
         task = asyncio.create_task(informers.run_devices())
         await asyncio.wait_for(informers.devices_known.wait(), 30)
         rules = state.devices.slices.rules.all

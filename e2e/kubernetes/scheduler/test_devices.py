@@ -157,7 +157,7 @@ def _checked(ours: Ours, nodes: dict[str, list[str]]) -> list[str]:
     """
     table = ours.state.devices
     labels = {info.name: info.labels for info in ours.state.nodes.infos if info is not None}
-    checker = Checker(table.slices.written.values(), table.classes, ours.judge, labels)
+    checker = Checker(table.slices.written.values(), table.classes, ours.evaluate, labels)
     claims = [
         claim
         for claim in table.claims.values()

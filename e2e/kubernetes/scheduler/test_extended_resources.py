@@ -74,8 +74,10 @@ class Extended(Ours):
         framework, table = self.state.framework, self.state.nodes
         slots = framework.slots(shape)
         everywhere = np.ones(table.size, np.bool_)
-        fits = node_resources_fit.room_of(shape, table.free, slice(table.size), everywhere) > 0
-        lacking = dict(framework.plugins.dynamic_resources.lacking(shape, framework.room(shape)))
+        fits = node_resources_fit.capacity_of(shape, table.free, slice(table.size), everywhere) > 0
+        lacking = dict(
+            framework.plugins.dynamic_resources.insufficient(shape, framework.capacity(shape))
+        )
         short = lacking.get("cannot allocate all claims", np.zeros(table.size, np.bool_))
         self.state.remove_pod(info.uid)
         names = frozenset(table.name_of(row) for row in slots.nonzero()[0].tolist())

@@ -61,10 +61,10 @@ async def test_devices_are_selected_as_by_kube_scheduler(server_kind: str, long:
     async with kube_scheduler() as (_, rest, extender):
         slices = await _create_devices(rest)
         await _until_seen(rest, extender, {each.name for each in slices})
-        judge = _Judge(slices)
+        evaluate = _Judge(slices)
         for texts in _batches(_chosen(long)):
             await asyncio.gather(
-                *(_play(rest, extender, judge, text, number, played) for number, text in texts)
+                *(_play(rest, extender, evaluate, text, number, played) for number, text in texts)
             )
 
     assert not played.differences, "\n".join(played.differences)
@@ -105,7 +105,7 @@ class _Judge:
     def verdicts(self, text: str) -> dict[str, str]:
         letters: dict[str, str] = {}
         for each in self._slices:
-            verdict = self._selectors.judge(text, each.driver, each.devices[0])
+            verdict = self._selectors.evaluate(text, each.driver, each.devices[0])
             letters[each.name] = "!" if isinstance(verdict, str) else "y" if verdict else "n"
         return letters
 
@@ -149,19 +149,19 @@ async def _until_seen(rest: Rest, extender: Extender, nodes: set[str]) -> None:
 
 
 async def _play(
-    rest: Rest, extender: Extender, judge: _Judge, text: str, number: int, played: Played
+    rest: Rest, extender: Extender, evaluate: _Judge, text: str, number: int, played: Played
 ) -> None:
     claim = f"claim-{number}"
     stored = await _claim(rest, claim, text)
     if stored is None:
         played.refused += 1
         return
-    if not judge.understands(text):
+    if not evaluate.understands(text):
         return
     played.stored += 1
     ask, problem = ask_of(json.dumps(stored["spec"]).encode())
     assert not problem
-    ours = judge.verdicts(ask.requests[0].options[0].selectors[0])
+    ours = evaluate.verdicts(ask.requests[0].options[0].selectors[0])
     if "!" not in ours.values():
         nodes, message = await _answer(rest, extender, f"pod-{number}", claim, "")
         failed = _PINNED_FAILS in message

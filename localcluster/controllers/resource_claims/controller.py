@@ -93,11 +93,11 @@ class ResourceClaimController:
         if is_deleting(pod) or claims.needs_no_claims(pod):
             return False
         return any(
-            self._lacks_claim(pod, entry) or self._unreserved(pod, entry) is not None
+            self._misses_claim(pod, entry) or self._unreserved(pod, entry) is not None
             for entry in claims.entries_of(pod)
         )
 
-    def _lacks_claim(self, pod: Obj, entry: Obj) -> bool:
+    def _misses_claim(self, pod: Obj, entry: Obj) -> bool:
         """Return True if the entry's claim must be created, or named in the pod's status."""
         if entry.get("resourceClaimTemplateName") is None:
             return False
@@ -135,7 +135,7 @@ class ResourceClaimController:
             return
         made: dict[str, str] = {}
         for entry in claims.entries_of(pod):
-            if self._lacks_claim(pod, entry):
+            if self._misses_claim(pod, entry):
                 name = await self._make(pod, entry)
                 if name is None:
                     return

@@ -16,12 +16,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from scheduler.core.devices.capacities import left
+from scheduler.core.devices.capacities import has_remaining
 from scheduler.core.devices.counters import CounterKey
-from scheduler.core.devices.layouts import Layout, Usage, added
+from scheduler.core.devices.layouts import DeviceLayout, DeviceUsage, added
 from scheduler.core.devices.masks import bits
 from scheduler.core.devices.matching import Matches, matches
-from scheduler.core.devices.requests import ResolvedAsk, ResolvedRequest, Wanted
+from scheduler.core.devices.requests import RequestOption, ResolvedAsk, ResolvedRequest
 from scheduler.core.values.device_asks import MOST_RESULTS, Amounts
 
 MOST_STEPS: Final = 2048
@@ -47,7 +47,7 @@ class Pick:
     """
 
     claim: int
-    wanted: Wanted
+    wanted: RequestOption
     position: int
     consumed: Amounts | None = None
 
@@ -61,13 +61,13 @@ class Solution:
     """
 
     pods: tuple[tuple[Pick, ...], ...]
-    usage: Usage
+    usage: DeviceUsage
     steps: int
     score: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class DevicesRefused:
     """Reason why the devices do not suffice; `cut` means that the search ran out of steps."""
 
     reason: str
@@ -85,23 +85,23 @@ class _StopError(Exception):
 
 
 def allocate(
-    layout: Layout,
-    usage: Usage,
+    layout: DeviceLayout,
+    usage: DeviceUsage,
     pods: Sequence[PodAsks],
     *,
     steps: int = MOST_STEPS,
-) -> Solution | Refused:
+) -> Solution | DevicesRefused:
     """Return devices for all of the pods, or the reason why there are none."""
-    search: _Search | None = None
+    search: _DeviceSearch | None = None
     try:
-        search = _Search(layout, usage, pods, steps)
+        search = _DeviceSearch(layout, usage, pods, steps)
         found = search.run()
     except _StopError as stop:
-        return Refused(stop.reason, search.steps if search else 0, cut=stop.cut)
+        return DevicesRefused(stop.reason, search.steps if search else 0, cut=stop.cut)
     if found:
         return search.solution()
     # As in kube-scheduler, an invalid pool is named only if the other devices do not suffice.
-    return Refused(INVALID_POOLS if layout.invalid else NO_SOLUTION, search.steps)
+    return DevicesRefused(INVALID_POOLS if layout.invalid else NO_SOLUTION, search.steps)
 
 
 @dataclass(slots=True)
@@ -111,7 +111,7 @@ class _Option:
     `able` is the mask of positions that it can take, or whose selector fails.
     """
 
-    wanted: Wanted
+    wanted: RequestOption
     matches: Matches
     size: int
     devices: list[int]
@@ -134,10 +134,12 @@ class _Entry:
     listed: bool
 
 
-class _Search:
+class _DeviceSearch:
     """One depth-first search. It undoes its picks as it backtracks."""
 
-    def __init__(self, layout: Layout, usage: Usage, pods: Sequence[PodAsks], steps: int) -> None:
+    def __init__(
+        self, layout: DeviceLayout, usage: DeviceUsage, pods: Sequence[PodAsks], steps: int
+    ) -> None:
         self.layout = layout
         self.pods = pods
         self.steps = 0
@@ -198,7 +200,7 @@ class _Search:
         options = [self._option(wanted) for wanted in request.options]
         return _Entry(pod, claim, options, request.listed)
 
-    def _option(self, wanted: Wanted) -> _Option:
+    def _option(self, wanted: RequestOption) -> _Option:
         option = wanted.option
         if option.every and self.layout.flaws:
             raise _StopError(
@@ -214,7 +216,7 @@ class _Search:
             raise _StopError(found.errors[min(found.errors)])
         # A tainted or used device stays in the list: `All` then fails at it. One whose shared
         # capacity is too low does not match.
-        devices = [at for at in bits(found.selected) if self._has_left(at, found)]
+        devices = [at for at in bits(found.selected) if self._has_remaining(at, found)]
         # At least one, so that a request for all devices fails if none matches.
         return _Option(wanted, found, max(1, len(devices)), devices, able)
 
@@ -371,12 +373,12 @@ class _Search:
             return self._shares[position]
         return self._usage.share(position)
 
-    def _has_left(self, position: int, found: Matches) -> bool:
+    def _has_remaining(self, position: int, found: Matches) -> bool:
         consumed = self._share(position)
         if consumed is None:
             return True  # matching has compared it with the full capacity
         kind = self.layout.kinds[position]
-        return left(kind.sample.capacity, dict(consumed), found.consumed[kind.index])
+        return has_remaining(kind.sample.capacity, dict(consumed), found.consumed[kind.index])
 
     # Picks
 
@@ -385,7 +387,7 @@ class _Search:
 
         With `must`, a violated constraint ends the search.
         """
-        if not self._has_left(position, option.matches):
+        if not self._has_remaining(position, option.matches):
             return False
         before = self._share(position)
         # A shared device draws on its counters once, with its first consumer.

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 
-class PostponedError(Exception):
+class AllowanceExhaustedError(Exception):
     """The allowance of this decision is used up; results computed so far stay cached.
 
     The decision can be repeated: it continues from the cached results.
     """
 
 
-class Allowance:
+class DeviceAllowance:
     """Counter of the work on devices: one unit for each selector evaluated or device tried."""
 
     def __init__(self) -> None:
@@ -27,7 +27,7 @@ class Allowance:
     def check(self) -> None:
         """Raise PostponedError if no units are left for one more step."""
         if self._most is not None and self.spent >= self._most:
-            raise PostponedError
+            raise AllowanceExhaustedError
 
     def charge(self, work: int) -> None:
         """Add the work of a completed step."""

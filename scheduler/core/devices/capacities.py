@@ -25,7 +25,7 @@ def consumption(offered: Iterable[Capacity], asked: Amounts) -> Amounts | None:
     return None if wanted else tuple(taken)
 
 
-def left(offered: Iterable[Capacity], consumed: Mapping[str, int], more: Amounts) -> bool:
+def has_remaining(offered: Iterable[Capacity], consumed: Mapping[str, int], more: Amounts) -> bool:
     """Return True if a device with `consumed` in use has `more` left of each capacity."""
     wanted = dict(more)
     return all(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from scheduler.core.values.changed_keys import Changes
+from scheduler.core.values.changed_keys import ChangedKeys
 from scheduler.core.values.model import ClaimKey
 
 MOST_CONSUMERS: Final = 256
@@ -26,7 +26,7 @@ class ClaimConsumers:
     def __init__(self, lives: Callable[[str], bool]) -> None:
         """Create a table without claims; `lives` is True if a pod exists and has not ended."""
         self.returning: dict[ClaimKey, None] = {}
-        self.changed: Changes[str] = Changes()
+        self.changed: ChangedKeys[str] = ChangedKeys()
         self._lives = lives
         self._reserved: dict[ClaimKey, frozenset[str]] = {}
         self._elsewhere: set[ClaimKey] = set()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from scheduler.core.devices.layouts import View
+from scheduler.core.devices.layouts import DeviceView
 from scheduler.core.values.devices import Attribute, DeviceInfo
 
 _Key = tuple[bool, str]
@@ -17,19 +17,19 @@ _Key = tuple[bool, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class ViewFrame:
     """Part of a node's view apart from the contents of devices. Equal frames are one object."""
 
     number: int
     pools: tuple[int, ...]
-    view: View
+    view: DeviceView
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
     """Devices that a node sees: the frame, and the content of each position by number."""
 
-    frame: Frame
+    frame: ViewFrame
     contents: tuple[int, ...]
 
 
@@ -49,14 +49,14 @@ class Contents:
         """For each content, the number of its parts apart from attributes."""
         self._known: dict[object, tuple[int, dict[object, int]]] = {}
         self._written: set[tuple[str, tuple[str, ...]]] = set()
-        self._frames: dict[object, Frame] = {}
+        self._frames: dict[object, ViewFrame] = {}
         self._names: set[_Key] = set()
         self._columns: dict[_Key, _Column] = {}
 
     def __len__(self) -> int:
         return len(self.samples)
 
-    def seen(self, view: View) -> Seen:
+    def seen(self, view: DeviceView) -> Seen:
         """Return the numbers of the devices in a view."""
         contents: list[int] = []
         pools: list[int] = []
@@ -68,7 +68,7 @@ class Contents:
         key = (tuple(pools), view.visible, view.flaws, counters)
         frame = self._frames.get(key)
         if frame is None:
-            frame = self._frames[key] = Frame(len(self._frames), tuple(pools), view)
+            frame = self._frames[key] = ViewFrame(len(self._frames), tuple(pools), view)
         return Seen(frame, tuple(contents))
 
     def named(self, name: str) -> list[int]:

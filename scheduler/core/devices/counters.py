@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from scheduler.core.devices.kinds import Kind
+from scheduler.core.devices.kinds import DeviceKind
 from scheduler.core.devices.masks import bits
 
 CounterKey = tuple[int, str, str]
@@ -23,7 +23,7 @@ class CounterLedger:
     """
 
     def __init__(
-        self, kinds: Sequence[Kind], pools: Sequence[int], counters: Mapping[CounterKey, int]
+        self, kinds: Sequence[DeviceKind], pools: Sequence[int], counters: Mapping[CounterKey, int]
     ) -> None:
         self.left = dict(counters)
         self.over: set[int] = set()
@@ -40,7 +40,7 @@ class CounterLedger:
                 self._takers.setdefault(pools[at], []).append(at)
         # Devices without counters never change the ledger.
         self._some = sum(1 << at for of_pool in self._takers.values() for at in of_pool)
-        self._look_again(self._takers)
+        self._update_visible(self._takers)
 
     def turn_to(self, taken: int) -> None:
         """Update the ledger to these positions in use; a shared device is charged once."""
@@ -54,7 +54,7 @@ class CounterLedger:
             for key, amount in self.charges(at):
                 self.left[key] = self.left.get(key, 0) - sign * amount
         self._taken = taken
-        self._look_again({self._pools[at] for at in changed})
+        self._update_visible({self._pools[at] for at in changed})
 
     def charges(self, position: int) -> Iterator[tuple[CounterKey, int]]:
         """Yield the amount that a device takes of each counter."""
@@ -63,7 +63,7 @@ class CounterLedger:
             for counter, amount in amounts:
                 yield (pool, name, counter), amount
 
-    def _look_again(self, pools: Iterable[int]) -> None:
+    def _update_visible(self, pools: Iterable[int]) -> None:
         for pool in pools:
             # Another scheduler may have exceeded a counter. Then the pool gives no device that uses
             # counters, not even one that uses others.

@@ -37,7 +37,7 @@ class Excess:
 
 
 @dataclass(frozen=True, slots=True)
-class _Contents:
+class _PoolContents:
     """Newest generation of a pool: its devices by name, and its counters by set and name.
 
     `takers` are the devices that draw on each counter set.
@@ -48,7 +48,7 @@ class _Contents:
     takers: Mapping[str, list[str]]
 
     @classmethod
-    def of(cls, slices: Collection[SliceInfo]) -> _Contents:
+    def of(cls, slices: Collection[SliceInfo]) -> _PoolContents:
         # A driver publishes a generation slice by slice; older slices have the same devices.
         newest = max((each.generation for each in slices), default=0)
         current = [each for each in slices if each.generation == newest]
@@ -84,7 +84,7 @@ class DeviceExcess:
     def __init__(self, use: DeviceUse, pools: Mapping[PoolKey, Mapping[str, SliceInfo]]) -> None:
         self._use = use
         self._pools = pools
-        self._contents: dict[PoolKey, _Contents] = {}
+        self._contents: dict[PoolKey, _PoolContents] = {}
 
     def pool_changed(self, pool: PoolKey) -> None:
         """Drop what is cached of a pool whose slices changed."""
@@ -151,7 +151,7 @@ class DeviceExcess:
                     what = f"counter {at[1]} of {of_set} in pool {'/'.join(pool)}"
                     yield Excess(what, holders)
 
-    def _of(self, pool: PoolKey) -> _Contents:
+    def _of(self, pool: PoolKey) -> _PoolContents:
         if pool not in self._contents:
-            self._contents[pool] = _Contents.of(self._pools.get(pool, {}).values())
+            self._contents[pool] = _PoolContents.of(self._pools.get(pool, {}).values())
         return self._contents[pool]

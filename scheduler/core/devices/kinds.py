@@ -16,7 +16,7 @@ from typing import Final
 from scheduler.core.devices.requests import Chain, ResolvedAsk
 from scheduler.core.values.devices import DeviceInfo
 
-Judge = Callable[[str, str, DeviceInfo], bool | str]
+SelectorEvaluator = Callable[[str, str, DeviceInfo], bool | str]
 """Function of (CEL expression, driver, device) that returns a bool, or an error's text.
 
 An exception that it raises ends the decision and changes no state.
@@ -50,7 +50,7 @@ NOTHING: Final = Watched()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Kind:
+class DeviceKind:
     """Devices with equal verdicts; `sample` is one of them.
 
     `verdicts` has the verdict of each chain. `index` is unique among the kinds of one sorting.
@@ -73,7 +73,7 @@ def watched_by(asks: Iterable[ResolvedAsk]) -> Watched:
     return Watched(frozenset(chains), frozenset(compared))
 
 
-def looked_at(chains: Iterable[Chain]) -> frozenset[str] | None:
+def attributes_read(chains: Iterable[Chain]) -> frozenset[str] | None:
     """Return the attributes that the selectors read, by name without domain; None means any."""
     names: set[str] = set()
     for text in {text for chain in chains for text in chain}:
@@ -85,10 +85,10 @@ def looked_at(chains: Iterable[Chain]) -> frozenset[str] | None:
     return frozenset(names)
 
 
-def verdict(chain: Chain, driver: str, device: DeviceInfo, judge: Judge) -> Verdict:
+def verdict(chain: Chain, driver: str, device: DeviceInfo, evaluate: SelectorEvaluator) -> Verdict:
     """Return the verdict of the first selector that does not select the device, or True."""
     for index, expression in enumerate(chain):
-        answer = judge(expression, driver, device)
+        answer = evaluate(expression, driver, device)
         # With its index, because the message names the selector.
         if isinstance(answer, str):
             return (index, answer)

@@ -2,7 +2,7 @@
 
 Nodes with equal devices share a layout, however many nodes there are. A position is a device's
 index in the order in which the allocator tries devices. A layout does not contain which devices are
-in use: that is its `Usage`, in which a device is a bit.
+in use: that is its `DeviceUsage`, in which a device is a bit.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from scheduler.core.devices.counters import CounterLedger
-from scheduler.core.devices.kinds import Kind
+from scheduler.core.devices.kinds import DeviceKind
 from scheduler.core.devices.pools import Pool
 from scheduler.core.values.device_asks import Amounts
 from scheduler.core.values.devices import DeviceInfo, DeviceKey, NodeScope, SliceInfo
@@ -22,7 +22,7 @@ Shares = tuple[tuple[Amounts, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
+class DeviceUsage:
     """Positions of a layout in use: a bit mask, and the amounts consumed of shared devices.
 
     Devices with equal consumption are one entry, however many they are.
@@ -43,7 +43,7 @@ class Usage:
                 return amounts
         return None
 
-    def with_shares(self, changes: Mapping[int, Amounts | None]) -> Usage:
+    def with_shares(self, changes: Mapping[int, Amounts | None]) -> DeviceUsage:
         """Return a copy with this consumption of the positions; None means not in use."""
         # Most devices are not shared, so most changes have no shares.
         if not changes:
@@ -54,16 +54,16 @@ class Usage:
             if amounts is not None:
                 masks[amounts] = masks.get(amounts, 0) | 1 << position
         # Sorted, so that equal use is an equal value: usages are dictionary keys.
-        return Usage(self.used, tuple(sorted(each for each in masks.items() if each[1])))
+        return DeviceUsage(self.used, tuple(sorted(each for each in masks.items() if each[1])))
 
-    def take(self, position: int, consumed: Amounts | None) -> Usage:
+    def take(self, position: int, consumed: Amounts | None) -> DeviceUsage:
         """Return the usage with one more device, or with `consumed` more of a shared one."""
         if consumed is None:
-            return Usage(self.used | 1 << position, self.shares)
+            return DeviceUsage(self.used | 1 << position, self.shares)
         return self.with_shares({position: added(self.share(position), consumed)})
 
 
-FREE = Usage()
+FREE = DeviceUsage()
 """Usage of a node without devices in use."""
 
 
@@ -78,7 +78,7 @@ def added(amounts: Amounts | None, more: Amounts) -> Amounts:
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class DeviceView:
     """Devices that a node sees, by position. `visible` is the mask of those that it can use.
 
     The others are there because they use the same counters. Incomplete and invalid pools have no
@@ -102,7 +102,7 @@ class View:
         return any(not (pool.usable or pool.incomplete) for pool in self.pools)
 
     @classmethod
-    def of(cls, pools: Iterable[Pool], admits: Callable[[NodeScope], bool]) -> View:
+    def of(cls, pools: Iterable[Pool], admits: Callable[[NodeScope], bool]) -> DeviceView:
         """Create the view of these pools; `admits` is True if a scope contains the node."""
         gathered = tuple(pools)
         sources: list[tuple[SliceInfo, DeviceInfo]] = []
@@ -121,7 +121,7 @@ class View:
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class DeviceLayout:
     """Kind, pool and twin number of each position; positions with equal twin numbers are equal.
 
     `flaws` are messages about the pools that cannot be used; `invalid` is True if one of these is
@@ -132,7 +132,7 @@ class Layout:
     """
 
     index: int
-    kinds: tuple[Kind, ...]
+    kinds: tuple[DeviceKind, ...]
     pools: tuple[int, ...]
     twins: tuple[int, ...]
     visible: int
@@ -164,11 +164,11 @@ class Layout:
 
 def layout_of(
     index: int,
-    view: View,
+    view: DeviceView,
     pools: Sequence[int],
-    kinds: Sequence[Kind],
+    kinds: Sequence[DeviceKind],
     values: Mapping[str, tuple[int, ...]],
-) -> Layout:
+) -> DeviceLayout:
     """Create the layout of a node's view from the pool and the kind of each position."""
     numbers: dict[object, int] = {}
     twins: list[int] = []
@@ -185,7 +185,7 @@ def layout_of(
         for name, of_set in pool.counters
         for counter, amount in of_set
     }
-    return Layout(
+    return DeviceLayout(
         index, tuple(kinds), tuple(pools), tuple(twins), view.visible, shared, view.flaws,
         view.invalid, counters, values,
         CounterLedger(kinds, pools, counters),

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from scheduler.core.devices.capacities import consumption
-from scheduler.core.devices.kinds import Kind
-from scheduler.core.devices.layouts import Layout
+from scheduler.core.devices.kinds import DeviceKind
+from scheduler.core.devices.layouts import DeviceLayout
 from scheduler.core.devices.masks import bits
-from scheduler.core.devices.requests import Wanted
+from scheduler.core.devices.requests import RequestOption
 from scheduler.core.values.device_asks import Amounts, DeviceToleration
 from scheduler.core.values.devices import DeviceTaint
 
@@ -37,18 +37,18 @@ class Matches:
         return sum(1 << at for at in self.errors)
 
 
-def matches(layout: Layout, wanted: Wanted) -> Matches:
+def matches(layout: DeviceLayout, wanted: RequestOption) -> Matches:
     """Return the devices that match; computed once for each layout."""
-    known = layout.matches.get(wanted.look)
+    known = layout.matches.get(wanted.matching_key)
     if known is None:
         if len(layout.matches) >= _MOST_KNOWN:
             layout.matches.clear()
-        known = layout.matches[wanted.look] = _matches(layout, wanted)
+        known = layout.matches[wanted.matching_key] = _matches(layout, wanted)
     found: Matches = known
     return found
 
 
-def _matches(layout: Layout, wanted: Wanted) -> Matches:
+def _matches(layout: DeviceLayout, wanted: RequestOption) -> Matches:
     found = Matches()
     # One evaluation for each kind: a node has many devices, but few kinds.
     by_kind: dict[int, tuple[bool, bool, str]] = {}
@@ -56,7 +56,7 @@ def _matches(layout: Layout, wanted: Wanted) -> Matches:
         kind = layout.kinds[at]
         answer = by_kind.get(kind.index)
         if answer is None:
-            answer = by_kind[kind.index] = _judge_kind(found, kind, wanted)
+            answer = by_kind[kind.index] = _evaluate_kind(found, kind, wanted)
         selected, tolerated, error = answer
         if error:
             found.errors[at] = error
@@ -66,7 +66,9 @@ def _matches(layout: Layout, wanted: Wanted) -> Matches:
     return found
 
 
-def _judge_kind(found: Matches, kind: Kind, wanted: Wanted) -> tuple[bool, bool, str]:
+def _evaluate_kind(
+    found: Matches, kind: DeviceKind, wanted: RequestOption
+) -> tuple[bool, bool, str]:
     """Return whether devices of the kind are selected, whether tolerated, and an error's text."""
     verdict = kind.verdicts[wanted.chain]
     if not verdict:

@@ -8,14 +8,14 @@ from typing import Final
 import numpy as np
 
 from scheduler.core.devices.contents import Seen
-from scheduler.core.devices.layouts import View
+from scheduler.core.devices.layouts import DeviceView
 from scheduler.core.devices.pools import gather
 from scheduler.core.devices.slices import DeviceSlices, scopes
 from scheduler.core.devices.sortings import Sortings
 from scheduler.core.devices.viewers import ViewGroup, ViewGroups
 from scheduler.core.nodes.node_table import Bools, NodeTable
 from scheduler.core.values.devices import NodeScope, SliceInfo
-from scheduler.core.values.model import Term
+from scheduler.core.values.model import NodeTerm
 
 _LOOKED_AT: Final = 16
 """Rows that one step refreshes: about a millisecond, with eight devices each."""
@@ -24,7 +24,7 @@ _LOOKED_AT: Final = 16
 class NodeDevices:
     """Groups of nodes that see the same devices; `seen` has the devices of each row, by content.
 
-    `on_look` is called with the refreshed rows, and the views that they had or have.
+    `on_refresh` is called with the refreshed rows, and the views that they had or have.
     """
 
     def __init__(
@@ -32,14 +32,14 @@ class NodeDevices:
         nodes: NodeTable,
         slices: DeviceSlices,
         sortings: Sortings,
-        on_look: Callable[[list[int], Collection[View]], None],
+        on_refresh: Callable[[list[int], Collection[DeviceView]], None],
     ) -> None:
         self.groups = ViewGroups()
         self.seen: dict[int, Seen] = {}
         self._nodes = nodes
         self._slices = slices
         self._sortings = sortings
-        self._on_look = on_look
+        self._on_refresh = on_refresh
         self._stale: set[int] = set()
         self._version = 0
         self._common: dict[tuple[NodeScope, ...], ViewGroup | None] = {}
@@ -49,7 +49,7 @@ class NodeDevices:
         """True if some rows need a refresh."""
         return bool(self._stale)
 
-    def make_stale(self, rows: Iterable[int]) -> None:
+    def mark_stale(self, rows: Iterable[int]) -> None:
         """Schedule a refresh of these rows."""
         self._stale.update(rows)
         self._version += 1
@@ -57,7 +57,7 @@ class NodeDevices:
     def contents_changed(self) -> None:
         """Schedule a refresh of all rows, since the numbers of contents changed."""
         self._common.clear()
-        self.make_stale(self.groups.rows())
+        self.mark_stale(self.groups.rows())
 
     def pool_changed(self, info: SliceInfo) -> set[int]:
         """Schedule a refresh of the rows that see the pool, or may see it now, and return them."""
@@ -70,15 +70,15 @@ class NodeDevices:
                 # Nodes without slices of their own share groups by scope, so a slice for several
                 # nodes may change any of them.
                 self._common.clear()
-        self.make_stale(rows)
+        self.mark_stale(rows)
         return rows
 
-    def look_again(self) -> Iterator[None]:
+    def refresh_stale(self) -> Iterator[None]:
         """Refresh stale rows, a few at a time."""
         while self._stale:
-            yield from self._look_through(sorted(self._stale))
+            yield from self._refresh_rows(sorted(self._stale))
 
-    def _look_through(self, left: list[int]) -> Iterator[None]:
+    def _refresh_rows(self, left: list[int]) -> Iterator[None]:
         """Refresh these rows until something changes between two steps."""
         reach, version = self._reach(self._stale), self._version
         for first in range(0, len(left), _LOOKED_AT):
@@ -86,7 +86,7 @@ class NodeDevices:
                 # `reach` may be outdated, and other rows stale: the caller begins again.
                 return
             rows = left[first : first + _LOOKED_AT]
-            self._look_at(rows, reach)
+            self._refresh(rows, reach)
             self._stale.difference_update(rows)
             yield
 
@@ -109,7 +109,7 @@ class NodeDevices:
         found: list[int] = np.flatnonzero(within).tolist()
         return found
 
-    def _look_at(self, rows: list[int], reach: Mapping[int, list[NodeScope]]) -> None:
+    def _refresh(self, rows: list[int], reach: Mapping[int, list[NodeScope]]) -> None:
         # Old and new groups: claims on devices of either may get another place.
         moved = dict.fromkeys(map(self.groups.of, rows))
         for row in rows:
@@ -119,7 +119,7 @@ class NodeDevices:
             if group is not None:
                 self.seen[row] = group.seen
                 moved[group] = None
-        self._on_look(rows, [group.view for group in moved if group is not None])
+        self._on_refresh(rows, [group.view for group in moved if group is not None])
 
     def _group_of(self, row: int, reach: tuple[NodeScope, ...]) -> ViewGroup | None:
         """Return the group of a row in these scopes of slices for several nodes."""
@@ -146,11 +146,11 @@ class NodeDevices:
             seen.update((each.name, each) for each in self._slices.of_pool(key) if each.counters)
         if not seen:
             return None
-        view = View.of(gather(seen.values(), self._slices.of_pool), within.__contains__)
+        view = DeviceView.of(gather(seen.values(), self._slices.of_pool), within.__contains__)
         return ViewGroup(view, self._sortings.contents.seen(view))
 
 
-def admitted(nodes: NodeTable, terms: tuple[Term, ...] | None) -> Bools:
+def admitted(nodes: NodeTable, terms: tuple[NodeTerm, ...] | None) -> Bools:
     """Return the nodes (N,) that meet one of the terms, or all nodes if `terms` is None."""
     if terms is None:
         return np.ones(nodes.size, np.bool_)

@@ -20,7 +20,7 @@ Chain = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Selector:
+class DeviceSelector:
     """CEL expression; `source` names its owner in error messages."""
 
     source: str
@@ -28,12 +28,12 @@ class Selector:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class RequestOption:
     """One option of a request. `constraints` are the indices of the constraints on it."""
 
     option: DeviceOption
     index: int
-    selectors: tuple[Selector, ...]
+    selectors: tuple[DeviceSelector, ...]
     constraints: tuple[int, ...]
 
     @property
@@ -42,7 +42,9 @@ class Wanted:
         return tuple(each.expression for each in self.selectors)
 
     @property
-    def look(self) -> tuple[tuple[Selector, ...], Amounts, tuple[DeviceToleration, ...]]:
+    def matching_key(
+        self,
+    ) -> tuple[tuple[DeviceSelector, ...], Amounts, tuple[DeviceToleration, ...]]:
         """Parts of the option that decide which devices match: the key for cached matches."""
         return (self.selectors, self.option.capacity, self.option.tolerations)
 
@@ -51,7 +53,7 @@ class Wanted:
 class ResolvedRequest:
     """Options of a request, best first."""
 
-    options: tuple[Wanted, ...]
+    options: tuple[RequestOption, ...]
     listed: bool
 
 
@@ -71,7 +73,7 @@ def resolve(ask: Ask, classes: Mapping[str, DeviceClassInfo]) -> ResolvedAsk | s
     requests: list[ResolvedRequest] = []
     least = 0
     for request in ask.requests:
-        options: list[Wanted] = []
+        options: list[RequestOption] = []
         for index, option in enumerate(request.options):
             device_class = classes.get(option.device_class)
             if device_class is None:
@@ -80,7 +82,7 @@ def resolve(ask: Ask, classes: Mapping[str, DeviceClassInfo]) -> ResolvedAsk | s
                 at for at, each in enumerate(ask.constraints) if each.concerns(option, request)
             )
             selectors = _selectors(device_class, option)
-            options.append(Wanted(option, index, selectors, constraints))
+            options.append(RequestOption(option, index, selectors, constraints))
         requests.append(ResolvedRequest(tuple(options), request.listed))
         # The number of devices that `All` takes depends on the node: at least one.
         least += min(1 if each.every else each.count for each in request.options)
@@ -92,15 +94,15 @@ def resolve(ask: Ask, classes: Mapping[str, DeviceClassInfo]) -> ResolvedAsk | s
     return ResolvedAsk(ask, tuple(requests), ask.constraints, named, least)
 
 
-def _selectors(device_class: DeviceClassInfo, option: DeviceOption) -> tuple[Selector, ...]:
+def _selectors(device_class: DeviceClassInfo, option: DeviceOption) -> tuple[DeviceSelector, ...]:
     # The class comes before the request, as in kube-scheduler: the first error ends the evaluation.
     return (
         *(
-            Selector(f"class {device_class.name}: selector #{at}", text)
+            DeviceSelector(f"class {device_class.name}: selector #{at}", text)
             for at, text in enumerate(device_class.selectors)
         ),
         *(
-            Selector(f"request {option.name}: selector #{at}", text)
+            DeviceSelector(f"request {option.name}: selector #{at}", text)
             for at, text in enumerate(option.selectors)
         ),
     )

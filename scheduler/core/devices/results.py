@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from scheduler.core.devices.allocator import Pick, PodAsks
-from scheduler.core.devices.layouts import View
-from scheduler.core.devices.requests import ResolvedAsk, Wanted
+from scheduler.core.devices.layouts import DeviceView
+from scheduler.core.devices.requests import RequestOption, ResolvedAsk
 from scheduler.core.values.devices import (
     AllocatedConfig,
     AllocatedDevice,
@@ -16,14 +16,14 @@ from scheduler.core.values.devices import (
     NodeScope,
     SliceInfo,
 )
-from scheduler.core.values.model import Expression, Term
+from scheduler.core.values.model import Expression, NodeTerm
 
 NODE_NAME = "metadata.name"
 """Field of a node by which an allocation states that only one node can use it."""
 
 
 def allocations(
-    pod: PodAsks, picks: Sequence[Pick], view: View, node: str
+    pod: PodAsks, picks: Sequence[Pick], view: DeviceView, node: str
 ) -> tuple[Allocation, ...]:
     """Return the allocation of each claim of the pod on the node, in the order of its claims."""
     return tuple(
@@ -38,7 +38,7 @@ def is_local(allocation: Allocation) -> bool:
     return any(field.key == NODE_NAME for term in terms for field in term.fields)
 
 
-def _allocation(ask: ResolvedAsk, picks: Sequence[Pick], view: View, node: str) -> Allocation:
+def _allocation(ask: ResolvedAsk, picks: Sequence[Pick], view: DeviceView, node: str) -> Allocation:
     chosen = {pick.wanted.option.name: pick.wanted for pick in picks}
     return Allocation(
         tuple(_device(pick, view) for pick in picks),
@@ -47,7 +47,7 @@ def _allocation(ask: ResolvedAsk, picks: Sequence[Pick], view: View, node: str) 
     )
 
 
-def _device(pick: Pick, view: View) -> AllocatedDevice:
+def _device(pick: Pick, view: DeviceView) -> AllocatedDevice:
     option = pick.wanted.option
     _, device = view.sources[pick.position]
     return AllocatedDevice(
@@ -63,13 +63,15 @@ def _device(pick: Pick, view: View) -> AllocatedDevice:
     )
 
 
-def _configuration(ask: ResolvedAsk, chosen: Mapping[str, Wanted]) -> tuple[AllocatedConfig, ...]:
+def _configuration(
+    ask: ResolvedAsk, chosen: Mapping[str, RequestOption]
+) -> tuple[AllocatedConfig, ...]:
     if not ask.ask.config and not any(each.config for each in ask.classes):
         return ()
     return (*_of_classes(ask, chosen.values()), *_of_claim(ask, chosen))
 
 
-def _of_classes(ask: ResolvedAsk, chosen: Iterable[Wanted]) -> Iterator[AllocatedConfig]:
+def _of_classes(ask: ResolvedAsk, chosen: Iterable[RequestOption]) -> Iterator[AllocatedConfig]:
     """Yield the configuration of each class once, for all requests that use it."""
     requests: dict[str, tuple[str, ...]] = {}
     for wanted in chosen:
@@ -96,7 +98,9 @@ def _of_claim(ask: ResolvedAsk, chosen: Iterable[str]) -> Iterator[AllocatedConf
             yield AllocatedConfig(config, of_class=False)
 
 
-def _nodes(sources: Iterable[tuple[SliceInfo, DeviceInfo]], node: str) -> tuple[Term, ...] | None:
+def _nodes(
+    sources: Iterable[tuple[SliceInfo, DeviceInfo]], node: str
+) -> tuple[NodeTerm, ...] | None:
     """Return the terms of the nodes that can use all of the devices, or None for all nodes."""
     expressions: dict[Expression, None] = {}
     fields: dict[Expression, None] = {}
@@ -104,9 +108,9 @@ def _nodes(sources: Iterable[tuple[SliceInfo, DeviceInfo]], node: str) -> tuple[
         scope = of_slice.scope or device.scope or NodeScope()
         if scope.name or device.binds_to_node:
             # One local device ties the claim to this node, whatever the others select.
-            return (Term((), (Expression(NODE_NAME, "In", (node,)),)),)
+            return (NodeTerm((), (Expression(NODE_NAME, "In", (node,)),)),)
         # As upstream, the requirements of all node selectors together, each once.
         for term in scope.terms or ():
             expressions |= dict.fromkeys(term.expressions)
             fields |= dict.fromkeys(term.fields)
-    return (Term(tuple(expressions), tuple(fields)),) if expressions or fields else None
+    return (NodeTerm(tuple(expressions), tuple(fields)),) if expressions or fields else None

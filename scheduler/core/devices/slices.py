@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
-from scheduler.core.devices.kinds import Judge
+from scheduler.core.devices.kinds import SelectorEvaluator
 from scheduler.core.devices.taint_rules import DeviceTaintRule, DeviceTaintRules
 from scheduler.core.values.devices import DeviceClassInfo, NodeScope, PoolKey, SliceInfo
 
@@ -24,7 +24,7 @@ class DeviceSlices:
     def __init__(
         self,
         classes: Mapping[str, DeviceClassInfo],
-        judge: Judge,
+        evaluate: SelectorEvaluator,
         on_change: Callable[[SliceInfo], None],
     ) -> None:
         """Create an empty table; `on_change` is called after a slice or its taints changed."""
@@ -36,7 +36,7 @@ class DeviceSlices:
         self._tainted: dict[str, SliceInfo] = {}
         self._local: dict[str, dict[str, SliceInfo]] = {}
         self._classes = classes
-        self._judge = judge
+        self._evaluate = evaluate
         self._on_change = on_change
 
     def set(self, info: SliceInfo) -> None:
@@ -54,17 +54,17 @@ class DeviceSlices:
         if before != rule:
             self.rules.set(rule)
             # The replaced rule may have tainted slices that the new one does not select.
-            self._taint_again(rule if before is None else None)
+            self._update_taints(rule if before is None else None)
 
     def remove_rule(self, name: str) -> None:
         rule = self.rules.remove(name)
         if rule is not None:
-            self._taint_again(rule)
+            self._update_taints(rule)
 
     def class_changed(self, name: str) -> None:
         """Apply rules again that name a class which was added, changed or removed."""
         if self.rules.name_class(name):
-            self._taint_again()
+            self._update_taints()
 
     def of_node(self, name: str) -> Iterable[SliceInfo]:
         """Return the slices that are for this node only."""
@@ -74,9 +74,9 @@ class DeviceSlices:
         return self.pools.get(key, {}).values()
 
     def _with_taints(self, info: SliceInfo) -> SliceInfo:
-        return self.rules.applied(info, self._classes, self._judge)
+        return self.rules.applied(info, self._classes, self._evaluate)
 
-    def _taint_again(self, rule: DeviceTaintRule | None = None) -> None:
+    def _update_taints(self, rule: DeviceTaintRule | None = None) -> None:
         """Compute again the taints of slices that the rule may taint, or of all slices."""
         for name, info in self.written.items():
             if rule is None or rule.may_taint(info):

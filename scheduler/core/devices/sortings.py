@@ -13,10 +13,17 @@ from typing import Final
 
 import numpy as np
 
-from scheduler.core.devices.allowance import Allowance
+from scheduler.core.devices.allowance import DeviceAllowance
 from scheduler.core.devices.contents import Contents, Seen
-from scheduler.core.devices.kinds import Judge, Kind, Verdict, Watched, looked_at, verdict
-from scheduler.core.devices.layouts import Layout, View, layout_of
+from scheduler.core.devices.kinds import (
+    DeviceKind,
+    SelectorEvaluator,
+    Verdict,
+    Watched,
+    attributes_read,
+    verdict,
+)
+from scheduler.core.devices.layouts import DeviceLayout, DeviceView, layout_of
 from scheduler.core.nodes.node_table import Ints
 
 MOST_SORTINGS: Final = 64
@@ -28,7 +35,7 @@ MOST_PARTS: Final = 1 << 17
 The sortings with the most are dropped first.
 """
 
-_NO_VIEW: Final = View.of((), lambda _scope: False)
+_NO_VIEW: Final = DeviceView.of((), lambda _scope: False)
 
 
 class Sorting:
@@ -41,29 +48,29 @@ class Sorting:
         self,
         watched: Watched,
         contents: Contents,
-        judge: Judge,
-        allowance: Allowance,
+        evaluate: SelectorEvaluator,
+        allowance: DeviceAllowance,
         numbers: Iterator[int],
     ) -> None:
         """Create an empty sorting; `numbers` yields indices that no other sorting uses."""
         self.column: Ints = np.zeros(0, np.int64)
         self.stale: set[int] = set()
-        self.layouts: dict[int, Layout] = {}
+        self.layouts: dict[int, DeviceLayout] = {}
         self._contents = contents
-        self._judge = judge
+        self._evaluate = evaluate
         self._allowance = allowance
         self._numbers = numbers
         self._chains = sorted(watched.chains)
         self._compared = sorted(watched.compared)
-        self._looked_at = looked_at(watched.chains)
-        self._kind_of: list[Kind] = []
-        self._judged: dict[object, Kind] = {}
-        self._kinds: dict[object, Kind] = {}
-        self._known: dict[object, Layout] = {}
+        self._attributes_read = attributes_read(watched.chains)
+        self._kind_of: list[DeviceKind] = []
+        self._evaluated: dict[object, DeviceKind] = {}
+        self._kinds: dict[object, DeviceKind] = {}
+        self._known: dict[object, DeviceLayout] = {}
 
     def __len__(self) -> int:
         """Return the number of evaluated devices and created layouts."""
-        return len(self._judged) + len(self._known)
+        return len(self._evaluated) + len(self._known)
 
     def refresh(self, seen_of: Mapping[int, Seen], size: int) -> None:
         """Update the layouts of the rows whose views changed."""
@@ -82,7 +89,7 @@ class Sorting:
             # Row by row, so that a postponed decision continues with the rest.
             self.stale.discard(row)
 
-    def layout(self, seen: Seen) -> Layout:
+    def layout(self, seen: Seen) -> DeviceLayout:
         """Return the layout of the devices that a node sees."""
         return self._layout(seen, self._columns())
 
@@ -97,29 +104,29 @@ class Sorting:
             return
         # A selector is evaluated once for devices that are equal in what it can read.
         parts = [contents.fixed]
-        if self._looked_at is None:
+        if self._attributes_read is None:
             parts.append(list(range(len(contents))))
         else:
-            parts += (contents.named(name) for name in sorted(self._looked_at))
+            parts += (contents.named(name) for name in sorted(self._attributes_read))
         keys = zip(*parts, strict=True)
         for number, key in enumerate(itertools.islice(keys, start, None), start):
-            kind = self._judged.get(key)
+            kind = self._evaluated.get(key)
             if kind is None:
-                kind = self._judged[key] = self._kind(number)
+                kind = self._evaluated[key] = self._kind(number)
             self._kind_of.append(kind)
 
-    def _kind(self, number: int) -> Kind:
+    def _kind(self, number: int) -> DeviceKind:
         """Return the kind of a device by its verdicts; an exception leaves no partial verdicts."""
         self._allowance.check()
         driver, device = self._contents.drivers[number], self._contents.samples[number]
         verdicts: dict[tuple[str, ...], Verdict] = {}
         for chain in self._chains:
-            verdicts[chain] = verdict(chain, driver, device, self._judge)
+            verdicts[chain] = verdict(chain, driver, device, self._evaluate)
             self._allowance.charge(len(chain))
         key = (self._contents.fixed[number], tuple(verdicts.values()))
-        return self._kinds.setdefault(key, Kind(len(self._kinds), driver, device, verdicts))
+        return self._kinds.setdefault(key, DeviceKind(len(self._kinds), driver, device, verdicts))
 
-    def _layout(self, seen: Seen, columns: list[list[int]]) -> Layout:
+    def _layout(self, seen: Seen, columns: list[list[int]]) -> DeviceLayout:
         kinds = tuple(self._kind_of[number] for number in seen.contents)
         values = tuple(_places(column, seen.contents) for column in columns)
         key = (seen.frame.number, tuple(kind.index for kind in kinds), values)
@@ -146,10 +153,10 @@ def _places(column: list[int], contents: tuple[int, ...]) -> tuple[int, ...]:
 class Sortings:
     """Cache of the sortings that were used last."""
 
-    def __init__(self, judge: Judge, allowance: Allowance) -> None:
+    def __init__(self, evaluate: SelectorEvaluator, allowance: DeviceAllowance) -> None:
         self.contents = Contents()
         self.all: OrderedDict[Watched, Sorting] = OrderedDict()
-        self.judge = judge
+        self.evaluate = evaluate
         self._allowance = allowance
         self._numbers = itertools.count()
 
@@ -158,7 +165,7 @@ class Sortings:
         found = self.all.get(watched)
         if found is None:
             found = self.all[watched] = Sorting(
-                watched, self.contents, self.judge, self._allowance, self._numbers
+                watched, self.contents, self.evaluate, self._allowance, self._numbers
             )
         self.all.move_to_end(watched)
         if found.stale or size > len(found.column):

@@ -12,10 +12,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from scheduler.core.devices.allocator import Pick, PodAsks, Refused, Solution, allocate
-from scheduler.core.devices.allowance import Allowance, PostponedError
+from scheduler.core.devices.allocator import DevicesRefused, Pick, PodAsks, Solution, allocate
+from scheduler.core.devices.allowance import AllowanceExhaustedError, DeviceAllowance
 from scheduler.core.devices.kinds import NOTHING, Watched
-from scheduler.core.devices.layouts import FREE, Layout, Usage
+from scheduler.core.devices.layouts import FREE, DeviceLayout, DeviceUsage
 from scheduler.core.values.device_asks import Amounts
 
 PLENTY: Final = 1 << 40
@@ -58,10 +58,10 @@ class UsageChange:
             self.freed | other.freed, self.taken | other.taken, self.shares + other.shares
         )
 
-    def of(self, usage: Usage, keep: int) -> Usage:
+    def of(self, usage: DeviceUsage, keep: int) -> DeviceUsage:
         """Return the usage after the change; freed positions of `keep` stay in use."""
         used = usage.used & ~(self.freed & ~keep) | self.taken
-        return Usage(used, usage.shares).with_shares(dict(self.shares))
+        return DeviceUsage(used, usage.shares).with_shares(dict(self.shares))
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +74,10 @@ class DeviceState:
     for both.
     """
 
-    base: Usage
+    base: DeviceUsage
     fixed: tuple[Put, ...] = ()
     pods: tuple[Put, ...] = ()
-    after: Usage = FREE
+    after: DeviceUsage = FREE
     watched: Watched = NOTHING
     score: int = 0
     overlap: int = 0
@@ -94,7 +94,7 @@ class DeviceState:
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class DeviceCapacity:
     """Number of further pods for which a node has devices, and the reason why not for one more.
 
     The reason is empty if counting stopped before the devices ran out. `score` rates the first
@@ -107,14 +107,14 @@ class Room:
 
 
 @dataclass(slots=True)
-class _Found:
+class _CachedResults:
     """Cached results for pods with equal asks, by layout and state."""
 
-    steps: dict[tuple[int, int, bool, int], int | Refused] = field(default_factory=dict)
-    rooms: dict[tuple[int, int, int | None], Room] = field(default_factory=dict)
+    steps: dict[tuple[int, int, bool, int], int | DevicesRefused] = field(default_factory=dict)
+    capacities: dict[tuple[int, int, int | None], DeviceCapacity] = field(default_factory=dict)
 
     def __len__(self) -> int:
-        return len(self.steps) + len(self.rooms)
+        return len(self.steps) + len(self.capacities)
 
 
 @dataclass(slots=True)
@@ -127,8 +127,8 @@ class _Count:
     """
 
     state: DeviceState
-    room: Room = Room(0)
-    steps: list[tuple[Usage, int]] = field(default_factory=list)
+    capacity: DeviceCapacity = DeviceCapacity(0)
+    steps: list[tuple[DeviceUsage, int]] = field(default_factory=list)
     plain: bool = True
 
     def add(self, after: DeviceState) -> None:
@@ -137,7 +137,7 @@ class _Count:
         # A joint search replaces the picks of earlier pods by new objects.
         self.plain = self.plain and (not pods or after.pods[len(pods) - 1] is pods[-1])
         self.steps.append((self.state.after, after.score))
-        self.room = Room(self.room.count + 1, "", self.steps[0][1])
+        self.capacity = DeviceCapacity(self.capacity.count + 1, "", self.steps[0][1])
         self.state = after
 
     def rest(self, state: DeviceState) -> _Count | None:
@@ -149,7 +149,7 @@ class _Count:
         pods = (*state.pods, *self.state.pods[-len(steps) :])
         watched = state.watched | self.state.watched
         end = replace(state, pods=pods, after=self.state.after, watched=watched)
-        return _Count(end, Room(len(steps), "", steps[0][1]), steps)
+        return _Count(end, DeviceCapacity(len(steps), "", steps[0][1]), steps)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,14 +167,14 @@ class DeviceStates:
     room creates no states: only nodes that get pods have new ones.
     """
 
-    def __init__(self, allowance: Allowance) -> None:
+    def __init__(self, allowance: DeviceAllowance) -> None:
         self.all: list[DeviceState] = []
         self.searches = 0
         self._allowance = allowance
         self._asks: list[tuple[PodAsks, Watched]] = []
         self._asks_of: dict[tuple[PodAsks, bool], int] = {}
-        self._by_usage: dict[Usage, int] = {}
-        self._found: dict[int, _Found] = {}
+        self._by_usage: dict[DeviceUsage, int] = {}
+        self._found: dict[int, _CachedResults] = {}
         self._answers = 0
         self._unfinished: _Unfinished | None = None
         self._counts: OrderedDict[tuple[int, int], _Count] = OrderedDict()
@@ -202,7 +202,7 @@ class DeviceStates:
         # It gets number 0: the table's zeroed column relies on that.
         self.of(FREE)
 
-    def of(self, usage: Usage) -> int:
+    def of(self, usage: DeviceUsage) -> int:
         """Return the state with this usage and without pods of a trial."""
         number = self._by_usage.get(usage)
         if number is None:
@@ -225,61 +225,65 @@ class DeviceStates:
         return self._asks[number][0]
 
     def step(
-        self, layout: Layout, state: int, asks: int, *, fix: bool = False, without: int = 0
-    ) -> int | Refused:
+        self, layout: DeviceLayout, state: int, asks: int, *, fix: bool = False, without: int = 0
+    ) -> int | DevicesRefused:
         """Return the state with one more pod, or the reason why there are no devices for it.
 
         With `fix`, the pod keeps its picks. `without` is a mask of devices that it must not get.
         Raises PostponedError.
         """
-        steps = self._found.setdefault(asks, _Found()).steps
+        steps = self._found.setdefault(asks, _CachedResults()).steps
         key = (layout.index, state, fix, without)
         found = steps.get(key)
         if found is None:
             after = self._next(layout, self.all[state], asks, fix=fix, without=without)
-            found = after if isinstance(after, Refused) else self._add(after)
+            found = after if isinstance(after, DevicesRefused) else self._add(after)
             steps[key] = found
             self._count()
         return found
 
-    def room(self, layout: Layout, state: int, asks: int, first: int | None = None) -> Room:
+    def capacity(
+        self, layout: DeviceLayout, state: int, asks: int, first: int | None = None
+    ) -> DeviceCapacity:
         """Return the number of further pods with these asks that get devices, up to MOST_COPIES.
 
         `first` is the number of the first pod's asks, if they are others; that pod keeps its picks.
         Raises PostponedError.
         """
-        rooms = self._found.setdefault(asks, _Found()).rooms
+        capacities = self._found.setdefault(asks, _CachedResults()).capacities
         key = (layout.index, state, first)
-        found = rooms.get(key)
+        found = capacities.get(key)
         if found is None:
-            found = rooms[key] = self._room(layout, state, asks, first)
+            found = capacities[key] = self._capacity(layout, state, asks, first)
             self._count()
         return found
 
-    def _room(self, layout: Layout, state: int, asks: int, first: int | None) -> Room:
+    def _capacity(
+        self, layout: DeviceLayout, state: int, asks: int, first: int | None
+    ) -> DeviceCapacity:
         key = (layout.index, state, asks, first)
         count = self._begun(key)
         most = MOST_COPIES + (first is not None)
         while True:
-            alone = first is not None and not count.room.count
+            alone = first is not None and not count.capacity.count
             wanted = first if first is not None and alone else asks
             try:
                 after = self._next(layout, count.state, wanted, fix=alone)
-            except PostponedError:
+            except AllowanceExhaustedError:
                 # The next decision continues here. Otherwise a count that costs more than one
                 # allowance would never end.
                 self._unfinished = _Unfinished(key, count)
                 raise
             # The reason why the first pod too many gets no devices is the node's reason.
-            if isinstance(after, Refused):
-                return replace(count.room, reason=after.reason)
+            if isinstance(after, DevicesRefused):
+                return replace(count.capacity, reason=after.reason)
             # Otherwise pods with adminAccess or unlimited devices would be counted one by one.
             if not alone and _takes_nothing(count.state, after):
-                score = count.room.score or after.score
-                return replace(count.room, count=PLENTY, score=score)
-            if count.room.count >= most:
+                score = count.capacity.score or after.score
+                return replace(count.capacity, count=PLENTY, score=score)
+            if count.capacity.count >= most:
                 self._keep(key, count)
-                return count.room
+                return count.capacity
             count.add(after)
 
     def _begun(self, key: tuple[int, int, int, int | None]) -> _Count:
@@ -300,12 +304,12 @@ class DeviceStates:
                 self._counts.popitem(last=False)
 
     def put(
-        self, layout: Layout, state: int, asks: int, count: int, *, fix: bool = False
+        self, layout: DeviceLayout, state: int, asks: int, count: int, *, fix: bool = False
     ) -> tuple[int, int]:
         """Return the state with `count` more pods, and the number of them without devices."""
         for number in range(count):
             after = self.step(layout, state, asks, fix=fix)
-            if isinstance(after, Refused):
+            if isinstance(after, DevicesRefused):
                 return state, count - number
             state = after
         return state, 0
@@ -337,7 +341,7 @@ class DeviceStates:
             return self.of(base)
         return self._add(replace(before, base=base, after=after))
 
-    def changed(self, layout: Layout | None, state: int, change: UsageChange) -> int:
+    def changed(self, layout: DeviceLayout | None, state: int, change: UsageChange) -> int:
         """Return the state after claims released their devices, or took them again.
 
         `layout` may be None if the trial has put no pods there.
@@ -353,7 +357,7 @@ class DeviceStates:
         return self._add(self._settled(layout, replace(before, base=base, overlap=overlap), change))
 
     def _settled(
-        self, layout: Layout | None, state: DeviceState, change: UsageChange
+        self, layout: DeviceLayout | None, state: DeviceState, change: UsageChange
     ) -> DeviceState:
         """Return the state in which pods got other devices, if claims took theirs again."""
         after = _with(state.base, (pick for put in state.pods for pick in put.picks))
@@ -375,8 +379,8 @@ class DeviceStates:
         return len(self.all) - 1
 
     def _next(
-        self, layout: Layout, state: DeviceState, asks: int, *, fix: bool, without: int = 0
-    ) -> DeviceState | Refused:
+        self, layout: DeviceLayout, state: DeviceState, asks: int, *, fix: bool, without: int = 0
+    ) -> DeviceState | DevicesRefused:
         wanted, watched = self._asks[asks]
         usage = replace(state.after, used=state.after.used | without) if without else state.after
         found = self._search(layout, usage, [wanted])
@@ -395,14 +399,14 @@ class DeviceStates:
         # Earlier pods may have the only devices that this one can use, although others would do for
         # them. Part of the same step: stopping before it would repeat the first search.
         joint = self._search(layout, state.base, [self.asks(n) for n in numbers], begun=True)
-        if isinstance(joint, Refused):
+        if isinstance(joint, DevicesRefused):
             return found
         pods = tuple(Put(n, picks) for n, picks in zip(numbers, joint.pods, strict=True))
         return _joined(state, pods, joint, watched)
 
     def _search(
-        self, layout: Layout, usage: Usage, pods: list[PodAsks], *, begun: bool = False
-    ) -> Solution | Refused:
+        self, layout: DeviceLayout, usage: DeviceUsage, pods: list[PodAsks], *, begun: bool = False
+    ) -> Solution | DevicesRefused:
         if not begun:
             self._allowance.check()
         self.searches += 1
@@ -432,7 +436,7 @@ def _takes_nothing(before: DeviceState, after: DeviceState) -> bool:
     return after.after == before.after and after.pods[:-1] == before.pods
 
 
-def _with(usage: Usage, picks: Iterable[Pick]) -> Usage:
+def _with(usage: DeviceUsage, picks: Iterable[Pick]) -> DeviceUsage:
     for pick in picks:
         if not pick.wanted.option.admin:
             usage = usage.take(pick.position, pick.consumed)

@@ -14,12 +14,12 @@ from typing import Final
 
 import numpy as np
 
-from scheduler.core.devices.allowance import Allowance
+from scheduler.core.devices.allowance import DeviceAllowance
 from scheduler.core.devices.claim_consumers import ClaimConsumers
 from scheduler.core.devices.excess import DeviceExcess
 from scheduler.core.devices.extended_resources import ExtendedResources
-from scheduler.core.devices.kinds import Judge, Watched
-from scheduler.core.devices.layouts import FREE, Layout, View
+from scheduler.core.devices.kinds import SelectorEvaluator, Watched
+from scheduler.core.devices.layouts import FREE, DeviceLayout, DeviceView
 from scheduler.core.devices.node_attributes import AttributeColumn, NodeAttributes
 from scheduler.core.devices.node_devices import NodeDevices, admitted
 from scheduler.core.devices.slices import DeviceSlices
@@ -37,7 +37,7 @@ from scheduler.core.values.devices import (
     PoolKey,
     SliceInfo,
 )
-from scheduler.core.values.model import ClaimKey, Expression, Term
+from scheduler.core.values.model import ClaimKey, Expression, NodeTerm
 
 _MOST_STATES: Final = 4096
 """Limit of states, plus twice the number of nodes; beyond it, all states are dropped."""
@@ -45,10 +45,10 @@ _MOST_STATES: Final = 4096
 _MOST_GONE: Final = 4096
 """Limit of contents, plus twice the number of devices; beyond it, all contents are rebuilt."""
 
-_NO_VIEW: Final = View.of((), lambda _scope: False)
+_NO_VIEW: Final = DeviceView.of((), lambda _scope: False)
 
 
-def no_judge(expression: str, _driver: str, _device: object) -> str:
+def no_evaluator(expression: str, _driver: str, _device: object) -> str:
     """Return an error for each selector, where no CEL evaluator is available."""
     return f"CEL is not available to evaluate {expression}"
 
@@ -64,7 +64,7 @@ class DeviceTable:
     def __init__(
         self,
         nodes: NodeTable,
-        judge: Judge = no_judge,
+        evaluate: SelectorEvaluator = no_evaluator,
         lives: Callable[[str], bool] = lambda _uid: True,
     ) -> None:
         """Create an empty table; `lives` is True if a pod with the UID exists and has not ended."""
@@ -74,15 +74,15 @@ class DeviceTable:
         self.extended = ExtendedResources(nodes.resources)
         self.claims: dict[ClaimKey, DeviceClaimInfo] = {}
         self.assumed: dict[ClaimKey, Allocation] = {}
-        self.allowance = Allowance()
+        self.allowance = DeviceAllowance()
         self.states = DeviceStates(self.allowance)
-        self.sortings = Sortings(judge, self.allowance)
+        self.sortings = Sortings(evaluate, self.allowance)
         self.attributes = NodeAttributes()
         self.version = 0
         self.claims_version = 0
         self.slices_version = 0
-        self.slices = DeviceSlices(self.classes, judge, self._slice_changed)
-        self._views = NodeDevices(nodes, self.slices, self.sortings, self._looked_at)
+        self.slices = DeviceSlices(self.classes, evaluate, self._slice_changed)
+        self._views = NodeDevices(nodes, self.slices, self.sortings, self._refreshed)
         self.groups = self._views.groups
         self._column: Ints = np.zeros(0, np.int64)
         self.use = DeviceUse(self.groups)
@@ -151,7 +151,7 @@ class DeviceTable:
         """Schedule a refresh of a row whose node was added, deleted or relabeled."""
         # Clusters without devices pay nothing for node events.
         if self.slices.written:
-            self._views.make_stale((row,))
+            self._views.mark_stale((row,))
 
     # Assumed allocations
 
@@ -247,7 +247,9 @@ class DeviceTable:
                 after[at] = self.states.changed(layout, number, change)
         self.set_states(rows, after)
 
-    def _by_layout(self, rows: Ints, at: Ints, number: int) -> Iterator[tuple[Layout | None, Ints]]:
+    def _by_layout(
+        self, rows: Ints, at: Ints, number: int
+    ) -> Iterator[tuple[DeviceLayout | None, Ints]]:
         """Yield the rows in one state, by index, with the layout that the trial's pods see."""
         if not self.states.all[number].puts:
             yield None, at
@@ -289,7 +291,7 @@ class DeviceTable:
             after.append(known[of])
         self.set_states(rows, np.array(after, np.int64))
 
-    def _layout_of(self, row: int, number: int) -> Layout | None:
+    def _layout_of(self, row: int, number: int) -> DeviceLayout | None:
         """Return the layout that the trial's pods in a row see, or None without such pods."""
         state = self.states.all[number]
         if not state.puts:
@@ -323,7 +325,7 @@ class DeviceTable:
         self.nodes.undo_by(partial(self._restore, rows, self._column[rows].copy()))
         self._restore(rows, numbers)
 
-    def view(self, row: int) -> View:
+    def view(self, row: int) -> DeviceView:
         self.refresh()
         group = self.groups.of(row)
         return _NO_VIEW if group is None else group.view
@@ -360,28 +362,28 @@ class DeviceTable:
             self._pool_states = (self.slices_version, counts)
         return self._pool_states[1]
 
-    def admitted(self, terms: tuple[Term, ...] | None) -> Bools:
+    def admitted(self, terms: tuple[NodeTerm, ...] | None) -> Bools:
         """Return the nodes (N,) that meet one of the terms, or all nodes if `terms` is None."""
         return admitted(self.nodes, terms)
 
-    def reached(self, terms: tuple[Term, ...] | None, rows: Iterable[int]) -> bool:
+    def reached(self, terms: tuple[NodeTerm, ...] | None, rows: Iterable[int]) -> bool:
         """Return True if the nodes in all these rows meet one of the terms."""
         match terms:
-            case (Term((), (Expression("metadata.name", "In", (name,)),)),):  # the usual one
+            case (NodeTerm((), (Expression("metadata.name", "In", (name,)),)),):  # the usual one
                 return all(self.nodes.name_of(row) == name for row in rows)
         admitted = self.admitted(terms)
         return all(admitted[row] for row in rows)
 
     def refresh(self) -> None:
         """Refresh what changed since the last call. Whatever adds states calls this first."""
-        for _ in self._views.look_again() if self._views.stale else ():
+        for _ in self._views.refresh_stale() if self._views.stale else ():
             pass
         self._refresh_states()
 
     def catch_up(self) -> Iterator[None]:
         """Refresh in short steps, between which anything may change."""
         if self._views.stale:
-            yield from self._views.look_again()
+            yield from self._views.refresh_stale()
         self._refresh_states()
 
     def _refresh_states(self) -> None:
@@ -450,7 +452,7 @@ class DeviceTable:
         # Only these rows: cached room of all other nodes stays valid.
         self.nodes.touch_rows(np.array(sorted(rows), np.int64))
 
-    def _looked_at(self, rows: list[int], views: Collection[View]) -> None:
+    def _refreshed(self, rows: list[int], views: Collection[DeviceView]) -> None:
         """Update what depends on the views of refreshed rows; `views` are the old and new ones."""
         self._grow()
         self.sortings.stale(set(rows))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from scheduler.core.devices.kinds import Judge, verdict
+from scheduler.core.devices.kinds import SelectorEvaluator, verdict
 from scheduler.core.values.devices import DeviceClassInfo, DeviceInfo, DeviceTaint, SliceInfo
 
 _Place = tuple[str | None, str | None]
@@ -64,14 +64,14 @@ class DeviceTaintRules:
         return any(rule.device_class == name for rule in self.all.values())
 
     def applied(
-        self, info: SliceInfo, classes: Mapping[str, DeviceClassInfo], judge: Judge
+        self, info: SliceInfo, classes: Mapping[str, DeviceClassInfo], evaluate: SelectorEvaluator
     ) -> SliceInfo:
         """Return the slice with the taints of all rules, or the same object if no rule applies."""
         rules = list(self._of(info))
         if not rules:
             return info
         chains = [(rule, _chain(rule, classes)) for rule in rules]
-        devices = tuple(_tainted(info.driver, each, chains, judge) for each in info.devices)
+        devices = tuple(_tainted(info.driver, each, chains, evaluate) for each in info.devices)
         return info if devices == info.devices else replace(info, devices=devices)
 
     def _of(self, info: SliceInfo) -> Iterator[DeviceTaintRule]:
@@ -92,7 +92,7 @@ def _tainted(
     driver: str,
     device: DeviceInfo,
     chains: list[tuple[DeviceTaintRule, tuple[str, ...] | None]],
-    judge: Judge,
+    evaluate: SelectorEvaluator,
 ) -> DeviceInfo:
     """Return the device with the taints of the rules that it does not have yet."""
     taints = dict.fromkeys(device.taints)
@@ -100,7 +100,7 @@ def _tainted(
         # A taint that the driver has set already stays when the rule is removed.
         if chain is None or rule.device not in (None, device.name) or rule.taint in taints:
             continue
-        if verdict(chain, driver, device, judge) is True:
+        if verdict(chain, driver, device, evaluate) is True:
             taints[rule.taint] = None
     # Sorted, so that the order in which rules arrive does not create another kind.
     added = sorted(taints.keys() - set(device.taints), key=lambda it: (it.key, it.value, it.effect))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
-from scheduler.core.devices.layouts import Usage, View
+from scheduler.core.devices.layouts import DeviceUsage, DeviceView
 from scheduler.core.devices.states import UsageChange
 from scheduler.core.devices.viewers import ViewGroup, ViewGroups
-from scheduler.core.values.changed_keys import Changes
+from scheduler.core.values.changed_keys import ChangedKeys
 from scheduler.core.values.device_asks import Amounts
 from scheduler.core.values.devices import AllocatedDevice, Allocation, DeviceKey
 from scheduler.core.values.model import ClaimKey
@@ -32,7 +32,7 @@ class DeviceUse:
         self._held: dict[ClaimKey, Allocation] = {}
         self._holders: dict[DeviceKey, dict[ClaimKey, list[Taken]]] = {}
         self._places: dict[ClaimKey, _Place | None] = {}
-        self.changed: Changes[ClaimKey] = Changes()
+        self.changed: ChangedKeys[ClaimKey] = ChangedKeys()
 
     def __len__(self) -> int:
         """Return the number of devices that claims hold."""
@@ -85,11 +85,11 @@ class DeviceUse:
             if group.usage is not None and position is not None:
                 whole, amounts = self._taken(device, ())
                 used = group.usage.used & ~(1 << position) | whole << position
-                group.usage = Usage(used, group.usage.shares)
+                group.usage = DeviceUsage(used, group.usage.shares)
                 if amounts is not None or group.usage.shares:
                     group.usage = group.usage.with_shares({position: amounts})
 
-    def moved(self, views: Iterable[View]) -> None:
+    def moved(self, views: Iterable[DeviceView]) -> None:
         """Record that the nodes that see these devices changed."""
         for view in views:
             for device in view.keys:
@@ -100,7 +100,7 @@ class DeviceUse:
             self._places.pop(key, None)
             self.changed.add(key)
 
-    def usage(self, group: ViewGroup) -> Usage:
+    def usage(self, group: ViewGroup) -> DeviceUsage:
         """Return the usage of the devices that a group of nodes sees."""
         # On first use; later changes update single positions.
         if group.usage is None:
@@ -112,7 +112,7 @@ class DeviceUse:
                     used |= whole << position
                     if amounts is not None:
                         shares[position] = amounts
-            group.usage = Usage(used).with_shares(shares)
+            group.usage = DeviceUsage(used).with_shares(shares)
         return group.usage
 
     def place(self, key: ClaimKey) -> _Place | None:

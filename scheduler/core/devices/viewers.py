@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from scheduler.core.devices.contents import Seen
-from scheduler.core.devices.layouts import Usage, View
+from scheduler.core.devices.layouts import DeviceUsage, DeviceView
 from scheduler.core.nodes.node_table import Ints
 from scheduler.core.values.devices import PoolKey
 
@@ -21,10 +21,10 @@ from scheduler.core.values.devices import PoolKey
 class ViewGroup:
     """Nodes of `rows`, the devices that they see, and their usage; None before its first use."""
 
-    view: View
+    view: DeviceView
     seen: Seen
     rows: set[int] = field(default_factory=set)
-    usage: Usage | None = None
+    usage: DeviceUsage | None = None
     _array: Ints | None = None
 
     def array(self) -> Ints:
@@ -80,15 +80,15 @@ class ViewGroups:
         before = self._of.pop(row, None)
         if before is not None:
             before.discard(row)
-            self._count_again(before)
+            self._recount(before)
         if group is not None:
             if not group.rows:
                 group.usage = None  # not updated while no node sees it
             group.add(row)
             self._of[row] = group
-            self._count_again(group)
+            self._recount(group)
 
-    def _count_again(self, group: ViewGroup) -> None:
+    def _recount(self, group: ViewGroup) -> None:
         """Update the indexes by pool after the group got or lost a row."""
         # The indexes only distinguish no, one and several rows, so large groups cost nothing here.
         for pool in group.view.pools if len(group.rows) <= 2 else ():

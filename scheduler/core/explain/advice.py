@@ -83,7 +83,7 @@ def change(
     is certain to fit.
     """
     wants = shape.requirements.needs_devices
-    devices = DeviceAdvice(framework, shape, short).words() if wants else ""
+    devices = DeviceAdvice(framework, shape, short).message() if wants else ""
     advice = _advice(framework, shape, short, reason, minimum=minimum, impossible=impossible)
     if impossible:
         advice = f"waiting does not help: {_DEVICES if devices else advice}"
@@ -108,7 +108,7 @@ def _advice(
     # Node filters first: as long as they exclude all nodes, a smaller group does not fit either.
     if not framework.permitted(shape).any():
         return _other_nodes(framework, shape, reason)
-    empty = framework.empty_room(shape)
+    empty = framework.empty_capacity(shape)
     most = int(framework.most(shape, empty)[0])
     if not most:
         return _too_large(framework, shape)

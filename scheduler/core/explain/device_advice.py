@@ -13,10 +13,10 @@ from typing import Final
 
 import numpy as np
 
-from scheduler.core.devices.layouts import Layout, Usage
+from scheduler.core.devices.layouts import DeviceLayout, DeviceUsage
 from scheduler.core.devices.masks import bits
 from scheduler.core.devices.matching import matches
-from scheduler.core.devices.requests import ResolvedAsk, ResolvedRequest, Wanted
+from scheduler.core.devices.requests import RequestOption, ResolvedAsk, ResolvedRequest
 from scheduler.core.devices.results import is_local
 from scheduler.core.framework.dynamic_resources import AskedClaim
 from scheduler.core.framework.framework import Framework
@@ -38,8 +38,8 @@ _MOST_NAMED: Final = 2
 class _Sort:
     """Kind of nodes: they have equal devices in equal use. `row` is one of them."""
 
-    layout: Layout
-    usage: Usage
+    layout: DeviceLayout
+    usage: DeviceUsage
     nodes: int
     row: int
 
@@ -100,7 +100,7 @@ class DeviceAdvice:
             self._nodes = len(asking)
             self._needed -= int(self._slots[np.setdiff1d(permitted, asking)].sum())
 
-    def words(self) -> str:
+    def message(self) -> str:
         """Return the message about the first shortage; empty if there is none or it is unknown."""
         for text in self._texts():
             # The comparisons were not complete, so the numbers may be wrong.
@@ -168,7 +168,7 @@ class DeviceAdvice:
         verb = "does" if len(texts) == 2 else "do"
         return f"{texts[0]}; its {count(len(texts) - 1, 'other alternative')} {verb} not fit either"
 
-    def _counted(self, wanted: Wanted, *, shared: bool) -> str:
+    def _counted(self, wanted: RequestOption, *, shared: bool) -> str:
         """Return what a request for a number of devices lacks on one node, or for all pods."""
         option, totals = wanted.option, self._totals(wanted)
         # Devices that several nodes see would count once for each of them.
@@ -182,11 +182,11 @@ class DeviceAdvice:
             return f"{of}{each}; {totals.free} free on {count(self._nodes, 'node')}{why}"
         return ""
 
-    def _all(self, wanted: Wanted) -> str:
+    def _all(self, wanted: RequestOption) -> str:
         """Return why no node can give all matching devices to a request with allocationMode All."""
         none = some = tainted = 0
         # One matching device that is in use or tainted is enough for such a request to fail.
-        for each in self._look():
+        for each in self._node_kinds():
             found = matches(each.layout, wanted)
             if not found.selected:
                 none += each.nodes
@@ -202,9 +202,9 @@ class DeviceAdvice:
             " have tainted ones"
         )
 
-    def _totals(self, wanted: Wanted) -> _Totals:
+    def _totals(self, wanted: RequestOption) -> _Totals:
         totals = _Totals()
-        for each in self._look():
+        for each in self._node_kinds():
             found = matches(each.layout, wanted)
             used = 0 if wanted.option.admin else each.usage.used
             free = (found.tolerated & ~used).bit_count()
@@ -227,7 +227,9 @@ class DeviceAdvice:
                 totals.unselected[source] += each.nodes
         return totals
 
-    def _deselected(self, layout: Layout, wanted: Wanted, others: Iterable[int]) -> Iterator[str]:
+    def _deselected(
+        self, layout: DeviceLayout, wanted: RequestOption, others: Iterable[int]
+    ) -> Iterator[str]:
         """Yield the selector or the capacity that rejects the device at each position."""
         known: dict[int, str] = {}
         for position in others:
@@ -249,7 +251,7 @@ class DeviceAdvice:
         if not concerned or any(wanted.option.every for wanted in concerned):
             return ""
         needed, best = sum(wanted.option.count for wanted in concerned), 0
-        for each in self._look():
+        for each in self._node_kinds():
             free = 0
             for wanted in concerned:
                 free |= matches(each.layout, wanted).tolerated & ~each.usage.used
@@ -276,7 +278,7 @@ class DeviceAdvice:
             return ""
         needed = sum(each.option.count for each in wanted)
         best = 0
-        for each in self._look():
+        for each in self._node_kinds():
             free = 0
             for one in wanted:
                 free |= matches(each.layout, one).tolerated & ~each.usage.used
@@ -288,7 +290,7 @@ class DeviceAdvice:
             return ""
         return f"its requests need {needed} devices together; {self._best(best)}"
 
-    def _look(self) -> Iterable[_Sort]:
+    def _node_kinds(self) -> Iterable[_Sort]:
         """Return the kinds of nodes, or none once the limit of comparisons is reached."""
         self._looks += len(self._sorts)
         return self._sorts if self._looks <= _MOST_LOOKS else ()

@@ -141,7 +141,7 @@ def _impossible(state: State, short: Shortage, shape: Shape) -> bool:
     framework = state.framework
     # Both checks are upper bounds, so False may be wrong and True is certain.
     domains = None if short.best is None else _domains(state, short, short.best.key)
-    most = framework.most(shape, framework.empty_room(shape), domains)
+    most = framework.most(shape, framework.empty_capacity(shape), domains)
     enough = most >= short.needed
     # Pods of different shapes may fit one by one and never together: 3 and 2 cpu on nodes of 4.
     for resource, amount in _needed_at_once(state, short).items():

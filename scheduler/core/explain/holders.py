@@ -15,7 +15,7 @@ from scheduler.core.values.model import GroupKey
 
 
 @dataclass(frozen=True, slots=True)
-class Holder:
+class HoldingGroup:
     """PodGroup with held places: `places` by node, its root `top`, and the root's `priority`."""
 
     group: GroupKey
@@ -36,15 +36,15 @@ def held_on(group: Group) -> dict[str, int]:
     return dict(sorted(Counter(pod.node for pod in pods if pod.assumed).items()))
 
 
-def holders(state: State) -> list[Holder]:
+def holders(state: State) -> list[HoldingGroup]:
     """Return the PodGroups with held places, by key. Costs O(all groups + members of these)."""
     return [
-        Holder(group.key, group.top.key, group.top.priority, held_on(group))
+        HoldingGroup(group.key, group.top.key, group.top.priority, held_on(group))
         for group in sorted(_holding(state), key=lambda group: group.key)
     ]
 
 
-def held_room(state: State) -> Ints:
+def held_capacity(state: State) -> Ints:
     """Return what held places take on each node, (R, N), in the units of the node table."""
     nodes = state.nodes
     # By the rows of the table: a resource that is no longer named leaves a gap in the indices.

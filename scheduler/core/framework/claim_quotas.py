@@ -74,7 +74,7 @@ class ClaimQuotas:
                 return key, consumers
         return None
 
-    def left(self, shape: Shape) -> int | None:
+    def remaining_pods(self, shape: Shape) -> int | None:
         """Return the number of further pods that the shape's claims accept, or None for any."""
         keys = named(shape)
         left = (MOST_CONSUMERS - self.consumers(key) - self._placed[key] for key in keys)

@@ -18,7 +18,7 @@ import numpy as np
 from scheduler.core.devices.allocator import PodAsks
 from scheduler.core.devices.claim_consumers import MOST_CONSUMERS
 from scheduler.core.devices.kinds import NOTHING, Watched, watched_by
-from scheduler.core.devices.layouts import Layout, View
+from scheduler.core.devices.layouts import DeviceLayout, DeviceView
 from scheduler.core.devices.masks import bits
 from scheduler.core.devices.matching import matches
 from scheduler.core.devices.requests import ResolvedAsk, resolve
@@ -241,7 +241,7 @@ class DeviceDemands:
         return False
 
     def _matches_wide(
-        self, own: PodAsks, layout: Layout, view: View, wide: Collection[PoolKey]
+        self, own: PodAsks, layout: DeviceLayout, view: DeviceView, wide: Collection[PoolKey]
     ) -> bool:
         able = 0
         for ask in own:

@@ -36,11 +36,11 @@ class Preference:
     domains: Domains
     present: Ints | None
 
-    def quota(self, rows: Ints, room: Ints, count: int) -> DomainQuota | None:
+    def quota(self, rows: Ints, capacity: Ints, count: int) -> DomainQuota | None:
         """Return the quota that fulfils it for the next `count` pods, or None without effect."""
         if self.present is None:
-            return gather(self.domains, rows, room, count)
-        return level(self.domains, self.present, rows, room, count)
+            return gather(self.domains, rows, capacity, count)
+        return level(self.domains, self.present, rows, capacity, count)
 
     def emptiest(self, rows: Ints) -> Bools | None:
         """Return the rows (len(rows),) that are in no domain or in one with the fewest pods.
@@ -77,13 +77,13 @@ class SkewLimit:
         most = self._least(self.present) + self.max_skew - self.present
         return DomainQuota(self.domains, np.append(most, 0))
 
-    def level(self, rows: Ints, room: Ints, count: int) -> DomainQuota | None:
+    def level(self, rows: Ints, capacity: Ints, count: int) -> DomainQuota | None:
         """Return the quota that fills domains to one level.
 
         The level is at most `max_skew` above the smallest number of pods in a full domain.
         """
-        most = self._least(self.present + self.domains.sums(room, rows)) + self.max_skew
-        return level(self.domains, self.present, rows, room, count, most=most)
+        most = self._least(self.present + self.domains.sums(capacity, rows)) + self.max_skew
+        return level(self.domains, self.present, rows, capacity, count, most=most)
 
     def kept(self, rows: Ints, counts: Ints) -> bool:
         """Return True if domains that get pods keep the skew with `counts[i]` more on `rows[i]`."""
@@ -135,24 +135,24 @@ class Quotas:
             most,
         )
 
-    def share(self, rows: Ints, room: Ints, count: int) -> Ints:
+    def share(self, rows: Ints, capacity: Ints, count: int) -> Ints:
         """Return the room (len(rows),) to use for `count` pods at once, best rows first.
 
         The quotas must be computed again after these pods. At least one pod is placed if there is
         room.
         """
         for quota in self.domain_quotas:
-            room = within(quota, rows, room)
+            capacity = within(quota, rows, capacity)
         # After the domain quotas: levels are only right for the room that these leave.
-        level_room = self._level_all(rows, room, count) if self.skew_limits else None
-        if level_room is not None:
-            return level_room
+        level_capacity = self._level_all(rows, capacity, count) if self.skew_limits else None
+        if level_capacity is not None:
+            return level_capacity
         for skew_limit in self.skew_limits:
-            room = within(skew_limit.quota, rows, room)
+            capacity = within(skew_limit.quota, rows, capacity)
         for preference in self.preferences:
-            preferred = preference.quota(rows, room, count)
-            room = room if preferred is None else within(preferred, rows, room)
-        return first(room, count)
+            preferred = preference.quota(rows, capacity, count)
+            capacity = capacity if preferred is None else within(preferred, rows, capacity)
+        return first(capacity, count)
 
     def open_to_one(self, rows: Ints) -> Bools | None:
         """Return the rows with room (len(rows),) among which `share` uses the first for one pod.
@@ -169,14 +169,14 @@ class Quotas:
             found &= quota.most[quota.domains.codes[rows]] > 0
         return found
 
-    def _level_all(self, rows: Ints, room: Ints, count: int) -> Ints | None:
+    def _level_all(self, rows: Ints, capacity: Ints, count: int) -> Ints | None:
         """Fill all domains to one level, or return None if that breaks a skew or gains nothing."""
         # Levels are computed for each constraint alone and may conflict, so the result is checked.
         # Steps of max_skew are always safe, but take more waves.
-        careful, bold = room, room
+        careful, bold = capacity, capacity
         for skew_limit in self.skew_limits:
             careful = within(skew_limit.quota, rows, careful)
-            quota = skew_limit.level(rows, room, count)
+            quota = skew_limit.level(rows, capacity, count)
             bold = bold if quota is None else within(quota, rows, bold)
         bold = first(bold, count)
         if int(bold.sum()) <= min(count, int(careful.sum())):
@@ -184,23 +184,23 @@ class Quotas:
         return bold if all(skew_limit.kept(rows, bold) for skew_limit in self.skew_limits) else None
 
 
-def first(room: Ints, count: int) -> Ints:
+def first(capacity: Ints, count: int) -> Ints:
     """Return the pods on each node, (len(room),), if `count` pods fill the first nodes."""
-    before = np.cumsum(room) - room
-    counts: Ints = np.clip(count - before, 0, room)
+    before = np.cumsum(capacity) - capacity
+    counts: Ints = np.clip(count - before, 0, capacity)
     return counts
 
 
 def level(
-    domains: Domains, present: Ints, rows: Ints, room: Ints, count: int, *, most: int = PLENTY
+    domains: Domains, present: Ints, rows: Ints, capacity: Ints, count: int, *, most: int = PLENTY
 ) -> DomainQuota | None:
     """Return a quota that fills the emptiest domains first, or None if no domain has room.
 
-    `room[i]` is the room on `rows[i]`. Domains are filled to the highest common level that needs at
+    `capacity[i]` is that of `rows[i]`. Domains are filled to the highest common level that needs at
     most `count` pods and is at most `most`. If that level needs no pod, they are filled to one
     above.
     """
-    sums = domains.sums(room, rows)
+    sums = domains.sums(capacity, rows)
     if not sums.any():
         return None
 
@@ -221,7 +221,7 @@ def level(
     return DomainQuota(domains, np.append(np.clip(height - present, 0, None), PLENTY))
 
 
-def gather(domains: Domains, rows: Ints, room: Ints, count: int) -> DomainQuota | None:
+def gather(domains: Domains, rows: Ints, capacity: Ints, count: int) -> DomainQuota | None:
     """Return a quota for one domain only: that of the first node, if it has room for `count` pods.
 
     Otherwise it is the domain with the least room that is enough, or else the one with the most
@@ -230,7 +230,7 @@ def gather(domains: Domains, rows: Ints, room: Ints, count: int) -> DomainQuota 
     first = int(domains.codes[rows[0]])
     if first < 0:
         return None
-    sums = domains.sums(room, rows)
+    sums = domains.sums(capacity, rows)
     chosen = first
     # Best fit, so that larger domains remain for pods that need them.
     if sums[first] < count:
@@ -241,32 +241,32 @@ def gather(domains: Domains, rows: Ints, room: Ints, count: int) -> DomainQuota 
     return DomainQuota(domains, most)
 
 
-def within(quota: DomainQuota, rows: Ints, room: Ints) -> Ints:
+def within(quota: DomainQuota, rows: Ints, capacity: Ints) -> Ints:
     """Return the room (len(rows),) reduced to the quotas of domains; best rows keep theirs."""
     codes = quota.domains.codes[rows]
     # Stable, so that within each domain the best rows remain first.
     order = np.argsort(codes, kind="stable")
-    grouped, sizes = codes[order], room[order]
+    grouped, sizes = codes[order], capacity[order]
     before = np.cumsum(sizes) - sizes
     starts = np.flatnonzero(np.append(True, grouped[1:] != grouped[:-1]))
     lengths = np.diff(np.append(starts, len(grouped)))
     before -= np.repeat(before[starts], lengths)
-    allowed = np.empty_like(room)
+    allowed = np.empty_like(capacity)
     allowed[order] = np.clip(quota.most[grouped] - before, 0, sizes)
     return allowed
 
 
-def ceilings(domains: Domains, room: Ints, parts: Ints, size: int) -> Ints:
+def ceilings(domains: Domains, capacity: Ints, parts: Ints, size: int) -> Ints:
     """Return the pods that fit into each part (size,) if a domain takes only one pod of a part.
 
-    `room` (N,) is the capacity of each node, `parts` (N,) the part that it is in, -1 for none.
+    `capacity` (N,) is the capacity of each node, `parts` (N,) the part that it is in, -1 for none.
     Nodes in no domain use all their room.
     """
-    at = np.flatnonzero((room > 0) & (parts >= 0))
-    codes, parts, room = domains.codes[at], parts[at], room[at]
+    at = np.flatnonzero((capacity > 0) & (parts >= 0))
+    codes, parts, capacity = domains.codes[at], parts[at], capacity[at]
     alone = codes < 0
     # A pair (part, domain) as one number: distinct pairs are the domains of each part.
     pairs = np.unique(parts[~alone] * (len(domains.values) + 1) + codes[~alone])
     found = np.bincount(pairs // (len(domains.values) + 1), minlength=size)
-    found += np.bincount(parts[alone], room[alone], minlength=size).astype(np.int64)
+    found += np.bincount(parts[alone], capacity[alone], minlength=size).astype(np.int64)
     return found

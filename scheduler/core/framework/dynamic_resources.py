@@ -16,10 +16,10 @@ from typing import ClassVar, Final
 import numpy as np
 
 from scheduler.core.devices.allocator import Pick
-from scheduler.core.devices.kinds import Kind
-from scheduler.core.devices.layouts import Layout, Usage
+from scheduler.core.devices.kinds import DeviceKind
+from scheduler.core.devices.layouts import DeviceLayout, DeviceUsage
 from scheduler.core.devices.matching import matches
-from scheduler.core.devices.requests import ResolvedAsk, Wanted
+from scheduler.core.devices.requests import RequestOption, ResolvedAsk
 from scheduler.core.devices.results import allocations, is_local
 from scheduler.core.devices.states import Put
 from scheduler.core.devices.table import DeviceTable
@@ -91,14 +91,20 @@ class DynamicResources(Plugin):
         # The framework's key has the nodes' generation already, and a changed slice marks its rows.
         return self._demands.key(shape)[:3] if shape.requirements.needs_devices else None
 
-    def room(
-        self, shape: Shape, rows: Ints | slice, permitted: Bools, room: Ints | None, *, empty: bool
+    def capacity(
+        self,
+        shape: Shape,
+        rows: Ints | slice,
+        permitted: Bools,
+        capacity: Ints | None,
+        *,
+        empty: bool,
     ) -> Ints:
-        assert room is not None
+        assert capacity is not None
         if not shape.requirements.needs_devices:
-            return room
+            return capacity
         at = self._empty_copies if empty else self.copies
-        return np.minimum(room, at(shape, rows))
+        return np.minimum(capacity, at(shape, rows))
 
     def copies(self, shape: Shape, rows: Ints | slice) -> Ints:
         """Return the number of the shape's pods for which each row has devices, (len(rows),)."""
@@ -113,7 +119,7 @@ class DynamicResources(Plugin):
         at = np.arange(self._nodes.size)[rows]
         return self._equal.copies(self._demands.of(shape), at, np.zeros(len(at), np.int64))
 
-    def lacking(self, shape: Shape, room: Ints) -> Iterator[tuple[str, Bools]]:
+    def insufficient(self, shape: Shape, capacity: Ints) -> Iterator[tuple[str, Bools]]:
         if not shape.requirements.needs_devices:
             return
         demands, size = self._demands.of(shape), self._nodes.size
@@ -126,10 +132,10 @@ class DynamicResources(Plugin):
                 rest[of] = False
                 continue
             for layout, state, where in self._equal.groups(demand, of):
-                devices, at = self._equal.room(demand, layout, state), of[where]
+                devices, at = self._equal.capacity(demand, layout, state), of[where]
                 if devices.reason:
                     nodes = found.setdefault(devices.reason, np.zeros(size, np.bool_))
-                    nodes[at[room[at] >= devices.count]] = True
+                    nodes[at[capacity[at] >= devices.count]] = True
                     if not devices.count:
                         rest[at] = False
         # As in kube-scheduler, too few devices for the pod's other claims are the reason instead.
@@ -155,9 +161,9 @@ class DynamicResources(Plugin):
     def only_counts(self, shape: Shape) -> bool:
         return not shape.requirements.needs_devices
 
-    def left(self, shape: Shape) -> int | None:
+    def remaining_pods(self, shape: Shape) -> int | None:
         """Return the number of further pods that may use the named claims, or None for any."""
-        return self.quotas.left(shape)
+        return self.quotas.remaining_pods(shape)
 
     def undecided(self, shape: Shape) -> tuple[ClaimKey, ...]:
         """Return the claims that the shape's pods name and that have no allocation yet."""
@@ -233,10 +239,10 @@ class DynamicResources(Plugin):
         scores = np.zeros(len(rows), np.int64)
         for demand, of in self._demands.of(shape).parts(rows):
             for layout, state, at in self._equal.groups(demand, rows[of]):
-                scores[of[at]] = self._table.states.room(layout, state, demand.own).score
+                scores[of[at]] = self._table.states.capacity(layout, state, demand.own).score
         return scores * _WEIGHT // max(1, int(scores.max(initial=0)))
 
-    def start(self, shape: Shape, rows: Ints, room: Ints, count: int) -> int | None:
+    def start(self, shape: Shape, rows: Ints, capacity: Ints, count: int) -> int | None:
         if not shape.requirements.needs_devices:
             return None
         demands = self._demands.of(shape)
@@ -244,7 +250,7 @@ class DynamicResources(Plugin):
         if not undecided or count == 1:
             return 0
         # A node with room for all pods needs no devices that other nodes reach.
-        alone = np.flatnonzero(room >= count)
+        alone = np.flatnonzero(capacity >= count)
         if len(alone):
             return int(alone[0])
         tried: set[tuple[DeviceKey, ...]] = set()
@@ -258,7 +264,7 @@ class DynamicResources(Plugin):
             tried.add(devices)
             results = self._results(demand.first, put, row)
             reached = [self._table.admitted(results[at].nodes)[rows] for at, _ in undecided]
-            if int(room[np.logical_and.reduce(reached)].sum()) >= count:
+            if int(capacity[np.logical_and.reduce(reached)].sum()) >= count:
                 return index
         return 0
 
@@ -392,7 +398,9 @@ class DynamicResources(Plugin):
             found[-1] = replace(found[-1], resources=resources)
         return found
 
-    def equal_rows(self, shape: Shape, rows: Ints) -> Iterator[tuple[Layout, Usage, Ints]]:
+    def equal_rows(
+        self, shape: Shape, rows: Ints
+    ) -> Iterator[tuple[DeviceLayout, DeviceUsage, Ints]]:
         """Yield groups of rows with equal devices in equal use, where `asked` must be allocated."""
         demands, states = self._demands.of(shape), self._table.states
         for demand, of in demands.parts(rows):
@@ -413,12 +421,12 @@ class DynamicResources(Plugin):
         """Return the name of a device as `driver/pool/device`."""
         return "/".join(self._table.view(row).keys[position])
 
-    def deselecting(self, kind: Kind, wanted: Wanted) -> str:
+    def deselecting(self, kind: DeviceKind, wanted: RequestOption) -> str:
         """Return the source of the first selector that rejects the kind, or an empty string."""
         # Evaluated again, because verdicts do not keep which selector rejected the kind.
-        judge = self._table.sortings.judge
+        evaluate = self._table.sortings.evaluate
         for selector in wanted.selectors:
-            if judge(selector.expression, kind.driver, kind.sample) is not True:
+            if evaluate(selector.expression, kind.driver, kind.sample) is not True:
                 return selector.source
         return ""
 
@@ -444,7 +452,7 @@ class DynamicResources(Plugin):
         if demand.apart:
             for row, state, now in zip(rows.tolist(), before.tolist(), after.tolist(), strict=True):
                 # Pools of several nodes: the devices must not be free on the other nodes.
-                self._tell_others(row, states.all[now].fixed[len(states.all[state].fixed) :])
+                self._notify_viewers(row, states.all[now].fixed[len(states.all[state].fixed) :])
         return complete
 
     def _take_off(self, demand: Demand, rows: Ints, counts: Ints) -> None:
@@ -467,7 +475,7 @@ class DynamicResources(Plugin):
             return False
         put = states.all[after].fixed[-1]
         self._table.set_states(np.array([row]), np.array([after]))
-        self._tell_others(row, (put,))
+        self._notify_viewers(row, (put,))
         results = self._results(demand.first, put, row)
         shared = {at for at, _ in demand.undecided}
         for at, key in demand.undecided:
@@ -486,15 +494,15 @@ class DynamicResources(Plugin):
         if not self._given[place]:
             del self._given[place]
 
-    def _tell_others(self, row: int, puts: Iterable[Put]) -> None:
+    def _notify_viewers(self, row: int, puts: Iterable[Put]) -> None:
         """Put the devices in use on all other nodes that see them."""
         view = self._table.view(row)
         for put in puts:
             for pick in put.picks:
                 if not pick.wanted.option.admin:
-                    self._tell_of_pick(row, view.keys[pick.position], pick)
+                    self._record_pick(row, view.keys[pick.position], pick)
 
-    def _tell_of_pick(self, row: int, key: DeviceKey, pick: Pick) -> None:
+    def _record_pick(self, row: int, key: DeviceKey, pick: Pick) -> None:
         table = self._table
         for group in table.groups.seeing(key[:2]):
             position, rows = group.view.positions.get(key), group.array()
@@ -513,7 +521,7 @@ class DynamicResources(Plugin):
     # Results
 
     def _first_put(
-        self, demand: Demand, layout: Layout, state: int, without: int = 0
+        self, demand: Demand, layout: DeviceLayout, state: int, without: int = 0
     ) -> Put | None:
         """Return the picks of a pod that allocates the undecided claims, or None if it cannot."""
         states = self._table.states

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from scheduler.core.devices.kinds import Watched
-from scheduler.core.devices.layouts import Layout
-from scheduler.core.devices.states import PLENTY, Room
+from scheduler.core.devices.layouts import DeviceLayout
+from scheduler.core.devices.states import PLENTY, DeviceCapacity
 from scheduler.core.devices.table import DeviceTable
 from scheduler.core.framework.device_demand import Demand, Demands
 from scheduler.core.nodes.node_table import Ints
@@ -25,7 +25,7 @@ class EqualDevices:
 
     def groups(
         self, demand: Demand, rows: Ints, states: Ints | None = None
-    ) -> Iterator[tuple[Layout, int, Ints]]:
+    ) -> Iterator[tuple[DeviceLayout, int, Ints]]:
         """Yield each layout and state with the indices into `rows`; nothing without asks.
 
         `states` (len(rows),) replaces the current states.
@@ -54,12 +54,12 @@ class EqualDevices:
             for key, where in zip(unique.tolist(), np.split(order, first[1:]), strict=True):
                 yield sorting.layouts[key >> 32], key & 0xFFFFFFFF, at[where]
 
-    def at(self, demand: Demand, row: int) -> tuple[Layout, int]:
+    def at(self, demand: Demand, row: int) -> tuple[DeviceLayout, int]:
         """Return the row's layout and state."""
         state = int(self._table.states_of(np.array([row]))[0])
         return self.layout(demand, row, state), state
 
-    def layout(self, demand: Demand, row: int, state: int) -> Layout:
+    def layout(self, demand: Demand, row: int, state: int) -> DeviceLayout:
         """Return the row's layout for a pod that joins the pods of the state."""
         sorting = self._table.sorting(self._seen(demand, state))
         return sorting.layouts[int(sorting.column[row])]
@@ -72,13 +72,13 @@ class EqualDevices:
                 found[of] = 0
             elif demand.asks:
                 for layout, state, where in self.groups(demand, rows[of], states[of]):
-                    found[of[where]] = self.room(demand, layout, state).count
+                    found[of[where]] = self.capacity(demand, layout, state).count
         return found
 
-    def room(self, demand: Demand, layout: Layout, state: int) -> Room:
+    def capacity(self, demand: Demand, layout: DeviceLayout, state: int) -> DeviceCapacity:
         """Return the pods for which a node in this state has devices, and what limits them."""
         first = demand.first if demand.undecided else None
-        return self._table.states.room(layout, state, demand.own, first)
+        return self._table.states.capacity(layout, state, demand.own, first)
 
     def _seen(self, demand: Demand, state: int) -> Watched:
         """Return what distinguishes devices for the demand and for the pods of the state."""

@@ -120,7 +120,7 @@ class Framework:
         if shape.cache.slots.key == self.nodes.version or shape.requirements.volumes:
             # Volume filters run for all nodes at once; shapes that differ in volumes share them.
             return self.slots(shape)[rows]
-        counts = self._room_at(shape, rows)
+        counts = self._capacity_at(shape, rows)
         if shape.filter_match_ids:
             counts[self.pod_codes(shape)[rows] != 0] = 0
         return counts
@@ -128,8 +128,8 @@ class Framework:
     def optimistic_slots(self, shape: Shape, rows: Ints | None) -> Ints:
         """Return `slots_in` as if the other pods that the shape needs were already placed."""
         if shape.needs_other_pods:
-            room = self.room(shape)
-            return room if rows is None else room[rows]
+            capacity = self.capacity(shape)
+            return capacity if rows is None else capacity[rows]
         return self.slots_in(shape, rows)
 
     def may_fit(self, shapes: Iterable[Shape], rows: Ints) -> list[Shape]:
@@ -143,14 +143,14 @@ class Framework:
             may = plugin.may_fit(may, rows)
         return may
 
-    def room(self, shape: Shape) -> Ints:
+    def capacity(self, shape: Shape) -> Ints:
         """Return the pods that resources, ports, disks and node filters of each node (N,) admit."""
-        return self._room_at(shape, slice(self.nodes.size))
+        return self._capacity_at(shape, slice(self.nodes.size))
 
-    def empty_room(self, shape: Shape) -> Ints:
+    def empty_capacity(self, shape: Shape) -> Ints:
         """Return the pods that each node (N,) would admit without running pods."""
-        room = self._counted(shape, slice(self.nodes.size), self.permitted(shape), empty=True)
-        return np.minimum(room, 1) if shape.exclusive else room
+        capacity = self._counted(shape, slice(self.nodes.size), self.permitted(shape), empty=True)
+        return np.minimum(capacity, 1) if shape.exclusive else capacity
 
     def conflicts(self, shape: Shape) -> Bools | None:
         """Return for each node (N,) whether a pod there uses a host port or disk of the shape.
@@ -172,23 +172,23 @@ class Framework:
         found = (plugin.advice(shape, reason) for plugin in self._at["advice"])
         return next(filter(None, found), "")
 
-    def lacking(self, shape: Shape, room: Ints) -> Iterator[tuple[str, Bools]]:
-        """Yield each reason with the nodes (N,) where it rules out more pods than `room` (N,)."""
-        for plugin in self._at["lacking"]:
-            yield from plugin.lacking(shape, room)
+    def insufficient(self, shape: Shape, capacity: Ints) -> Iterator[tuple[str, Bools]]:
+        """Yield each reason with the nodes (N,) where it rejects more pods than `capacity` (N,)."""
+        for plugin in self._at["insufficient"]:
+            yield from plugin.insufficient(shape, capacity)
 
-    def most(self, shape: Shape, room: Ints, domains: Domains | None = None) -> Ints:
-        """Return an upper bound of the shape's pods that fit, if each node (N,) has this `room`.
+    def most(self, shape: Shape, capacity: Ints, domains: Domains | None = None) -> Ints:
+        """Return an upper bound of the shape's pods that fit, if nodes (N,) have this `capacity`.
 
         The result is (D,), for each of the domains, or (1,) for all nodes together.
         """
-        parts = np.zeros_like(room) if domains is None else domains.codes
+        parts = np.zeros_like(capacity) if domains is None else domains.codes
         size = 1 if domains is None else len(domains.values)
         inside = parts >= 0
-        found = np.bincount(parts[inside], room[inside], minlength=size).astype(np.int64)
+        found = np.bincount(parts[inside], capacity[inside], minlength=size).astype(np.int64)
         # Each bound alone is true, so the lowest one is.
         for plugin in self._at["most"]:
-            bound = plugin.most(shape, room, parts, size)
+            bound = plugin.most(shape, capacity, parts, size)
             found = found if bound is None else np.minimum(found, bound)
         return found
 
@@ -232,7 +232,7 @@ class Framework:
             preferred = [
                 it for plugin in self._at["preferences"] for it in plugin.preferences(shape)
             ]
-        left = [plugin.left(shape) for plugin in self._at["left"]]
+        left = [plugin.remaining_pods(shape) for plugin in self._at["remaining_pods"]]
         return Quotas.of(
             [it for plugin in self._at["domain_quotas"] for it in plugin.domain_quotas(shape)],
             [it for plugin in self._at["skew_limits"] for it in plugin.skew_limits(shape)],
@@ -285,10 +285,10 @@ class Framework:
                 preference = own if preference is None else preference + own
         return preference
 
-    def start(self, shape: Shape, rows: Ints, room: Ints, count: int) -> int:
+    def start(self, shape: Shape, rows: Ints, capacity: Ints, count: int) -> int:
         """Return the index of the row for the first of `count` pods; rows are best first."""
         for plugin in self._at["start"]:
-            at = plugin.start(shape, rows, room, count)
+            at = plugin.start(shape, rows, capacity, count)
             if at is not None:
                 return at
         return 0
@@ -388,7 +388,7 @@ class Framework:
 
     def _slots(self, shape: Shape) -> Ints:
         # Thousands of pods may differ only in their volumes, and each then has a shape of its own.
-        key = self._equal_room(shape)
+        key = self._equal_capacity(shape)
         if key is None:
             return self._own_slots(shape)
         shared = self._shared_slots.pop(key, None) or Cached()
@@ -397,20 +397,20 @@ class Framework:
             del self._shared_slots[next(iter(self._shared_slots))]
         return shared.get(self.nodes.version, lambda: self._own_slots(shape))
 
-    def _equal_room(self, shape: Shape) -> object:
-        keys = (plugin.equal_room(shape) for plugin in self._at["equal_room"])
+    def _equal_capacity(self, shape: Shape) -> object:
+        keys = (plugin.equal_capacity(shape) for plugin in self._at["equal_capacity"])
         return next((key for key in keys if key is not None), None)
 
     def _own_slots(self, shape: Shape) -> Ints:
-        room = self._fresh_room(shape)
+        capacity = self._current_capacity(shape)
         # Filters that read no match counts have run as node filters already.
         if not shape.filter_match_ids:
-            return room
-        return np.where(self.pod_codes(shape) == 0, room, 0)
+            return capacity
+        return np.where(self.pod_codes(shape) == 0, capacity, 0)
 
-    def _fresh_room(self, shape: Shape) -> Ints:
+    def _current_capacity(self, shape: Shape) -> Ints:
         """Return the current room; if few rows changed, only those are computed again."""
-        nodes, cached = self.nodes, shape.cache.room
+        nodes, cached = self.nodes, shape.cache.capacity
         keys = tuple(plugin.key(shape) for plugin in self._at["key"])
         key = (nodes.generation, nodes.size, nodes.resources.epoch, keys)
         before, now = cached.stamp, nodes.stamp
@@ -418,15 +418,15 @@ class Framework:
             # With more changed rows than an eighth, one pass over all of them is cheaper.
             rows = nodes.changed_since(before)
             if len(rows) * 8 < nodes.size:
-                room = cached.get(key, lambda: self.room(shape))
+                capacity = cached.get(key, lambda: self.capacity(shape))
                 if len(rows):
-                    room = room.copy()  # callers may still use the old array
-                    room[rows] = self._room_at(shape, rows)
+                    capacity = capacity.copy()  # callers may still use the old array
+                    capacity[rows] = self._capacity_at(shape, rows)
                 cached.stamp = now
-                return cached.set(key, room)
-        room = self.room(shape)
-        cached.stamp = now  # not before `room`: it may raise, and the old result is not current
-        return cached.set(key, room)
+                return cached.set(key, capacity)
+        capacity = self.capacity(shape)
+        cached.stamp = now  # not before `capacity`: it may raise, and the old result is not current
+        return cached.set(key, capacity)
 
     def _permitted_at(self, shape: Shape, rows: Ints | slice) -> Bools:
         """Return `permitted` for these rows; a few rows are checked without caching all of them."""
@@ -440,20 +440,20 @@ class Framework:
         admitted: Bools = self._class_codes(shape)[nodes.node_class[rows]] == 0
         return admitted
 
-    def _room_at(self, shape: Shape, rows: Ints | slice) -> Ints:
+    def _capacity_at(self, shape: Shape, rows: Ints | slice) -> Ints:
         permitted = self._permitted_at(shape, rows)
-        room = self._counted(shape, rows, permitted, empty=False)
+        capacity = self._counted(shape, rows, permitted, empty=False)
         conflicts = self.conflicts(shape)
         if conflicts is not None:
-            most = np.minimum(room, 1) if shape.exclusive else room
-            room = np.where(conflicts[rows], 0, most)
-        return room
+            most = np.minimum(capacity, 1) if shape.exclusive else capacity
+            capacity = np.where(conflicts[rows], 0, most)
+        return capacity
 
     def _counted(self, shape: Shape, rows: Ints | slice, permitted: Bools, *, empty: bool) -> Ints:
         """Return the room by the counts of all plugins, (len(rows),)."""
-        room: Ints | None = None
-        for plugin in self._at["room"]:
-            room = plugin.room(shape, rows, permitted, room, empty=empty)
-        if room is None:
+        capacity: Ints | None = None
+        for plugin in self._at["capacity"]:
+            capacity = plugin.capacity(shape, rows, permitted, capacity, empty=empty)
+        if capacity is None:
             raise AssertionError("no plugin counts")
-        return room
+        return capacity

@@ -79,13 +79,13 @@ class InterPodAffinity(Plugin):
         self._affinity(shape, codes)
         for term in shape.requirements.required_anti_affinity:
             match_id = self._selectors.match_id((term.selector,))
-            beside = self._beside(match_id, term.key, shape.load.stage)
+            beside = self._near_counted(match_id, term.key, shape.load.stage)
             shape.rule_out(codes, beside, ANTI_AFFINITY)
         for match_id in shape.matches.excluded_by:
             term_of_others = self._selectors.declared(match_id)
             # A term without declaring pods excludes nothing: skip its pass over the nodes.
             if isinstance(term_of_others, PodTerm) and not self._nodes.match_counts.empty(match_id):
-                beside = self._beside(match_id, term_of_others.key, shape.load.stage)
+                beside = self._near_counted(match_id, term_of_others.key, shape.load.stage)
                 shape.rule_out(codes, beside, EXISTING_ANTI_AFFINITY)
 
     def score(self, shape: Shape, rows: Ints) -> Ints | None:
@@ -127,11 +127,11 @@ class InterPodAffinity(Plugin):
                 found.append(Preference(domains, present))
         return found
 
-    def most(self, shape: Shape, room: Ints, parts: Ints, size: int) -> Ints | None:
+    def most(self, shape: Shape, capacity: Ints, parts: Ints, size: int) -> Ints | None:
         """Return the bound by the shape's required anti-affinity to itself; see Plugin."""
         found: Ints | None = None
         for key in self._keys_of_one(shape):
-            bound = ceilings(self._topologies.domains(key), room, parts, size)
+            bound = ceilings(self._topologies.domains(key), capacity, parts, size)
             found = bound if found is None else np.minimum(found, bound)
         return found
 
@@ -173,7 +173,7 @@ class InterPodAffinity(Plugin):
                 if first:
                     met: Bools = self._topologies.domains(term.key).codes >= 0
                 else:
-                    met = self._beside(peers, term.key, wants.stage, nominated=nominated)
+                    met = self._near_counted(peers, term.key, wants.stage, nominated=nominated)
                 shape.rule_out(codes, ~met, AFFINITY)
 
     def _peers(self, wants: Requirements) -> int:
@@ -192,7 +192,7 @@ class InterPodAffinity(Plugin):
         keys = {term.key for term in wants.required_affinity}
         return any((self._topologies.domains(key).codes[rows] >= 0).any() for key in keys)
 
-    def _beside(
+    def _near_counted(
         self, match_id: int, key: str, stage: Stage | None, *, nominated: bool = True
     ) -> Bools:
         """Return the nodes (N,) that share a domain of the key with a counted pod.

@@ -25,8 +25,8 @@ class NodePorts(Plugin):
     def __init__(self, nodes: NodeTable) -> None:
         self._nodes = nodes
 
-    def lacking(self, shape: Shape, room: Ints) -> Iterator[tuple[str, Bools]]:
+    def insufficient(self, shape: Shape, capacity: Ints) -> Iterator[tuple[str, Bools]]:
         ports = shape.requirements.ports
         if ports:
             # A second pod of the shape would use the same ports, hence the nodes with room as well.
-            yield REASON, self._nodes.using(ports, shape.load.stage) | (room > 0)
+            yield REASON, self._nodes.using(ports, shape.load.stage) | (capacity > 0)

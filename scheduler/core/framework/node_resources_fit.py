@@ -35,21 +35,27 @@ class NodeResourcesFit(Plugin):
     def __init__(self, nodes: NodeTable) -> None:
         self._nodes = nodes
 
-    def room(
-        self, shape: Shape, rows: Ints | slice, permitted: Bools, room: Ints | None, *, empty: bool
+    def capacity(
+        self,
+        shape: Shape,
+        rows: Ints | slice,
+        permitted: Bools,
+        capacity: Ints | None,
+        *,
+        empty: bool,
     ) -> Ints:
         nodes = self._nodes
         if empty:
-            return room_of(shape, nodes.allocatable, rows, permitted)
-        counts = room_of(shape, nodes.free, rows, permitted)
+            return capacity_of(shape, nodes.allocatable, rows, permitted)
+        counts = capacity_of(shape, nodes.free, rows, permitted)
         if shape.requirements.stage is not None:
             self._share(shape, shape.requirements.stage, rows, permitted, counts)
         return counts
 
     def _share(
-        self, shape: Shape, stage: Stage, rows: Ints | slice, permitted: Bools, room: Ints
+        self, shape: Shape, stage: Stage, rows: Ints | slice, permitted: Bools, capacity: Ints
     ) -> None:
-        """Set `room`, (len(rows),), on rows where other stages of the tree have capacity."""
+        """Set `capacity`, (len(rows),), on rows where other stages of the tree have capacity."""
         if shape.request.missing:
             return
         nodes = self._nodes
@@ -57,7 +63,7 @@ class NodeResourcesFit(Plugin):
         for at in np.flatnonzero(np.isin(every, nodes.stages.rows(stage.tree))).tolist():
             # Rows that filters exclude keep 0.
             if permitted[at]:
-                room[at] = max(0, nodes.stages.slots(int(every[at]), shape.request, stage))
+                capacity[at] = max(0, nodes.stages.slots(int(every[at]), shape.request, stage))
 
     def may_fit(self, shapes: Sequence[Shape], rows: Ints) -> list[Shape]:
         """Return the shapes for which the rows (n,) have enough of each resource.
@@ -69,12 +75,12 @@ class NodeResourcesFit(Plugin):
         may |= dict.fromkeys(shape for shape in shapes if shape.requirements.stage is not None)
         return list(may)
 
-    def lacking(self, shape: Shape, room: Ints) -> Iterator[tuple[str, Bools]]:
+    def insufficient(self, shape: Shape, capacity: Ints) -> Iterator[tuple[str, Bools]]:
         nodes = self._nodes
         # A resource that no node offers has no row in the table, so it is reported apart.
         for name in shape.request.missing:
             yield f"{INSUFFICIENT}{name}", np.ones(nodes.size, np.bool_)
-        beyond = room + 1
+        beyond = capacity + 1
         names = nodes.resources.names
         for resource, amount in shape.demands:
             short = nodes.free[resource, : nodes.size] < amount * beyond
@@ -82,7 +88,7 @@ class NodeResourcesFit(Plugin):
             yield TOO_MANY_PODS if name == PODS else f"{INSUFFICIENT}{name}", short
 
 
-def room_of(shape: Shape, free: Ints, rows: Ints | slice, permitted: Bools) -> Ints:
+def capacity_of(shape: Shape, free: Ints, rows: Ints | slice, permitted: Bools) -> Ints:
     """Return the number of the shape's pods that fit by resources on each of n rows, (n,).
 
     `free` is (R, capacity). The result is 0 on rows that `permitted` (n,) excludes.

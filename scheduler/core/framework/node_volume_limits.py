@@ -51,7 +51,7 @@ class NodeVolumeLimits:
             beyond = self._attached.of(driver) + more > limits
             shape.rule_out(codes, beyond & (more > 0), REASON)
 
-    def left(self, driver: str, rows: Ints) -> int:
+    def remaining_volumes(self, driver: str, rows: Ints) -> int:
         """Return the most volumes of the driver that any of the rows (n,) can still attach."""
         limits = self._limits(driver)
         if limits is None:
@@ -119,7 +119,7 @@ class AttachableVolumes:
 
     def _of(self, driver: str) -> int:
         if driver not in self._left:
-            self._left[driver] = self._limits.left(driver, self._rows)
+            self._left[driver] = self._limits.remaining_volumes(driver, self._rows)
         return self._left[driver]
 
 

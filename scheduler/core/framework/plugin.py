@@ -104,18 +104,24 @@ class Plugin:
         the node table, such as a placed pod.
         """
 
-    def room(
-        self, shape: Shape, rows: Ints | slice, permitted: Bools, room: Ints | None, *, empty: bool
+    def capacity(
+        self,
+        shape: Shape,
+        rows: Ints | slice,
+        permitted: Bools,
+        capacity: Ints | None,
+        *,
+        empty: bool,
     ) -> Ints:
-        """Return the number of the shape's pods that fit on each row (n,), at most `room` (n,).
+        """Return the number of the shape's pods that fit on each row (n,), at most `capacity` (n,).
 
-        The framework calls the plugins one after another. `room` is the result of the previous
+        The framework calls the plugins one after another. `capacity` is the result of the previous
         one, and None for the first one. `permitted` (n,) is True for the rows that the node filters
         admit. With `empty`, running pods do not count.
         """
         # Only the first plugin that overrides this method gets None, and it counts by requests.
-        assert room is not None
-        return room
+        assert capacity is not None
+        return capacity
 
     def may_fit(self, shapes: Sequence[Shape], rows: Ints) -> list[Shape]:
         """Return the shapes that may fit on the rows (n,), by checks that are cheap for many.
@@ -125,16 +131,16 @@ class Plugin:
         """
         return list(shapes)
 
-    def most(self, shape: Shape, room: Ints, parts: Ints, size: int) -> Ints | None:
+    def most(self, shape: Shape, capacity: Ints, parts: Ints, size: int) -> Ints | None:
         """Return an upper bound of the pods that fit into each part, (size,); None for no bound.
 
-        `room` (N,) is the number of pods that each node has capacity for. `parts` (N,) is the part
+        `capacity` (N,) is the number of pods that fit on each node. `parts` (N,) is the part
         that each node is in, -1 for none. The framework uses the lowest bound of all plugins.
         """
         return None
 
-    def lacking(self, shape: Shape, room: Ints) -> Iterator[tuple[str, Bools]]:
-        """Yield each reason with the nodes (N,) where it rules out one more pod than `room` (N,).
+    def insufficient(self, shape: Shape, capacity: Ints) -> Iterator[tuple[str, Bools]]:
+        """Yield each reason with the nodes (N,) where it rejects one more pod than `capacity` (N,).
 
         The framework calls it to explain a refusal. The reason is kube-scheduler's text.
         """
@@ -162,7 +168,7 @@ class Plugin:
         """Return True if, apart from match counts, the result for a node depends on it alone."""
         return True
 
-    def equal_room(self, shape: Shape) -> object:
+    def equal_capacity(self, shape: Shape) -> object:
         """Return a key that is equal for shapes with equal capacity on all nodes, or None."""
         # Thousands of pods may differ only in their volumes: one result then serves all of them.
         return None
@@ -179,7 +185,7 @@ class Plugin:
         """Return the domains that the next pods prefer because of those placed before."""
         return ()
 
-    def left(self, shape: Shape) -> int | None:
+    def remaining_pods(self, shape: Shape) -> int | None:
         """Return how many more pods all nodes together may take, or None for no limit."""
         return None
 
@@ -199,11 +205,11 @@ class Plugin:
         """
         return None
 
-    def start(self, shape: Shape, rows: Ints, room: Ints, count: int) -> int | None:
+    def start(self, shape: Shape, rows: Ints, capacity: Ints, count: int) -> int | None:
         """Return the index of the row for the first of `count` pods, or None if it does not matter.
 
         The framework calls it for pods that are placed one at a time. The rows are best first, with
-        capacity for `room` (len(rows),) pods.
+        capacity for `capacity` (len(rows),) pods.
         """
         return None
 
@@ -231,6 +237,6 @@ class Plugin:
         """
 
     def key(self, shape: Shape) -> object:
-        """Return a key of all that `room` depends on apart from the rows of nodes, or None."""
+        """Return a key of all that `capacity` depends on apart from the rows of nodes, or None."""
         # `Framework` computes only changed rows again as long as the key is the same.
         return None

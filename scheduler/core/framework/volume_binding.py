@@ -37,7 +37,7 @@ _PLENTY: Final = 1 << 40
 _UNITS: Final = (("Ti", 40), ("Gi", 30), ("Mi", 20), ("Ki", 10))
 
 
-class _Flaw(NamedTuple):
+class _ClaimFlaw(NamedTuple):
     """The reason why a claim makes every node infeasible, and the change that helps."""
 
     reason: str
@@ -138,7 +138,7 @@ class VolumeBinding(Plugin):
         same = self._but_volumes(shape) == self._but_volumes(other)
         return same and self.is_local(shape) and self.is_local(other)
 
-    def equal_room(self, shape: Shape) -> object:
+    def equal_capacity(self, shape: Shape) -> object:
         """Return a key of shapes with equal capacity: (other requirements, (driver, number)...).
 
         The key exists if the shape's volumes are for all nodes and no pod uses them. Then only the
@@ -185,13 +185,13 @@ class VolumeBinding(Plugin):
             for claim in claims
         )
 
-    def start(self, shape: Shape, rows: Ints, room: Ints, count: int) -> int | None:
+    def start(self, shape: Shape, rows: Ints, capacity: Ints, count: int) -> int | None:
         """Return the row for the first pod whose volumes serve all `count` pods, or else 0."""
         claims = [self._volumes.claims[key] for key in shape.requirements.claims]
         deciding = [claim for claim in claims if self._volumes.undecided(claim)]
         if count == 1 or not deciding:
             return None
-        return self._start(deciding, rows, room, count)
+        return self._start(deciding, rows, capacity, count)
 
     def only_counts(self, shape: Shape) -> bool:
         """Return True if all claims of the shape are bound: then there is nothing to assume."""
@@ -242,32 +242,32 @@ class VolumeBinding(Plugin):
                     return f"create {self._wanted(claim)} that these nodes can use"
         return ""
 
-    def _flaws(self, shape: Shape) -> Iterator[_Flaw]:
+    def _flaws(self, shape: Shape) -> Iterator[_ClaimFlaw]:
         """Yield the flaws of the shape's claims that exclude every node."""
         for key in shape.requirements.claims:
             flaw = self._flaw(key, self._volumes.claims.get(key))
             if flaw is not None:
                 yield flaw
 
-    def _flaw(self, key: ClaimKey, claim: ClaimInfo | None) -> _Flaw | None:
+    def _flaw(self, key: ClaimKey, claim: ClaimInfo | None) -> _ClaimFlaw | None:
         """Return why the claim makes every node infeasible; None if it does not."""
         name = key[1]
         if claim is None:
             text = f'persistentvolumeclaim "{name}" not found'
-            return _Flaw(text, "create the claim, or correct its name")
+            return _ClaimFlaw(text, "create the claim, or correct its name")
         if claim.lost:
             text = f'persistentvolumeclaim "{name}" bound to non-existent persistentvolume'
-            return _Flaw(text, _LOST_ADVICE)
+            return _ClaimFlaw(text, _LOST_ADVICE)
         if claim.terminating:
             text = f'persistentvolumeclaim "{name}" is being deleted'
-            return _Flaw(text, "recreate the claim")
+            return _ClaimFlaw(text, "recreate the claim")
         users = self._selectors.users(claim.key)
         if volume_restrictions.in_use(claim, users, self._nodes.match_counts):
-            return _Flaw(volume_restrictions.REASON, _IN_USE_ADVICE)
+            return _ClaimFlaw(volume_restrictions.REASON, _IN_USE_ADVICE)
         if claim.volume:
             known = claim.volume in self._volumes.volumes
-            return None if known else _Flaw(LOST, _LOST_ADVICE)
-        return None if self._volumes.waits(claim) else _Flaw(UNBOUND, _UNBOUND_ADVICE)
+            return None if known else _ClaimFlaw(LOST, _LOST_ADVICE)
+        return None if self._volumes.waits(claim) else _ClaimFlaw(UNBOUND, _UNBOUND_ADVICE)
 
     def _rule_out_for(self, name: str, shape: Shape, codes: Codes) -> None:
         """Rule out nodes that cannot use the volume that a claim is bound to."""
@@ -313,10 +313,10 @@ class VolumeBinding(Plugin):
             if failed is not None:
                 codes[row] = shape.code(NO_VOLUME)
 
-    def _start(self, claims: list[ClaimInfo], rows: Ints, room: Ints, count: int) -> int:
+    def _start(self, claims: list[ClaimInfo], rows: Ints, capacity: Ints, count: int) -> int:
         """Return the first row's index with room or volumes for all pods; 0 if there is neither."""
         # One node for all pods needs no volume that other nodes reach.
-        alone = np.flatnonzero(room >= count)
+        alone = np.flatnonzero(capacity >= count)
         if len(alone):
             return int(alone[0])
         seen = set[tuple[str, ...]]()
@@ -327,7 +327,7 @@ class VolumeBinding(Plugin):
                 continue
             seen.add(names)
             reached = [np.isin(rows, self._volumes.index.rows(name)) for name in names]
-            if int(room[np.logical_and.reduce(reached)].sum()) >= count:
+            if int(capacity[np.logical_and.reduce(reached)].sum()) >= count:
                 return index
         return 0
 
@@ -370,20 +370,20 @@ class VolumeBinding(Plugin):
 
     def _wanted(self, claim: ClaimInfo) -> str:
         """Return the volume that the claim asks for, in words."""
-        if self._makes(claim):
+        if self._is_to_provision(claim):
             return "PersistentVolumes"
         chosen = " and the labels of its selector" if claim.selector is not None else ""
         modes = "".join(f"{mode} " for mode in claim.access)
         of = f'for claim "{claim.key[1]}" a {modes}PersistentVolume of class {claim.storage_class}'
         return f"{of} with at least {_bytes(claim.size)}{chosen}"
 
-    def _makes(self, claim: ClaimInfo) -> bool:
+    def _is_to_provision(self, claim: ClaimInfo) -> bool:
         storage_class = self._volumes.classes[claim.storage_class]
         return storage_class.provisioner not in ("", _NO_PROVISIONER)
 
     def _provisionable(self, claim: ClaimInfo) -> Bools:
         """Return the nodes (N,) for which the claim's class can provision a volume."""
-        if not self._makes(claim):
+        if not self._is_to_provision(claim):
             return np.zeros(self._nodes.size, np.bool_)
         topologies = self._volumes.classes[claim.storage_class].topologies
         return volume_node_affinity.reached(topologies or None, self._nodes)

@@ -37,13 +37,13 @@ class VolumeRestrictions(Plugin):
     def __init__(self, nodes: NodeTable) -> None:
         self._nodes = nodes
 
-    def lacking(self, shape: Shape, room: Ints) -> Iterator[tuple[str, Bools]]:
+    def insufficient(self, shape: Shape, capacity: Ints) -> Iterator[tuple[str, Bools]]:
         taken = np.zeros(self._nodes.size, np.bool_)
         for disk, used in self._used(shape):
             taken |= used
             if not disk.shared:
                 # More pods of the shape would use the disk as well. Readers share it.
-                taken |= room > 0
+                taken |= capacity > 0
         if shape.requirements.disks:
             yield NO_DISK, taken
 

@@ -194,9 +194,9 @@ class Forest:
         if group.switched_off:
             return _switched_off(group)
         if group.spec is None:
-            return NotReady(group, f"{group.words} does not exist")
+            return NotReady(group, f"{group.phrase} does not exist")
         if not group.known:
-            return NotReady(group, f"{group.words} {_NO_POLICY}")
+            return NotReady(group, f"{group.phrase} {_NO_POLICY}")
         if not group.quorate:
             return _shortage(group)
         if group.expected_waiting and not group.to_be_decided:
@@ -282,7 +282,7 @@ def _shortage(group: Group) -> NotReady:
         if first is None:
             break
         if not first.known:
-            return NotReady(first, f"{first.words} {_NO_POLICY}")
+            return NotReady(first, f"{first.phrase} {_NO_POLICY}")
         group = first
     minimum = group.minimum or 0
     if group.composite:

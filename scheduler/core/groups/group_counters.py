@@ -358,7 +358,7 @@ def _clashing(group: Group) -> int:
         return sum(
             count
             for child, count in group.child_traits.items()
-            if not _goes_with(child, traits, group.spec.template)
+            if not _traits_match(child, traits, group.spec.template)
         )
     modes: tuple[Literal["single", "all"], ...] = ("single", "all")
     alike = sum(
@@ -370,7 +370,7 @@ def _clashing(group: Group) -> int:
     return group.described_children - alike
 
 
-def _goes_with(child: Traits, traits: Traits, template: str) -> bool:
+def _traits_match(child: Traits, traits: Traits, template: str) -> bool:
     """Return True if a child's traits fit these, whatever its priority: the tree runs already."""
     modes = child.disruption == "all" or traits.disruption == "single"
     return child.workload == traits.workload and modes and child.below in (None, template)
@@ -469,4 +469,4 @@ def has_other_priorities(group: Group) -> bool:
     present = group.priorities
     if priority is None or not present or group.composite or group.initially_scheduled:
         return False
-    return len(present) > 1 or (priority not in present and not group.made)
+    return len(present) > 1 or (priority not in present and not group.created_by_muster)

@@ -59,10 +59,10 @@ class GroupLinks:
         top = parent.top
         self._prune(parent)
         # The tree above has become smaller, so its own cut link may fit now.
-        self._try_again(top)
+        self._relink(top)
         # A group without flaws has no cut links below it.
         if group.faulty:
-            self.postpone(group.key, self._try_again_below(group))
+            self.postpone(group.key, self._relink_below(group))
 
     def postpone(self, key: GroupKey, work: Iterator[None]) -> None:
         """Leave steps of work to `catch_up`; they replace what was left for the same key."""
@@ -102,7 +102,7 @@ class GroupLinks:
         self._counters.settle(parent)
         return parent
 
-    def _try_again(self, group: Group) -> None:
+    def _relink(self, group: Group) -> None:
         """Link a group whose link was cut, if that is possible now."""
         parent = group.cut_from
         if parent is not None and self._fits(group, parent):
@@ -110,14 +110,14 @@ class GroupLinks:
             self._attach(group, parent)
             self.moved.append(group)
 
-    def _try_again_below(self, group: Group) -> Iterator[None]:
+    def _relink_below(self, group: Group) -> Iterator[None]:
         """Try all cut links of the subtree, one in each step."""
         stack = [group]
         while stack:
             node = stack.pop()
             # A list: links that succeed leave the dictionary.
             for child in list(node.cut_children.values()):
-                self._try_again(child)
+                self._relink(child)
                 yield
             # Only faulty subtrees can contain cut links.
             stack.extend(node.faulty_children.values())

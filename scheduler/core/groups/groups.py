@@ -254,7 +254,7 @@ class Group:
         return self.key[2]
 
     @property
-    def words(self) -> str:
+    def phrase(self) -> str:
         """The kind and name of the group, for messages."""
         return f'{self.key[0]} "{self.name}"'
 
@@ -329,10 +329,10 @@ class Group:
         # A priority of 0 is valid, so test for None.
         if own is None or least is None:
             return own or least or 0
-        return least if self.made else min(own, least)
+        return least if self.created_by_muster else min(own, least)
 
     @property
-    def made(self) -> bool:
+    def created_by_muster(self) -> bool:
         """True if Muster created it, for an owner or for pods."""
         return self.spec is not None and self.spec.owner is not None
 

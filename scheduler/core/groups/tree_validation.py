@@ -29,14 +29,14 @@ _CYCLE: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Flaw:
+class TreeFlaw:
     """A flaw, and the group `at` which it is."""
 
     at: Group
     message: str
 
 
-def check(top: Group) -> Flaw | None:
+def check(top: Group) -> TreeFlaw | None:
     """Return the first flaw of a tree, parents first, the oldest child first; None without flaws.
 
     Visits only the children of faulty groups on the way, and no pod.
@@ -45,7 +45,7 @@ def check(top: Group) -> Flaw | None:
     while group.faulty:
         own = _of_its_own(group)
         if own:
-            return Flaw(group, own)
+            return TreeFlaw(group, own)
         suspects = list(group.faulty_children.values()) + list(group.cut_children.values())
         # `clashing` is only a number, so find the children that it counts.
         if group.clashing:
@@ -53,7 +53,7 @@ def check(top: Group) -> Flaw | None:
         child = min(suspects, key=by_creation)
         message = _too_far(child) if child.cut_from is group else _clash(child, group)
         if message:
-            return Flaw(child, message)
+            return TreeFlaw(child, message)
         group = child
     return None
 
@@ -77,7 +77,7 @@ def _of_its_own(group: Group) -> str:
         )
     if has_other_priorities(group) and group.spec is not None:
         own = group.spec.priority
-        if group.made:
+        if group.created_by_muster:
             return f"The group {has_pods_of_priorities(group)}. {_SAME} priorityClassName."
         other = min(priority for priority in group.priorities if priority != own)
         return (

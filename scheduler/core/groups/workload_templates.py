@@ -21,7 +21,7 @@ WorkloadKey = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Template:
+class GroupTemplate:
     """The values that a template fixes; None or empty if it does not.
 
     `below` is the template that it is under.
@@ -35,12 +35,12 @@ class Template:
     priority: int | None = None
 
 
-Templates = Mapping[TemplateKey, Template]
+Templates = Mapping[TemplateKey, GroupTemplate]
 
 _LISTS: Final = {POD_GROUP: "podGroupTemplates"}
 
 
-def template_of(spec: GroupSpec, templates: Templates) -> Template | None:
+def template_of(spec: GroupSpec, templates: Templates) -> GroupTemplate | None:
     """Return the template that a group names; None if its Workload has no such template."""
     return templates.get((spec.key[0], spec.template))
 
@@ -64,7 +64,7 @@ def contradiction(spec: GroupSpec, templates: Templates) -> str:
     )
 
 
-def _differing_field(spec: GroupSpec, template: Template) -> str:
+def _differing_field(spec: GroupSpec, template: GroupTemplate) -> str:
     """Return the first field that the template sets and the group sets otherwise."""
     pairs = (
         # Without a policy, `gang` is only a default.

@@ -20,7 +20,7 @@ from scheduler.core.values.model import SHARED, WHOLE, GroupKey, Stage
 Key = tuple[str | int, ...]
 
 
-class Use(Protocol):
+class ExclusiveUse(Protocol):
     """The use of a thing (`key`) by a pod on its node, and the part of it that the pod uses.
 
     WHOLE excludes every other user of the thing, SHARED only users of WHOLE. Any other part
@@ -93,7 +93,9 @@ class ExclusiveUses:
         """Return the number of pairs of thing and row that have users."""
         return sum(map(len, self._users.values()))
 
-    def add(self, uses: Iterable[Use], row: int, count: int, stage: Stage | None = None) -> None:
+    def add(
+        self, uses: Iterable[ExclusiveUse], row: int, count: int, stage: Stage | None = None
+    ) -> None:
         """Count pods with these uses on the node; a negative count removes them."""
         self.version += 1
         for use in uses:
@@ -106,7 +108,7 @@ class ExclusiveUses:
         for key in [key for key, by_row in self._users.items() if row in by_row]:
             self._drop(key, row)
 
-    def conflicts(self, uses: Iterable[Use], stage: Stage | None = None) -> set[int]:
+    def conflicts(self, uses: Iterable[ExclusiveUse], stage: Stage | None = None) -> set[int]:
         """Return the rows on which a pod with these uses would conflict with a user."""
         rows: set[int] = set()
         for use in uses:
@@ -126,7 +128,7 @@ class ExclusiveUses:
             return np.zeros(len(rows), np.bool_)
         return np.array([row in self._clashes for row in rows.tolist()], np.bool_)
 
-    def _add(self, use: Use, row: int, count: int, stage: Stage | None) -> None:
+    def _add(self, use: ExclusiveUse, row: int, count: int, stage: Stage | None) -> None:
         key = use.key
         users = self._users.setdefault(key, {}).setdefault(row, _Users())
         before = users.conflicts > 0
@@ -146,14 +148,14 @@ class ExclusiveUses:
             del self._users[key]
 
 
-def distinct(uses: tuple[Use, ...]) -> tuple[Use, ...]:
+def distinct(uses: tuple[ExclusiveUse, ...]) -> tuple[ExclusiveUse, ...]:
     """Return the uses of one pod without those that others of it contain."""
     whole = {use.key for use in uses if use.part == WHOLE}
     parts = {(use.key, use.part): use for use in uses if use.part == WHOLE or use.key not in whole}
     return tuple(parts.values())
 
 
-def overlap(some: Iterable[Use], others: Iterable[Use]) -> bool:
+def overlap(some: Iterable[ExclusiveUse], others: Iterable[ExclusiveUse]) -> bool:
     """Return True if a pod with the one set of uses conflicts with a pod with the other."""
     used = ExclusiveUses()
     used.add(some, 0, 1)

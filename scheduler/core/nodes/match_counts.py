@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import numpy as np
 import numpy.typing as npt
 
-from scheduler.core.values.changed_keys import Changes
+from scheduler.core.values.changed_keys import ChangedKeys
 from scheduler.core.values.model import GroupKey, Stage
 
 Ints = npt.NDArray[np.int64]
@@ -31,7 +31,7 @@ class MatchCounts:
     """
 
     def __init__(self) -> None:
-        self.moved: Changes[int] = Changes()
+        self.moved: ChangedKeys[int] = ChangedKeys()
         self._counts: dict[int, _ByRow] = {}
         self._staged: dict[int, _Staged] = {}
         self.watched: set[int] = set()

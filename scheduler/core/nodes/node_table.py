@@ -14,13 +14,13 @@ from typing import Final, NamedTuple, NewType
 import numpy as np
 import numpy.typing as npt
 
-from scheduler.core.nodes.exclusive_uses import ExclusiveUses, Use
+from scheduler.core.nodes.exclusive_uses import ExclusiveUse, ExclusiveUses
 from scheduler.core.nodes.match_counts import MatchCounts
 from scheduler.core.nodes.node_classes import NodeClass, NodeClasses
 from scheduler.core.nodes.node_labels import NodeLabels
 from scheduler.core.nodes.resource_table import Request, ResourceTable
-from scheduler.core.nodes.stage_room import StageRoom
-from scheduler.core.values.model import Expression, NodeInfo, Stage, Term
+from scheduler.core.nodes.stage_capacity import StageCapacity
+from scheduler.core.values.model import Expression, NodeInfo, NodeTerm, Stage
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -55,7 +55,7 @@ class Load(NamedTuple):
 
     request: Request
     match_ids: tuple[int, ...] = ()
-    uses: tuple[Use, ...] = ()
+    uses: tuple[ExclusiveUse, ...] = ()
     stage: Stage | None = None
 
 
@@ -77,7 +77,7 @@ class NodeTable:
         self.labels = NodeLabels(self.infos, capacity)
         self.match_counts = MatchCounts()
         self.exclusive_uses = ExclusiveUses()
-        self.stages = StageRoom(self.resources)
+        self.stages = StageCapacity(self.resources)
         self.generation = 0
         self.version = 0
         self._stamp = 0
@@ -232,7 +232,7 @@ class NodeTable:
         grown = self._grown_at[: self.size] if rows is None else self._grown_at[rows]
         return int(grown.max(initial=0)) > stamp
 
-    def mark(self) -> int:
+    def savepoint(self) -> int:
         """Return a point to which `rollback` can return, inside a trial."""
         return len(self._undo_log)
 
@@ -250,7 +250,7 @@ class NodeTable:
     @contextmanager
     def trial(self) -> Iterator[Trial]:
         """Undo all changes inside when it ends, unless they are kept. Trials may be nested."""
-        mark, version, trial = self.mark(), self.version, Trial()
+        mark, version, trial = self.savepoint(), self.version, Trial()
         self._trials += 1
         try:
             yield trial
@@ -271,14 +271,14 @@ class NodeTable:
         chosen: Bools = answers[self.node_class[: self.size]]
         return chosen
 
-    def meets_any(self, terms: Iterable[Term]) -> Bools:
+    def meets_any(self, terms: Iterable[NodeTerm]) -> Bools:
         """Return per node (N,) whether it meets one of the terms."""
         some = np.zeros(self.size, np.bool_)
         for term in terms:
             some |= self.meets(term)
         return some
 
-    def meets(self, term: Term) -> Bools:
+    def meets(self, term: NodeTerm) -> Bools:
         """Return per node (N,) whether it meets the term. No node meets an empty term."""
         met = np.full(self.size, bool(term.expressions or term.fields))
         for expression in term.expressions:
@@ -300,7 +300,7 @@ class NodeTable:
         mask[[self.row_of[name] for name in names if name in self.row_of]] = True
         return mask
 
-    def using(self, uses: Iterable[Use], stage: Stage | None = None) -> Bools:
+    def using(self, uses: Iterable[ExclusiveUse], stage: Stage | None = None) -> Bools:
         """Return per node (N,) whether a pod there excludes one with these uses."""
         mask = np.zeros(self.size, np.bool_)
         mask[list(self.exclusive_uses.conflicts(uses, stage))] = True

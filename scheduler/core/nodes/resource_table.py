@@ -119,9 +119,9 @@ class ResourceTable:
         # `Request.missing` depends on it.
         self.epoch += 1
         if name in self.indices:
-            self._stand_in(self.indices[name], by_devices=by_devices)
+            self._set_offered_by_devices(self.indices[name], by_devices=by_devices)
 
-    def _stand_in(self, index: int, *, by_devices: bool) -> None:
+    def _set_offered_by_devices(self, index: int, *, by_devices: bool) -> None:
         """Let devices replace the resource on nodes that do not offer it, or stop that."""
         before = 0 if by_devices else BY_DEVICES
         # Vacant rows offer nothing, whatever devices there are.
@@ -212,7 +212,7 @@ class ResourceTable:
         for row, large in self._large.items():
             self.free[index, row] -= min(large[name], _MOST_USED)
         if name in self._by_devices:
-            self._stand_in(index, by_devices=True)
+            self._set_offered_by_devices(index, by_devices=True)
 
     def _remove(self, name: str) -> None:
         """Remove the resource's index, and record what pods use of it by name."""
@@ -222,7 +222,7 @@ class ResourceTable:
         index = self.indices.pop(name)
         if name in self._by_devices:
             # First, so that BY_DEVICES does not count as used by pods.
-            self._stand_in(index, by_devices=False)
+            self._set_offered_by_devices(index, by_devices=False)
         self._vacant.append(index)
         self.epoch += 1
         for row in np.flatnonzero(self.free[index]).tolist():
@@ -264,7 +264,7 @@ class Request:
     @property
     def demands(self) -> tuple[tuple[int, int], ...]:
         """(resource index, amount) for each resource that some node offers."""
-        self._look()
+        self._drop_stale()
         return self._demands
 
     @property
@@ -278,13 +278,13 @@ class Request:
     @property
     def missing(self) -> tuple[str, ...]:
         """Names of the resources that no node offers, and that no devices replace."""
-        self._look()
+        self._drop_stale()
         return self._missing
 
     @property
     def in_arrays(self) -> tuple[Ints, Ints]:
         """Indices and amounts, of equal length, that are added up in the arrays."""
-        self._look()
+        self._drop_stale()
         return self._in_arrays
 
     @property
@@ -293,16 +293,16 @@ class Request:
 
         For one node a slice is cheaper than indices.
         """
-        self._look()
+        self._drop_stale()
         return self._from_first
 
     @property
     def apart(self) -> tuple[tuple[str, int], ...]:
         """(name, amount) of what is added up outside of the arrays."""
-        self._look()
+        self._drop_stale()
         return self._apart
 
-    def _look(self) -> None:
+    def _drop_stale(self) -> None:
         # Indices are valid for one epoch only.
         if self._epoch == self._resources.epoch:
             return

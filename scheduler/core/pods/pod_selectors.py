@@ -218,7 +218,7 @@ class PodSelectors:
                 self._known[key] = self._by_id[match_count.id] = match_count
                 # Under the namespace of the pod that needs it, whose limit it counts against.
                 self._index.file(match_count, namespace)
-                self._by_namespace += _goes_by_namespace(match_count)
+                self._by_namespace += _selects_by_namespace(match_count)
                 new.append(match_count)
         return new
 
@@ -244,7 +244,7 @@ class PodSelectors:
                 match_count = self._known.pop(key)
                 # New pods no longer find it, while the matches of others are changed one by one.
                 self._index.remove(match_count)
-                self._by_namespace -= _goes_by_namespace(match_count)
+                self._by_namespace -= _selects_by_namespace(match_count)
                 ended.append(match_count)
         return ended
 
@@ -365,7 +365,7 @@ def _traits(pod: PodInfo) -> Iterator[Trait]:
             yield space, HAS, key, ""
 
 
-def _goes_by_namespace(match_count: MatchCount) -> bool:
+def _selects_by_namespace(match_count: MatchCount) -> bool:
     # An empty selector selects all namespaces, whatever their labels are.
     return any(selector.of_namespaces for selector in match_count.selectors)
 

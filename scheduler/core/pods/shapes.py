@@ -13,7 +13,7 @@ from typing import Final, Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from scheduler.core.nodes.exclusive_uses import Use, distinct
+from scheduler.core.nodes.exclusive_uses import ExclusiveUse, distinct
 from scheduler.core.nodes.node_table import Bools, Ints, Load
 from scheduler.core.nodes.resource_table import Request
 from scheduler.core.pods.pod_selectors import PodMatches
@@ -80,8 +80,8 @@ class ShapeCache:
 
     # One for each shape with pending pods, of which there may be thousands.
     __slots__ = (
-        "affinity", "but_volumes", "by_class", "codes", "conflicts", "node_codes", "node_scores",
-        "pod_codes", "reasons", "room", "slots",
+        "affinity", "but_volumes", "by_class", "capacity", "codes", "conflicts", "node_codes",
+        "node_scores", "pod_codes", "reasons", "slots",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -91,7 +91,7 @@ class ShapeCache:
         self.conflicts: Cached[Bools] = Cached()
         self.node_codes: Cached[Codes] = Cached()
         self.pod_codes: Cached[Codes] = Cached()
-        self.room: Cached[Ints] = Cached()
+        self.capacity: Cached[Ints] = Cached()
         self.slots: Cached[Ints] = Cached()
         self.node_scores: Cached[list[tuple[int, Ints]]] = Cached()
         self.reasons: list[str] = ["", NO_NODE]
@@ -150,7 +150,7 @@ class Shape:
         return self.request.demands
 
     @property
-    def uses(self) -> tuple[Use, ...]:
+    def uses(self) -> tuple[ExclusiveUse, ...]:
         """Host ports and disks of each pod."""
         return self.load.uses
 

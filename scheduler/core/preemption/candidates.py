@@ -48,7 +48,7 @@ class EvictionScopes:
             self._held = self._devices_held()
             self._price = self._prices(nodes)
             dry_run.pause()
-            self._tell_apart()
+            self._set_unit_facts()
             dry_run.pause()
             # Last, because all estimates above are about the nodes with the candidates in place.
             self._units.release(self._slots)
@@ -87,7 +87,7 @@ class EvictionScopes:
         return least
 
     @property
-    def any_room(self) -> bool:
+    def any_capacity(self) -> bool:
         """True if a node has a slot without any eviction."""
         return bool((self._now > 0).any())
 
@@ -220,7 +220,7 @@ class EvictionScopes:
         order: Ints = np.lexsort((-self._young[rows], self._size[rows], price))
         return order
 
-    def _tell_apart(self) -> None:
+    def _set_unit_facts(self) -> None:
         """Set per node (N,) the pod count of the smallest unit and the latest start of a pod."""
         units, rows = self._units, self._units.rows[self._slots]
         owners = units.owners[self._slots]
@@ -244,12 +244,12 @@ class EvictionScopes:
                 break
             self._dry_run.pause()
             domains = self._dry_run.state.topologies.of_groups(key)
-            room = domains.sums(self._now + self._gain, None)
+            capacity = domains.sums(self._now + self._gain, None)
             # Only a required domain needs capacity for all pods. The others say where to begin.
             parts.extend(
                 domains.rows(code, None)
-                for code in np.argsort(-room, kind="stable")[:_FEW].tolist()
-                if room[code] >= self._count or not own
+                for code in np.argsort(-capacity, kind="stable")[:_FEW].tolist()
+                if capacity[code] >= self._count or not own
             )
         # Parts that lack slots come last, however cheap their slots are.
         parts.sort(key=self._rank)

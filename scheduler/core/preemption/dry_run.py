@@ -17,7 +17,7 @@ from scheduler.core.state.state import State
 
 
 @dataclass(frozen=True, slots=True)
-class Effort:
+class SearchEffort:
     """The limits of the search for the fewest victims.
 
     `solves` bounds the dry runs, `scopes` the parts of the cluster that are tried. `subsets` bounds
@@ -57,7 +57,7 @@ class DryRun:
         root: Group | Pod,
         refusal: Refusal,
         budget: SearchBudget,
-        effort: Effort,
+        effort: SearchEffort,
     ) -> None:
         self.state = state
         self.root = root

@@ -18,7 +18,7 @@ from scheduler.core.nodes.node_table import Ints
 from scheduler.core.pods.shapes import Shape
 from scheduler.core.preemption.candidates import NONE, EvictionScopes
 from scheduler.core.preemption.cost import Cost
-from scheduler.core.preemption.dry_run import DryRun, Effort
+from scheduler.core.preemption.dry_run import DryRun, SearchEffort
 from scheduler.core.preemption.plan import Plan
 from scheduler.core.preemption.protected_units import ProtectedUnits
 from scheduler.core.search.place import Placement, Refusal, SearchBudget
@@ -30,7 +30,7 @@ def preempt_equals(
     roots: Sequence[Pod],
     first: tuple[Refusal, Plan],
     budget: SearchBudget,
-    effort: Effort,
+    effort: SearchEffort,
 ) -> list[Plan]:
     """Return the plans of `preempt` for the first of these pods, in order; changes nothing.
 
@@ -94,7 +94,7 @@ class _Chain:
         for root in roots:
             budget.pause()
             # A pod that fits without evictions gets no plan.
-            row = None if self._scopes.any_room or budget.expired() else self._scopes.cheapest()
+            row = None if self._scopes.any_capacity or budget.expired() else self._scopes.cheapest()
             if row is None or self._state.nodes.exclusive_uses.clash(np.array([row])).any():
                 return
             # Slots are sorted by row, so those of one node are a slice.

@@ -39,7 +39,7 @@ class _Children(NamedTuple):
     inside: Nodes
 
 
-class _Pods(NamedTuple):
+class _PodsTask(NamedTuple):
     """The task to place `needed` of these pods, those of the first shape from node `start` on.
 
     `pods` are (shape, number of pods).
@@ -51,7 +51,7 @@ class _Pods(NamedTuple):
     start: int
 
 
-_Task = _Children | _Pods
+_Task = _Children | _PodsTask
 _Tasks = tuple[_Task, ...]
 
 
@@ -60,7 +60,7 @@ class _OutOfStepsError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class _Tree:
+class _UnmetGroups:
     """The groups of a tree that have not met their minimum; the first is the root.
 
     `domains` (N,) are codes of the nodes, -1 for none; None where no domain is required.
@@ -94,7 +94,7 @@ class ExactFit:
             nodes = _nodes(self._dry_run.state, self._shapes)
         if nodes is None:
             return False
-        search = _Search(self._tree, nodes, self.steps, self._dry_run.budget)
+        search = _ExactFitSearch(self._tree, nodes, self.steps, self._dry_run.budget)
         try:
             return not search.fits()
         except _OutOfStepsError:
@@ -123,11 +123,11 @@ def _requires_domain(group: Group) -> bool:
     return group.topology is not None and not group.topology.preferred
 
 
-def _tree(state: State, root: Group, shapes: list[Shape]) -> _Tree:
+def _tree(state: State, root: Group, shapes: list[Shape]) -> _UnmetGroups:
     number = {shape: at for at, shape in enumerate(shapes)}
     groups = [each for each in root.walk() if each is root or not each.standing]
     at = {group: index for index, group in enumerate(groups)}
-    tree = _Tree([], [], [], [])
+    tree = _UnmetGroups([], [], [], [])
     for group in groups:
         stand = group.standing_children if group.composite else group.running
         children = group.children_in_order() if group.composite else ()
@@ -148,7 +148,7 @@ def _domains(state: State, group: Group) -> Ints | None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Nodes:
+class _FittingNodes:
     """Nodes that fit a pod: `allowed` by shape, and how much of each resource a pod `takes`."""
 
     rows: Ints
@@ -157,7 +157,7 @@ class _Nodes:
     takes: list[tuple[int, ...]]
 
 
-def _nodes(state: State, shapes: list[Shape]) -> _Nodes | None:
+def _nodes(state: State, shapes: list[Shape]) -> _FittingNodes | None:
     """Return the nodes of the open trial; None if there are too many."""
     slots = np.array([state.framework.slots(shape) for shape in shapes])
     rows = np.flatnonzero(slots.any(axis=0))
@@ -167,20 +167,22 @@ def _nodes(state: State, shapes: list[Shape]) -> _Nodes | None:
     demands = [dict(shape.demands) for shape in shapes]
     takes = [tuple(each.get(resource, 0) for resource in used) for each in demands]
     free = tuple(map(tuple, state.nodes.free[used][:, rows].T.tolist()))
-    return _Nodes(rows, free, [_bits(line > 0) for line in slots[:, rows]], takes)
+    return _FittingNodes(rows, free, [_bits(line > 0) for line in slots[:, rows]], takes)
 
 
 def _bits(chosen: Bools) -> Nodes:
     return reduce(lambda bits, at: bits | 1 << int(at), np.flatnonzero(chosen).tolist(), 0)
 
 
-class _Search:
+class _ExactFitSearch:
     """A depth-first search over children, domains and nodes; `dead` are tasks that failed.
 
     Of nodes that are equal in all respects only the first is tried.
     """
 
-    def __init__(self, tree: _Tree, nodes: _Nodes, steps: int, budget: SearchBudget) -> None:
+    def __init__(
+        self, tree: _UnmetGroups, nodes: _FittingNodes, steps: int, budget: SearchBudget
+    ) -> None:
         self.steps = steps
         self._tree = tree
         self._takes = nodes.takes
@@ -220,7 +222,7 @@ class _Search:
             raise _OutOfStepsError
         self._budget.pause()
         task, rest = tasks[0], tasks[1:]
-        if isinstance(task, _Pods):
+        if isinstance(task, _PodsTask):
             placed = self._with_pods(task, rest, free)
         else:
             placed = self._with_children(task, rest, free)
@@ -244,15 +246,15 @@ class _Search:
     def _inner(self, group: int, inside: Nodes) -> _Task:
         tree = self._tree
         if tree.pods[group]:
-            return _Pods(tree.pods[group], tree.needed[group], inside, 0)
+            return _PodsTask(tree.pods[group], tree.needed[group], inside, 0)
         return _Children(tree.children[group], tree.needed[group], inside)
 
-    def _with_pods(self, task: _Pods, rest: _Tasks, free: Free) -> bool:
+    def _with_pods(self, task: _PodsTask, rest: _Tasks, free: Free) -> bool:
         """Try the next pod of the first shape on each node, then no more of that shape."""
         if not task.needed:
             return self._all_of(rest, free)
         # An upper bound: it ends hopeless branches before pods are tried one by one.
-        if sum(self._room(shape, many, task, free) for shape, many in task.pods) < task.needed:
+        if sum(self._capacity(shape, many, task, free) for shape, many in task.pods) < task.needed:
             return False
         (shape, left), *others = task.pods
         tried = set[object]()
@@ -261,7 +263,7 @@ class _Search:
             if alike in tried:
                 continue
             tried.add(alike)
-            after = _Pods(((shape, left - 1), *others), task.needed - 1, task.inside, node)
+            after = _PodsTask(((shape, left - 1), *others), task.needed - 1, task.inside, node)
             if self._all_of((after, *rest), self._taken(shape, node, free)):
                 return True
         if not others:
@@ -275,15 +277,15 @@ class _Search:
             if permitted >> node & 1 and all(map(int.__ge__, free[node], takes)):
                 yield node
 
-    def _room(self, shape: int, most: int, task: _Pods, free: Free) -> int:
+    def _capacity(self, shape: int, most: int, task: _PodsTask, free: Free) -> int:
         """Return how many of these pods fit, as if they were alone."""
         permitted, takes = self._allowed[shape] & task.inside, self._takes[shape]
-        room = 0
+        capacity = 0
         for node, left in enumerate(free):
             if permitted >> node & 1:
                 pairs = zip(left, takes, strict=True)
-                room += max(0, min((has // each for has, each in pairs if each), default=most))
-        return min(room, most)
+                capacity += max(0, min((has // each for has, each in pairs if each), default=most))
+        return min(capacity, most)
 
     def _taken(self, shape: int, node: int, free: Free) -> Free:
         left = tuple(map(int.__sub__, free[node], self._takes[shape]))

@@ -23,7 +23,7 @@ _BLOCK: Final = 512
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class CheapestVictims:
     """The cheapest set, sorted; None if none is cheaper than the known one.
 
     `complete` is true if it was shown that no other set of these candidates is cheaper.
@@ -54,7 +54,7 @@ class FewestUnits:
         self._order, self._before = self._arranged()
         self._cells = 0
 
-    def search(self, known: Cost, least: int, solves: int, cells: int) -> Found:
+    def search(self, known: Cost, least: int, solves: int, cells: int) -> CheapestVictims:
         """Look for a cheaper set of at least `least` units.
 
         Uses at most `solves` dry runs, and reads about as many values as `cells`.
@@ -65,7 +65,7 @@ class FewestUnits:
         for size in range(1, known.units + 1):
             extended = self._extended(sets, known, last=size == known.units)
             if extended is None:
-                return Found(None, complete=False)
+                return CheapestVictims(None, complete=False)
             sets = extended
             if not len(sets):
                 break
@@ -74,8 +74,8 @@ class FewestUnits:
                 continue
             found = self._cheapest(sets, known, last)
             if found is None or len(found):
-                return Found(found, complete=found is not None and self._shown)
-        return Found(None, complete=self._shown)
+                return CheapestVictims(found, complete=found is not None and self._shown)
+        return CheapestVictims(None, complete=self._shown)
 
     def _cheapest(self, sets: Ints, known: Cost, last: int) -> Ints | None:
         """Return the cheapest of these that suffices; empty if none, None if the effort is over."""

@@ -68,10 +68,10 @@ class _Partition:
         return found
 
 
-class Room:
+class FreedResources:
     """The free resources that each of B sets leaves on the T touched nodes, and sums by domain."""
 
-    def __init__(self, nodes: _Nodes, free: Floats) -> None:
+    def __init__(self, nodes: _FreeNodes, free: Floats) -> None:
         self._nodes = nodes
         self._free = free
         self._slots: dict[int, Floats] = {}
@@ -100,7 +100,7 @@ class Room:
         return partition.sums(here) + partition.fixed(everywhere)
 
 
-class _Nodes:
+class _FreeNodes:
     """The nodes without the pods that leave in any case: `free` is (R, N), `gain` (U, R, T).
 
     `most` (N,) is how many pods of a shape a node takes if all candidates are evicted.
@@ -114,7 +114,7 @@ class _Nodes:
             self.free: Floats = free.astype(np.float64)
         # No set frees more than all candidates, so this is an upper bound for each set.
         with dry_run.without(np.union1d(candidates, gone)):
-            self.most = {s.index: state.framework.room(s).astype(np.float64) for s in shapes}
+            self.most = {s.index: state.framework.capacity(s).astype(np.float64) for s in shapes}
         slots = units.slots_of(candidates)
         self.touched: Ints = np.unique(units.rows[slots])
         owners = np.searchsorted(candidates, units.owners[slots])
@@ -128,14 +128,14 @@ class _Nodes:
         """Return for how many pods (B, nodes) the resources suffice; `free` is (B, R, nodes)."""
         found = np.full((len(free), free.shape[2]), np.inf)
         for resource, amount in shape.demands:
-            room = free[:, self.resources.index(resource)] * _ROUNDED
-            np.minimum(found, np.trunc(room / amount), out=found)
+            capacity = free[:, self.resources.index(resource)] * _ROUNDED
+            np.minimum(found, np.trunc(capacity / amount), out=found)
         # Without any demand, slots would be infinite, and sums of them useless.
         slots: Floats = np.clip(found, 0, 1e9)
         return slots
 
 
-class _Need:
+class _GroupNeed:
     """The needs of one group in one of its domains, and of those below it in theirs.
 
     `amounts` is the least of each resource, `larger` the least number of pods that are at least as
@@ -145,7 +145,7 @@ class _Need:
     def __init__(self, group: Group, partition: _Partition, wanted: int | None = None) -> None:
         self.partition = partition
         self._pending = {shape: len(pods) for shape, pods in group.pending.items()}
-        self._children: list[_Need] = []
+        self._children: list[_GroupNeed] = []
         if wanted is not None:
             self._count = wanted
         elif group.composite:
@@ -155,7 +155,7 @@ class _Need:
         self.amounts: dict[int, float] = {}
         self.larger: dict[Shape, float] = {}
 
-    def add(self, child: _Need) -> None:
+    def add(self, child: _GroupNeed) -> None:
         self._children.append(child)
 
     def sum_up(self, shapes: list[Shape], resources: list[int], *, composite: bool) -> None:
@@ -176,30 +176,30 @@ class _Need:
             each = [child.larger[shape] for child in self._children] if composite else each
             self.larger[shape] = _least(each, self._count)
 
-    def met(self, room: Room) -> Bools:
+    def met(self, capacity: FreedResources) -> Bools:
         """Return in which domains each of the sets leaves enough, (B, D)."""
-        met = np.ones((len(room), self.partition.size), np.bool_)
+        met = np.ones((len(capacity), self.partition.size), np.bool_)
         for resource, amount in self.amounts.items():
             if amount > 0:
-                met &= room.resource(resource, self.partition) >= amount
+                met &= capacity.resource(resource, self.partition) >= amount
         for shape, count in self.larger.items():
             if count > 0:
-                met &= room.slots(shape, self.partition, permitted=False) >= count
+                met &= capacity.slots(shape, self.partition, permitted=False) >= count
         if not self._count:
             return met
         if self._pending:
             found = sum(
-                np.minimum(room.slots(shape, self.partition, permitted=True), count)
+                np.minimum(capacity.slots(shape, self.partition, permitted=True), count)
                 for shape, count in self._pending.items()
             )
         else:
-            found = sum(child.met_inside(self.partition, room) for child in self._children)
+            found = sum(child.met_inside(self.partition, capacity) for child in self._children)
         enough: Bools = met & (found >= self._count)
         return enough
 
-    def met_inside(self, outer: _Partition, room: Room) -> npt.NDArray[np.int64]:
+    def met_inside(self, outer: _Partition, capacity: FreedResources) -> npt.NDArray[np.int64]:
         """Return the same by the domains of the group above, as 0 or 1."""
-        met = self.met(room)
+        met = self.met(capacity)
         if self.partition is not outer:
             met = met.astype(np.float64) @ self.partition.inside(outer) > 0
         return met.astype(np.int64)
@@ -218,7 +218,7 @@ class Necessary:
             {shape for leaf in group.leaves() for shape in leaf.pending}, key=lambda s: s.index
         )
         self._dry_run = dry_run
-        self._nodes = _Nodes(dry_run, candidates, self._shapes, gone)
+        self._nodes = _FreeNodes(dry_run, candidates, self._shapes, gone)
         everywhere = np.zeros(dry_run.state.nodes.size, np.int64)
         whole = _Partition(everywhere, 1, self._nodes.touched)
         if dry_run.extras is None:
@@ -245,7 +245,7 @@ class Necessary:
         units, *sizes = nodes.gain.shape
         flat = chosen.astype(np.float64) @ nodes.gain.reshape(units, math.prod(sizes))
         free = flat.reshape(len(chosen), *sizes) + nodes.free[:, nodes.touched]
-        passed: Bools = np.any(self._need.met(Room(nodes, free)), axis=1)
+        passed: Bools = np.any(self._need.met(FreedResources(nodes, free)), axis=1)
         return passed
 
     @property
@@ -253,9 +253,9 @@ class Necessary:
         """True if not even all candidates suffice."""
         return not self.passes(np.ones((1, len(self._nodes.gain)), np.bool_))[0]
 
-    def _of(self, group: Group, above: _Partition) -> _Need:
+    def _of(self, group: Group, above: _Partition) -> _GroupNeed:
         self._dry_run.pause()
-        need = _Need(group, self._partition(group, above))
+        need = _GroupNeed(group, self._partition(group, above))
         for child in group.children_in_order() if group.composite else ():
             # Children that have met their minimum need nothing.
             if not child.standing:
@@ -263,7 +263,7 @@ class Necessary:
         need.sum_up(self._shapes, self._nodes.resources, composite=group.composite)
         return need
 
-    def _of_extras(self, group: Group, whole: _Partition, wanted: int) -> _Need:
+    def _of_extras(self, group: Group, whole: _Partition, wanted: int) -> _GroupNeed:
         """Return the need of extras, which count together and may be in any domain."""
         leaves = list(group.leaves())
         merged = group_of(
@@ -274,7 +274,7 @@ class Necessary:
         for leaf in leaves:
             for shape, pods in leaf.pending.items():
                 merged.pending[shape] = {**merged.pending.get(shape, {}), **pods}
-        need = _Need(merged, whole, wanted)
+        need = _GroupNeed(merged, whole, wanted)
         need.sum_up(self._shapes, self._nodes.resources, composite=False)
         return need
 

@@ -20,7 +20,7 @@ from scheduler.core.nodes.node_table import Ints
 from scheduler.core.pods.shapes import Shape
 from scheduler.core.preemption.candidates import NONE, EvictionScopes
 from scheduler.core.preemption.cost import Cost, Costs
-from scheduler.core.preemption.dry_run import DryRun, Effort
+from scheduler.core.preemption.dry_run import DryRun, SearchEffort
 from scheduler.core.preemption.fewest import FewestUnits
 from scheduler.core.preemption.proof import MOST_SETS, Proof
 from scheduler.core.preemption.protected_units import ProtectedUnits
@@ -70,7 +70,7 @@ def preempt(
     root: Group | Pod,
     refusal: Refusal,
     budget: SearchBudget,
-    effort: Effort | None = None,
+    effort: SearchEffort | None = None,
 ) -> Plan | Refusal:
     """Decide which units to evict for a root that was refused. Changes nothing.
 
@@ -82,7 +82,7 @@ def preempt(
     # Events only mark units as changed, so the table may be old.
     state.units.refresh()
     with state.nominations.kept(refusal.root, root.priority, refusal.shapes):
-        return _planned(DryRun(state, root, refusal, budget, effort or Effort()), refusal)
+        return _planned(DryRun(state, root, refusal, budget, effort or SearchEffort()), refusal)
 
 
 def _planned(dry_run: DryRun, refusal: Refusal) -> Plan | Refusal:
@@ -168,10 +168,10 @@ def _by_node(dry_run: DryRun, protected: ProtectedUnits, most: int, priority: in
     goes = state.units.priorities[candidates] <= priority
     goes &= ~np.isin(candidates, protected.covered[~fits])
     with dry_run.without(candidates[goes]):
-        room = sum(state.framework.slots(shape) for shape in dry_run.refusal.shapes)
+        capacity = sum(state.framework.slots(shape) for shape in dry_run.refusal.shapes)
     wanted = 1 if isinstance(dry_run.root, Pod) else dry_run.root.pending_total
     # Beyond what the root wants, more capacity on a node does not help.
-    rank = np.argsort(np.argsort(-np.minimum(room, wanted), kind="stable"))
+    rank = np.argsort(np.argsort(-np.minimum(capacity, wanted), kind="stable"))
     first = np.flatnonzero(fits)
     return protected.largest_set(first[np.argsort(rank[rows[first]], kind="stable")], most)
 
@@ -434,16 +434,16 @@ class _Choice:
             order = self._by_importance(touched)
             # Consecutive units of one kind, not all of them: the order of importance must be kept.
             for single, same in groupby(order, key=lambda index: len(units.unit(index).slots) == 1):
-                put_back = self._return_singles if single else self._return_whole
+                put_back = self._return_singles if single else self._restore_units
                 out.extend(put_back(list(same), asked))
         return _sorted(out)
 
-    def _return_whole(self, order: list[int], asked: list[int]) -> Iterator[int]:
+    def _restore_units(self, order: list[int], asked: list[int]) -> Iterator[int]:
         """Put units back one by one, in the open trial; yield those that do not fit."""
         nodes, units = self.dry_run.state.nodes, self.units
         for index in order:
             self.dry_run.pause()
-            mark = nodes.mark()
+            mark = nodes.savepoint()
             own = units.slots_of(np.array([index]))
             units.release(own, -1)
             if units.overcommitted(units.rows[own], asked).any():

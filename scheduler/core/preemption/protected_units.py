@@ -139,7 +139,7 @@ class ProtectedUnits:
         Covered candidates are taken in the order of `first`, positions in `covered`, then by lowest
         priority, as long as the budgets allow it.
         """
-        allowance = _Allowance(self._entries, most)
+        allowance = _RemainingEvictions(self._entries, most)
         rest = np.setdiff1d(np.arange(len(self.covered)), first)
         for number, place in enumerate([*first.tolist(), *rest.tolist()]):
             if number % _STEPS == 0:
@@ -157,7 +157,7 @@ class ProtectedUnits:
         if below is not None:
             among = among[self._units.priorities[among] < below]
             count = int(np.searchsorted(self._units.priorities[self.covered], below))
-        allowance = _Allowance(self._entries, most)
+        allowance = _RemainingEvictions(self._entries, most)
         taken: list[int] = []
         # Start below zero: the first set takes `count` steps, which do not count.
         place, tried = 0, -count
@@ -224,14 +224,14 @@ class ProtectedUnits:
         )
         return totals.astype(np.int64)
 
-    def _without(self, allowance: _Allowance, among: Ints) -> Ints:
+    def _without(self, allowance: _RemainingEvictions, among: Ints) -> Ints:
         """Return the candidates that no budget covers, and those that were taken."""
-        left_out = ~np.array([*allowance.taken, True], np.bool_)
-        found: Ints = among[~left_out[self._place[among]]]
+        not_simulated_line = ~np.array([*allowance.taken, True], np.bool_)
+        found: Ints = among[~not_simulated_line[self._place[among]]]
         return found
 
 
-class _Allowance:
+class _RemainingEvictions:
     """The remaining evictions of budgets after the units that were taken.
 
     Units are positions in `covered`.

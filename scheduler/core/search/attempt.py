@@ -40,7 +40,7 @@ _GIVEN_BACK: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class PodRun:
     """Pods of one leaf and one shape: `counts[i]` of them are on `rows[i]`; rows may repeat."""
 
     group: Group
@@ -56,11 +56,11 @@ class Attempt:
         self.nodes = state.nodes
         self.framework = state.framework
         self.budget = budget
-        self.log: list[Run] = []
+        self.log: list[PodRun] = []
         self._hashes = [0]
         self.steps = 0
         self.total = 0
-        self._begun = state.nodes.mark()
+        self._begun = state.nodes.savepoint()
         self._topologies = state.topologies
         self._taken: Counter[tuple[Group, Shape]] = Counter()
 
@@ -88,14 +88,14 @@ class Attempt:
         if not self._reserve(shape, rows, counts):
             return False
         count = int(counts.sum())
-        self.log.append(Run(group, shape, rows, counts))
+        self.log.append(PodRun(group, shape, rows, counts))
         self._taken[group, shape] += count
         self.total += count
         return True
 
     def take_all(self, runs: Iterable[tuple[Group, Shape, Ints, Ints]]) -> bool:
         """Take all of these slots, or none if their devices do not suffice after all."""
-        mark = self.mark()
+        mark = self.savepoint()
         complete = all(self.take(*run) for run in runs)
         if not complete:
             self.undo(mark)
@@ -110,13 +110,13 @@ class Attempt:
         # Each group needs runs of its own, from which its pods get their nodes.
         places, each = np.repeat(rows, counts), np.ones(size, np.int64)
         for index, group in enumerate(groups):
-            self.log.append(Run(group, shape, places[index * size : (index + 1) * size], each))
+            self.log.append(PodRun(group, shape, places[index * size : (index + 1) * size], each))
             self._taken[group, shape] += size
         self.total += len(groups) * size
         return True
 
     def _reserve(self, shape: Shape, rows: Ints, counts: Ints) -> bool:
-        mark = self.nodes.mark()
+        mark = self.nodes.savepoint()
         # `slots` counts devices for each node alone; nodes that share some may lack them together.
         complete = self.framework.reserve(shape, rows, counts)
         if not complete:
@@ -128,9 +128,9 @@ class Attempt:
         self.budget.pause()
         return int(self.framework.slots_in(shape, region).sum())
 
-    def mark(self) -> tuple[int, int]:
+    def savepoint(self) -> tuple[int, int]:
         """Return a point for `undo` to return to."""
-        return (self.nodes.mark(), len(self.log))
+        return (self.nodes.savepoint(), len(self.log))
 
     def undo(self, mark: tuple[int, int]) -> None:
         nodes, log = mark
@@ -145,15 +145,15 @@ class Attempt:
     def give_back(self) -> None:
         """Free the slots in steps, before the end of the trial frees them in one."""
         # Undoing a large gang at once would block the event loop.
-        for mark in range(self.nodes.mark() - _GIVEN_BACK, self._begun, -_GIVEN_BACK):
+        for mark in range(self.nodes.savepoint() - _GIVEN_BACK, self._begun, -_GIVEN_BACK):
             self.nodes.rollback(mark)
             self.budget.pause()
 
-    def left(self, group: Group) -> int:
+    def remaining_pods(self, group: Group) -> int:
         """Return how many waiting pods of the leaf are not placed yet."""
-        return sum(self.left_of(group).values())
+        return sum(self.remaining_demand(group).values())
 
-    def left_of(self, group: Group) -> Demand:
+    def remaining_demand(self, group: Group) -> Demand:
         """Return the same by shape, without shapes whose pods are all placed."""
         left = {
             shape: len(pods) - self._taken[group, shape] for shape, pods in group.pending.items()
@@ -204,10 +204,10 @@ class Attempt:
             if self.exhausted and order is not important:
                 return False
             self.steps += 1
-            mark, left = self.mark(), need
+            mark, left = self.savepoint(), need
             for shape in sorted(order, key=self._waits_for_peers):
-                room = int(self.framework.slots_in(shape, region).sum())
-                if count := min(left, wanted[shape], room):
+                capacity = int(self.framework.slots_in(shape, region).sum())
+                if count := min(left, wanted[shape], capacity):
                     before = self.total
                     self._place(group, shape, count, region, self.budget.profile)
                     left -= self.total - before
@@ -264,7 +264,7 @@ class Attempt:
                 return shortage
             # Pods that need peers of another shape are placed after those.
             shapes = sorted(order, key=self._waits_for_peers)
-            mark = self.mark()
+            mark = self.savepoint()
             failed = self._place_all(group, shapes, demand, region, how)
             if failed is None:
                 return None

@@ -64,7 +64,7 @@ def pack_exhaustively(
             yield int(nodes.free[resource, row]) + nodes.stages.spare(row, stage, resource)
 
     free = [(*left(row), *apart) for row in rows.tolist()]
-    search = _Search(framework, rows, used, dict(demand), steps, expired)
+    search = _PackingSearch(framework, rows, used, dict(demand), steps, expired)
     if not search.place(0, 0, free):
         return None
     return [
@@ -135,7 +135,7 @@ def _in_turn(one: Shape, other: Shape) -> bool:
 
 
 @dataclass(slots=True)
-class _Search:
+class _PackingSearch:
     """A depth-first search over pods, largest shape first; pods of one shape take nodes in order.
 
     `open` marks nodes that every shape may use: of those with equal free resources and devices,

@@ -129,7 +129,7 @@ class ExhaustiveSearch:
         above = self._chosen.get(group.parent) if group.parent is not None else None
         # A preference must not cause a refusal, so only the whole region has to be tried.
         if group.topology is not None and group.topology.preferred:
-            return [self._placements.whole(group, region, above)]
+            return [self._placements.region_candidate(group, region, above)]
         found = self._placements.candidates(group, region, above, {})
         return list(found) if isinstance(found, Iterator) else []
 
@@ -152,7 +152,7 @@ class ExhaustiveSearch:
         if need <= 0:
             yield
             return
-        waiting = self._attempt.left_of(group)
+        waiting = self._attempt.remaining_demand(group)
         if sum(waiting.get(it, 0) for it in shapes) < need:
             return
         shape, attempt = shapes[0], self._attempt
@@ -169,7 +169,7 @@ class ExhaustiveSearch:
                 continue
             # Repeated choices were counted by the walk that made them first.
             self.steps += not self._repeats
-            mark, row = attempt.mark(), rows[number : number + 1]
+            mark, row = attempt.savepoint(), rows[number : number + 1]
             if attempt.take(group, shape, row, _ONE):
                 yield from self._pods(group, shapes, need - 1, region, int(row[0]))
             attempt.undo(mark)

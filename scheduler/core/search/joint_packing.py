@@ -30,14 +30,14 @@ Placed = tuple[Group, Shape, Ints, Ints]
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class SubtreePlacement:
     """Pods that meet the minimums of a subtree; `load` sums up their shares of free resources."""
 
     load: float
     parts: tuple[Part, ...] = ()
 
-    def __add__(self, other: Way) -> Way:
-        return Way(self.load + other.load, self.parts + other.parts)
+    def __add__(self, other: SubtreePlacement) -> SubtreePlacement:
+        return SubtreePlacement(self.load + other.load, self.parts + other.parts)
 
 
 def pack_jointly(
@@ -86,15 +86,15 @@ def _too_much(demand: Mapping[Shape, int], totals: list[int]) -> bool:
     return any(amount > totals[resource] for resource, amount in used.items())
 
 
-def _ways(group: Group, totals: list[int], expired: Callable[[], bool]) -> list[Way]:
+def _ways(group: Group, totals: list[int], expired: Callable[[], bool]) -> list[SubtreePlacement]:
     """Return the cheapest ways to meet the minimums of the subtree; none once `expired`."""
     if group.standing:
-        return [Way(0.0)]
+        return [SubtreePlacement(0.0)]
     if not group.composite:
         return _cheapest(_leaf(group, totals))
     needed = max(0, (group.minimum or 0) - group.standing_children)
     # best[n]: ways to meet the minimums of n of the children seen so far.
-    best: list[list[Way]] = [[Way(0.0)]] + [[] for _ in range(needed)]
+    best: list[list[SubtreePlacement]] = [[SubtreePlacement(0.0)]] + [[] for _ in range(needed)]
     for child in group.children_in_order():
         if not child.quorate or child.standing:
             continue
@@ -108,7 +108,7 @@ def _ways(group: Group, totals: list[int], expired: Callable[[], bool]) -> list[
     return best[needed]
 
 
-def _leaf(group: Group, totals: list[int]) -> Iterator[Way]:
+def _leaf(group: Group, totals: list[int]) -> Iterator[SubtreePlacement]:
     """Return ways to pick as many waiting pods as the leaf's minimum lacks, at most WAYS * WAYS."""
     need = (group.minimum or 0) - group.running
     costs = {shape: _cost(shape, totals) for shape in group.pending}
@@ -117,10 +117,10 @@ def _leaf(group: Group, totals: list[int]) -> Iterator[Way]:
     # after[i]: how many pods the shapes after the i-th have.
     after = [sum(left[at + 1 :]) for at in range(len(left))]
 
-    def pick(at: int, need: int) -> Iterator[Way]:
+    def pick(at: int, need: int) -> Iterator[SubtreePlacement]:
         if at == len(shapes):
             if need == 0:
-                yield Way(0.0)
+                yield SubtreePlacement(0.0)
             return
         # Never fewer than the rest can make up for. So each path leads to a way; otherwise the walk
         # would take time exponential in the number of shapes.
@@ -128,7 +128,7 @@ def _leaf(group: Group, totals: list[int]) -> Iterator[Way]:
             shape = shapes[at]
             part = ((group, shape, count),) if count else ()
             for rest in pick(at + 1, need - count):
-                yield Way(costs[shape] * count, part) + rest
+                yield SubtreePlacement(costs[shape] * count, part) + rest
 
     return islice(pick(0, need), WAYS * WAYS)
 
@@ -137,11 +137,11 @@ def _cost(shape: Shape, totals: list[int]) -> float:
     return sum(amount / max(1, totals[resource]) for resource, amount in shape.demands)
 
 
-def _cheapest(ways: Iterator[Way] | list[Way]) -> list[Way]:
+def _cheapest(ways: Iterator[SubtreePlacement] | list[SubtreePlacement]) -> list[SubtreePlacement]:
     return sorted(ways, key=lambda way: way.load)[:WAYS]
 
 
-def _shared(way: Way, places: Mapping[Shape, tuple[Ints, Ints]]) -> Iterator[Placed]:
+def _shared(way: SubtreePlacement, places: Mapping[Shape, tuple[Ints, Ints]]) -> Iterator[Placed]:
     """Divide the slots of each shape among the parts of the way."""
     left = {shape: rows.repeat(counts) for shape, (rows, counts) in places.items()}
     for group, shape, count in way.parts:

@@ -110,14 +110,14 @@ def _wave(
     if is_open is not None:
         return _one(rows[is_open], cost[is_open])
     order = np.argsort(cost, kind="stable")
-    rows, room = rows[order], slots[at][order]
+    rows, capacity = rows[order], slots[at][order]
     if quotas.single:
-        first = framework.start(shape, rows, room, count)
-        rows, room, count = rows[first : first + 1], room[first : first + 1], 1
+        first = framework.start(shape, rows, capacity, count)
+        rows, capacity, count = rows[first : first + 1], capacity[first : first + 1], 1
     if profile == "spread":
         # One pod per node and wave: the utilisation of a node changes with each pod.
-        room = np.minimum(room, 1)
-    counts = quotas.share(rows, room, count)
+        capacity = np.minimum(capacity, 1)
+    counts = quotas.share(rows, capacity, count)
     return rows[counts > 0], counts[counts > 0]
 
 
@@ -161,21 +161,21 @@ def _fill(region: Region | None, slots: Ints, cost: Ints, count: int) -> tuple[I
             np.argpartition(key, count - 1)[:count] if count < len(rows) else np.arange(len(rows))
         )
         order = best[np.argsort(key[best])]
-    rows, room = rows[order], slots[at][order]
-    before = np.cumsum(room) - room
-    counts = np.clip(count - before, 0, room)
+    rows, capacity = rows[order], slots[at][order]
+    before = np.cumsum(capacity) - capacity
+    counts = np.clip(count - before, 0, capacity)
     return rows[counts > 0], counts[counts > 0]
 
 
-def _level(rows: Ints, room: Ints, used: Ints, step: Ints, count: int) -> tuple[Ints, Ints]:
+def _level(rows: Ints, capacity: Ints, used: Ints, step: Ints, count: int) -> tuple[Ints, Ints]:
     """Raise all nodes to the lowest common level of utilisation with capacity for `count` pods."""
 
     def held(level: int) -> Ints:
-        pods: Ints = np.clip((level - used) // step + 1, 0, room)
+        pods: Ints = np.clip((level - used) // step + 1, 0, capacity)
         return pods
 
     # The level is found by bisection, because pods per node rise with the level.
-    low, high = int(used.min()), int((used + step * room).max())
+    low, high = int(used.min()), int((used + step * capacity).max())
     while low < high:
         middle = (low + high) // 2
         if int(held(middle).sum()) >= count:

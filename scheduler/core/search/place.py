@@ -20,7 +20,7 @@ from scheduler.core.groups import tree_validation
 from scheduler.core.groups.forest import Group, Pod, in_order
 from scheduler.core.nodes.node_table import Region
 from scheduler.core.pods.shapes import Shape
-from scheduler.core.search.tree import Search, shapes_of
+from scheduler.core.search.tree import TreeSearch, shapes_of
 from scheduler.core.state.search_memory import SearchMemory, asked_by
 from scheduler.core.state.shortage import Shortage
 from scheduler.core.state.state import State
@@ -112,7 +112,7 @@ def place(
         memory.begin((asked_by(group), _read_by(state, shapes)), version)
     with state.nodes.trial(), waiting, respected if nominations else nullcontext():
         # A root may use a profile of its own, by the schedulerName of its pods.
-        search = Search(state, budget.of(group.scheduler), memory)
+        search = TreeSearch(state, budget.of(group.scheduler), memory)
         attempt = search.attempt
         short = search.minimums(group, region)
         # Dry runs have no memory, so an unfinished exhaustive search would be lost.
@@ -128,7 +128,7 @@ def place(
         # The pods that run meet all minimums already, so only extras could have been placed.
         if not attempt.total:
             late = attempt.budget.expired()
-            return Refusal(group.key, search.left_over(group), shapes, attempt.steps, late)
+            return Refusal(group.key, search.extras_shortage(group), shapes, attempt.steps, late)
         # While the trial is open: volumes and devices are assumed in it.
         placement = _placement(state, group, search, minimums)
         attempt.give_back()
@@ -188,7 +188,7 @@ def group_of(pods: Sequence[Pod], *, minimum: int, priority: int | None = None) 
     return group
 
 
-def _placement(state: State, root: Group, search: Search, minimums: int) -> Placement:
+def _placement(state: State, root: Group, search: TreeSearch, minimums: int) -> Placement:
     """Assign the chosen nodes to pods, within a group and shape in the order of `Pod.order`."""
     queues: dict[tuple[Group, Shape], Iterator[Pod]] = {}
     pods: list[Pod] = []

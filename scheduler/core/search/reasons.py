@@ -26,10 +26,10 @@ def reasons(framework: Framework, shape: Shape) -> tuple[tuple[str, int], ...]:
     open_to = np.ones(nodes.size, np.bool_)
     if shape.filter_match_ids:
         open_to = framework.pod_codes(shape) == 0
-    room = framework.room(shape)
-    for reason, mask in framework.lacking(shape, room):
+    capacity = framework.capacity(shape)
+    for reason, mask in framework.insufficient(shape, capacity):
         # A node may lack several resources; kube-scheduler counts it for each of them.
-        found[reason] += int((mask & permitted & (open_to | (room <= 0))).sum())
+        found[reason] += int((mask & permitted & (open_to | (capacity <= 0))).sum())
     if shape.filter_match_ids:
         for code, count in enumerate(np.bincount(framework.pod_codes(shape)[permitted])):
             found[shape.reasons[code]] += int(count) if code else 0

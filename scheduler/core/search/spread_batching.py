@@ -94,13 +94,13 @@ class _Limit:
 class _Cell:
     """The nodes that are in the same domain of each constraint, the first to take a pod first.
 
-    `room` and `taken` belong to the first node with capacity, at index `at`.
+    `capacity` and `taken` belong to the first node with capacity, at index `at`.
     """
 
     domains: tuple[int, ...]
     rows: list[int]
     at: int = 0
-    room: int = 0
+    capacity: int = 0
     taken: int = 0
 
 
@@ -110,20 +110,20 @@ class _Cells:
     def __init__(self, framework: Framework, shape: Shape) -> None:
         self._nodes = framework.nodes
         self._shape = shape
-        self._room = framework.room(shape)
+        self._capacity = framework.capacity(shape)
         self._used, _ = framework.usage(shape)
         limits = framework.plugins.pod_topology_spread.skew_limits(shape)
         self._limits = [_Limit(limit) for limit in limits]
         self._order: list[tuple[int, int, _Cell]] = []
         for domains, rows in self._sets(limits):
             cell = _Cell(tuple(domains.tolist()), rows.tolist())
-            cell.room = int(self._room[rows[0]])
+            cell.capacity = int(self._capacity[rows[0]])
             self._order.append((-int(self._used[rows[0]]), cell.rows[0], cell))
         heapq.heapify(self._order)
 
     def _sets(self, limits: list[SkewLimit]) -> list[tuple[Ints, Ints]]:
         """Return the domains of each set (limits,) with its rows, the fullest first."""
-        rows = np.flatnonzero(self._room)
+        rows = np.flatnonzero(self._capacity)
         codes = np.stack([limit.domains.codes[rows] for limit in limits], axis=1)
         # Nodes without the topology key take no such pod, as upstream.
         labelled = (codes >= 0).all(axis=1)
@@ -156,18 +156,20 @@ class _Cells:
 
     def _take(self, cell: _Cell) -> None:
         """Count a pod on the cell's first node."""
-        cell.room -= 1
+        cell.capacity -= 1
         cell.taken += 1
-        if not cell.room:
+        if not cell.capacity:
             cell.at, cell.taken = cell.at + 1, 0
-            cell.room = int(self._room[cell.rows[cell.at]]) if cell.at < len(cell.rows) else 0
+            cell.capacity = (
+                int(self._capacity[cell.rows[cell.at]]) if cell.at < len(cell.rows) else 0
+            )
         self._put(cell)
         for limit, domain in zip(self._limits, cell.domains, strict=True):
             for other in limit.take(domain):
                 self._put(other)
 
     def _put(self, cell: _Cell) -> None:
-        if cell.room:
+        if cell.capacity:
             row = cell.rows[cell.at]
             used = used_with(self._shape, self._nodes, row, cell.taken)
             heapq.heappush(self._order, (-used, row, cell))

@@ -63,7 +63,7 @@ class TopologyPlacements:
         domains = self.domains(group)
         pins = self._pins(group, domains)
         if topology.preferred:
-            whole = self.whole(group, region, above)
+            whole = self.region_candidate(group, region, above)
             # A node without the label does not matter: the constraint is only preferred.
             return self._preferred(domains, whole, demand, sorted(pins - {UNLABELLED}))
         # The group breaks its own constraint. More pods would make it worse, whichever domain they
@@ -75,7 +75,7 @@ class TopologyPlacements:
             return self._nowhere(group, domains, region, demand)
         return self._required(domains, ranked, region)
 
-    def whole(
+    def region_candidate(
         self, group: Group, region: Region | None, above: CandidatePlacement | None
     ) -> CandidatePlacement:
         """Return the last candidate for a preferred constraint: the whole region."""
@@ -218,8 +218,8 @@ class TopologyPlacements:
             sums[:, chosen] = 0
             first += chosen.tolist()
         # Behind the domains that suffice: their capacity may still help if packing is imperfect.
-        room = sums.sum(axis=0)
-        rest = np.argsort(-room, kind="stable")[: np.count_nonzero(room)]
+        capacity = sums.sum(axis=0)
+        rest = np.argsort(-capacity, kind="stable")[: np.count_nonzero(capacity)]
         return [*first, *rest.tolist()], len(first)
 
     def _sums(self, shape: Shape, domains: Domains, region: Region | None) -> Ints:

@@ -52,7 +52,7 @@ def shapes_of(group: Group) -> frozenset[Shape]:
     return frozenset(shape for leaf in group.leaves() for shape in leaf.pending)
 
 
-class Search:
+class TreeSearch:
     """One search for one root; `attempt` has the pods that it placed."""
 
     def __init__(
@@ -117,7 +117,7 @@ class Search:
         simple = all(self.attempt.framework.independent(it) for it in shapes) and all(
             group.topology is None for group in root.walk() if group is not root
         )
-        if simple or self._too_little_room(root, region):
+        if simple or self._insufficient_capacity(root, region):
             return False
         memory = self._memory
         walk = ExhaustiveSearch(self.attempt, self._placements, self._chosen, most)
@@ -138,7 +138,7 @@ class Search:
             self.attempt.budget.pause()
             self._join(group)
         chosen = (leaf for leaf in root.leaves() if leaf in self._chosen and leaf.pending)
-        leaves = [leaf for leaf in chosen if self.attempt.left_of(leaf)]
+        leaves = [leaf for leaf in chosen if self.attempt.remaining_demand(leaf)]
         ranks = {leaf: _rank(leaf) for leaf in leaves}
         for rank in sorted(set(ranks.values())):
             same = [leaf for leaf in leaves if ranks[leaf] == rank]
@@ -180,19 +180,19 @@ class Search:
         """Place extras in the fewest other domains if their preferred domain is full."""
         regions = {}
         for leaf in leaves:
-            inner, left = self._chosen[leaf], self.attempt.left_of(leaf)
+            inner, left = self._chosen[leaf], self.attempt.remaining_demand(leaf)
             if left and inner.prefers is not None and inner.rows is not None:
                 regions[leaf] = self._placements.wider(inner, left)
         self._rounds(list(regions), regions)
 
     def _rounds(self, leaves: list[Group], regions: Mapping[Group, Region | None]) -> None:
         while leaves:
-            left = sum(self.attempt.left(leaf) for leaf in leaves)
+            left = sum(self.attempt.remaining_pods(leaf) for leaf in leaves)
             # One pod per leaf and round if few are left, else more: it limits the rounds.
             share = 1 + left // (len(leaves) * _ROUNDS) if len(leaves) > 1 else left
             leaves = [leaf for leaf in leaves if self.attempt.extras(leaf, regions[leaf], share)]
 
-    def left_over(self, group: Group) -> Shortage:
+    def extras_shortage(self, group: Group) -> Shortage:
         """Return why nothing was placed although all minimums are met: an extra does not fit.
 
         Or a child, which its parent can do without, lacks something.
@@ -226,21 +226,21 @@ class Search:
         first: Shortage | None = None
         prefers = group.topology is not None and group.topology.preferred
         wanted = tuple((shape.index, count) for shape, count in demand.items())
-        for inner in self._while_time_lasts(group, candidates, region):
+        for inner in self._within_budget(group, candidates, region):
             self.attempt.budget.pause()
             key = self._key(group, wanted, inner)
             known = self._tried_before(group, key, inner)
             if known is not None:
                 first = first or known
                 continue
-            mark = self._mark()
+            mark = self._savepoint()
             self._chosen[group] = inner
             shortage = work(group, inner.rows)
             if shortage is None:
                 return None
             self._undo(mark)
             # The first pod decides a shared claim's devices, which may not suit the others.
-            if self._beside_claims(group, inner, demand, work):
+            if self._with_shared_claims(group, inner, demand, work):
                 return None
             # A search that ran out of budget has not completed the candidate.
             if key is not None and self._memory is not None and not self.attempt.exhausted:
@@ -267,7 +267,7 @@ class Search:
             return None
         return self._memory.shortage(group.key, key, inner.rows, self.attempt.nodes)
 
-    def _while_time_lasts(
+    def _within_budget(
         self, group: Group, candidates: Iterator[CandidatePlacement], region: Region | None
     ) -> Iterator[CandidatePlacement]:
         """Yield candidates until the budget is used up, but always the last of a preference."""
@@ -277,10 +277,10 @@ class Search:
                 # Whatever the budget: only the whole region shows that the group does not fit.
                 if inner.prefers is group and inner.rows is not region:
                     above = self._chosen.get(group.parent) if group.parent is not None else None
-                    yield self._placements.whole(group, region, above)
+                    yield self._placements.region_candidate(group, region, above)
                 return
 
-    def _beside_claims(
+    def _with_shared_claims(
         self, group: Group, inner: CandidatePlacement, demand: Demand, work: _Work
     ) -> bool:
         """Try `work` once more, with the claims that the pods share allocated before the pods."""
@@ -301,7 +301,7 @@ class Search:
                 return False
             self.attempt.budget.pause()
             self.attempt.steps += 1
-            mark = self._mark()
+            mark = self._savepoint()
             self._chosen[group] = inner
             if self.attempt.framework.plugins.dynamic_resources.allocate(keys[0], row, wide=wide):
                 if work(group, inner.rows) is None:
@@ -336,7 +336,7 @@ class Search:
         needed = max(0, (group.minimum or 0) - group.standing_children)
         # With many children, failing one after the other would take long before the sum shows it.
         if len(group.children) > _WIDE:
-            short = self._too_little_room(group, region)
+            short = self._insufficient_capacity(group, region)
             if short is not None:
                 return short
         order = self._children_to_try(group, region)
@@ -346,7 +346,7 @@ class Search:
         promoted: set[Group] = set()
         demoted: set[Group] = set()
         while len(order) >= needed:
-            mark = self._mark()
+            mark = self._savepoint()
             failed, fault = self._in_order(order, needed, region)
             if failed is None:
                 return None
@@ -376,7 +376,7 @@ class Search:
             order = [failed, *(child for child in order if child is not failed)]
         return None if self._pack_jointly(group, region) else shortage
 
-    def _too_little_room(self, group: Group, region: Region | None) -> Shortage | None:
+    def _insufficient_capacity(self, group: Group, region: Region | None) -> Shortage | None:
         """Return the shortage if the pods that are needed in any case cannot fit, wherever they go.
 
         It states the total that is missing, so for many children it does not matter which one
@@ -473,8 +473,8 @@ class Search:
         # The next pod depends on the last one, so one choice for all pods would be wrong.
         if len(children) < _FEW or framework.in_waves(need.shape):
             return 0
-        room = int(framework.slots_in(need.shape, region).sum())
-        children = children[: room // need.count]
+        capacity = int(framework.slots_in(need.shape, region).sum())
+        children = children[: capacity // need.count]
         if len(children) < _FEW:
             return 0
         pods = len(children) * need.count
@@ -573,8 +573,8 @@ class Search:
         if easy != first:
             yield easy
 
-    def _mark(self) -> tuple[tuple[int, int], int]:
-        return (self.attempt.mark(), len(self._chosen))
+    def _savepoint(self) -> tuple[tuple[int, int], int]:
+        return (self.attempt.savepoint(), len(self._chosen))
 
     def _undo(self, mark: tuple[tuple[int, int], int]) -> None:
         taken, chosen = mark

@@ -7,7 +7,7 @@ from scheduler.core.framework.framework import Framework
 from scheduler.core.groups.forest import Pod
 from scheduler.core.pods.pod_selectors import PodSelectors
 from scheduler.core.pods.shapes import Shape
-from scheduler.core.state.state_changes import Changes
+from scheduler.core.state.state_changes import StateChanges
 from scheduler.core.volumes.volume_table import VolumeTable
 
 
@@ -22,7 +22,7 @@ class NodePods:
         framework: Framework,
         selectors: PodSelectors,
         volumes: VolumeTable,
-        changes: Changes,
+        changes: StateChanges,
     ) -> None:
         self._framework = framework
         self._nodes = framework.nodes

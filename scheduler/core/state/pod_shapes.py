@@ -190,7 +190,7 @@ class PodShapes:
             self.label_index.remove_user(match_count)
             self._selectors.forget(match_count)
         # The namespace has fewer terms now, so as many crowded pods may get theirs back.
-        self._consider_again(len(ended))
+        self._reconsider(len(ended))
 
     @property
     def behind(self) -> bool:
@@ -217,7 +217,7 @@ class PodShapes:
             next(rest, _nothing)()
         self._postponed.extend(rest)
 
-    def _consider_again(self, most: int) -> None:
+    def _reconsider(self, most: int) -> None:
         """Reconsider the terms of so many crowded pods: their namespaces may have fewer by now."""
         for uid in list(islice(self.crowded, most)):
             del self.crowded[uid]  # back to the end, if it stays crowded

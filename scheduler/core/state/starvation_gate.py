@@ -51,7 +51,7 @@ class StarvationGate:
         self._placed: Counter[int] = Counter()
         self._held_back: set[GroupKey] = set()
 
-    def placed(self, root: GroupKey, priority: int) -> None:
+    def on_root_placed(self, root: GroupKey, priority: int) -> None:
         """Record that the root was placed: its wait ends, and it has passed the roots that wait."""
         self._placed[priority] += 1
         self.forget(root)

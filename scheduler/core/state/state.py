@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import groupby
 from typing import Final
 
-from scheduler.core.devices.kinds import Judge
-from scheduler.core.devices.table import DeviceTable, no_judge
+from scheduler.core.devices.kinds import SelectorEvaluator
+from scheduler.core.devices.table import DeviceTable, no_evaluator
 from scheduler.core.framework.default_plugins import Plugins
 from scheduler.core.framework.events import Event
 from scheduler.core.framework.framework import Framework
@@ -29,7 +29,7 @@ from scheduler.core.state.pod_shapes import PodShapes
 from scheduler.core.state.search_memory import SearchMemories
 from scheduler.core.state.shape_registry import Shapes
 from scheduler.core.state.starvation_gate import StarvationGate
-from scheduler.core.state.state_changes import Changes
+from scheduler.core.state.state_changes import StateChanges
 from scheduler.core.state.units import Units
 from scheduler.core.topology.topology import Topologies
 from scheduler.core.values.devices import Allocation
@@ -65,12 +65,12 @@ class State:
     def __init__(
         self,
         claim_changed: Callable[[ClaimKey], None] = lambda _key: None,
-        judge: Judge = no_judge,
+        evaluate: SelectorEvaluator = no_evaluator,
     ) -> None:
-        """Call `claim_changed` with changed claims (see VolumeTable); `judge` evaluates CEL."""
+        """Call `claim_changed` with changed claims (see VolumeTable); `evaluate` evaluates CEL."""
         self.pods: dict[str, Pod] = {}
         self.nodes = NodeTable()
-        self.devices = DeviceTable(self.nodes, judge, self._lives)
+        self.devices = DeviceTable(self.nodes, evaluate, self._lives)
         self.topologies = Topologies(self.nodes, self.devices)
         self.selectors = PodSelectors(self.nodes.match_counts)
         self.volumes = VolumeTable(self.nodes, claim_changed)
@@ -89,7 +89,7 @@ class State:
         self.modest_classes: set[str] = set()
         self.singles: dict[GroupKey, Pod] = {}
         self.unclaimed: dict[GroupKey, Pod] = {}
-        self.changes = Changes()
+        self.changes = StateChanges()
         self.node_pods = NodePods(self.framework, self.selectors, self.volumes, self.changes)
         self.pod_shapes = PodShapes(
             self.pods,
@@ -199,7 +199,7 @@ class State:
             self.remove_pod(info.uid)
             return None
         pod = self.pods.get(info.uid)
-        before = None if pod is None else _standing(pod)
+        before = None if pod is None else _decision_inputs(pod)
         reshaped = False
         if pod is None:
             pod = Pod(info, self.pod_shapes.shape_of(info), self._group_of(info))
@@ -221,7 +221,7 @@ class State:
                 self.devices.consumers.pod_changed(info.uid)
         self._move(pod)
         # Most events only confirm that an assumed pod is bound; they change none of these.
-        changed = before is None or before != _standing(pod) or (reshaped and pod.waiting)
+        changed = before is None or before != _decision_inputs(pod) or (reshaped and pod.waiting)
         self._count(pod, reconsider=changed)
         return pod
 
@@ -234,7 +234,7 @@ class State:
         self.node_pods.vacate(pod)
         self.devices.give_back(pod.info.device_claims, uid)
         self.shapes.count(pod.shape, -1, 0)
-        if self.units.gone(pod):
+        if self.units.on_pod_deleted(pod):
             self.changes.victims.append(uid)
         self._touch_pod(pod, reconsider=True)
         # Delete it last: if an earlier step raises, `discard_pod` still finds the pod.
@@ -261,7 +261,7 @@ class State:
         self.shapes.recount(pod.shape, self.pods.values())
         self.devices.give_back(pod.info.device_claims, uid)
         pod.node, pod.row = "", -1
-        self.units.gone(pod)
+        self.units.on_pod_deleted(pod)
         self._touch_pod(pod, reconsider=True)
         if pod.group is not None:
             pod.group.members.pop(uid, None)
@@ -374,7 +374,7 @@ class State:
         """True if anything changed since the last call of `take_changes`."""
         return bool(self.changes or self.pod_shapes.affects_others or self.devices.gaining)
 
-    def take_changes(self) -> Changes:
+    def take_changes(self) -> StateChanges:
         """Return the changes since the last call. Free shapes and match counts that no pod uses."""
         # Sweep first: the shapes and match counts that it ends may set `affects_others`.
         self.pod_shapes.sweep(self.nominations)
@@ -559,6 +559,6 @@ class State:
             changes.reconsider.add(node.key)
 
 
-def _standing(pod: Pod) -> tuple[bool, bool, int]:
+def _decision_inputs(pod: Pod) -> tuple[bool, bool, int]:
     """Return the parts of a pod, except its shape, that its root's decision depends on."""
     return (pod.waiting, pod.running, pod.info.priority)

@@ -11,7 +11,7 @@ from scheduler.core.values.model import GroupKey
 
 
 @dataclass(slots=True)
-class Changes:
+class StateChanges:
     """The changes since the last call of `State.take_changes`.
 
     `entities` changed in any way; for those in `reconsider` the decision may be different now.
@@ -46,9 +46,9 @@ class Changes:
         if Reach.CLUSTER in reach:
             self.anywhere = True
 
-    def take(self) -> Changes:
+    def take(self) -> StateChanges:
         """Return all changes and reset them."""
-        taken = Changes()
+        taken = StateChanges()
         # Swap instead of copying: the state and its parts keep a reference to this object.
         for name in _NAMES:
             value: Any = getattr(self, name)
@@ -57,4 +57,4 @@ class Changes:
         return taken
 
 
-_NAMES: Final = tuple(each.name for each in fields(Changes))
+_NAMES: Final = tuple(each.name for each in fields(StateChanges))

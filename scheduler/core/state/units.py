@@ -92,7 +92,11 @@ def _least(group: Group, pod: Pod) -> int:
     """Return the lower priority of the group and the pod; the pod's if Muster created the group."""
     priority = group.spec.priority if group.spec is not None else None
     # Muster created the group with the priority of its pods, which may have changed since.
-    return pod.info.priority if priority is None or group.made else min(priority, pod.info.priority)
+    return (
+        pod.info.priority
+        if priority is None or group.created_by_muster
+        else min(priority, pod.info.priority)
+    )
 
 
 def _is_slow(pod: Pod) -> bool:
@@ -153,7 +157,7 @@ class Units:
         """Mark the pod as changed; the next `refresh` updates it."""
         self._dirty[pod.info.uid] = pod
 
-    def gone(self, pod: Pod) -> bool:
+    def on_pod_deleted(self, pod: Pod) -> bool:
         """Remove a deleted pod. Return True if it had been chosen as a victim."""
         uid = pod.info.uid
         victim = uid in self._evicting
@@ -506,7 +510,7 @@ class Units:
         self.ranks[slot] = rank
         self.ends[unit.index] = pod.info.preemption.leaves_by if pod.info.terminating else np.inf
         unit.priorities[rank] += 1
-        self._judge(unit)
+        self._set_priority(unit)
 
     def _remove(self, uid: str) -> None:
         slot = self._slots.pop(uid, None)
@@ -534,7 +538,7 @@ class Units:
         unit.priorities[rank] -= 1
         if not unit.priorities[rank]:
             del unit.priorities[rank]
-        self._judge(unit)
+        self._set_priority(unit)
         if not unit.pods:
             del self._units[uid if unit.group is None else unit.group.key]
             self._by_index[unit.index] = None
@@ -555,7 +559,7 @@ class Units:
             self._in_namespace.setdefault(key[1], set()).add(unit.index)
         return unit
 
-    def _judge(self, unit: Unit) -> None:
+    def _set_priority(self, unit: Unit) -> None:
         """Set the unit's priority, and whether it may be evicted."""
         unit.priority = min(unit.priorities, default=0)
         self.priorities[unit.index] = unit.priority

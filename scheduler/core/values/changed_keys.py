@@ -11,7 +11,7 @@ _MOST: Final = 1 << 14
 _T = TypeVar("_T", bound=Hashable)
 
 
-class Changes(Generic[_T]):
+class ChangedKeys(Generic[_T]):
     """Bounded set of changed keys."""
 
     def __init__(self) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from scheduler.core.values.device_asks import Amounts, Ask, DeviceConfig, DeviceToleration
-from scheduler.core.values.model import ClaimKey, Term
+from scheduler.core.values.model import ClaimKey, NodeTerm
 
 PoolKey = tuple[str, str]
 """(driver, pool name)."""
@@ -62,7 +62,7 @@ class NodeScope:
     """Nodes that can use a slice or device: the one with the name, those of the terms, or all."""
 
     name: str = ""
-    terms: tuple[Term, ...] | None = None
+    terms: tuple[NodeTerm, ...] | None = None
     everywhere: bool = False
 
 
@@ -158,7 +158,7 @@ class Allocation:
 
     devices: tuple[AllocatedDevice, ...]
     config: tuple[AllocatedConfig, ...] = ()
-    nodes: tuple[Term, ...] | None = None
+    nodes: tuple[NodeTerm, ...] | None = None
     ask: Ask | None = None
 
 

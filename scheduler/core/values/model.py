@@ -53,7 +53,7 @@ class Expression:
 
 
 @dataclass(frozen=True, slots=True)
-class Term:
+class NodeTerm:
     """Node selector term: all expressions and fields must match; an empty term matches no node."""
 
     expressions: tuple[Expression, ...]
@@ -216,7 +216,7 @@ class VolumeInfo:
     """
 
     name: str
-    affinity: tuple[Term, ...] | None = None
+    affinity: tuple[NodeTerm, ...] | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
     driver: str = ""
     storage_class: str = ""
@@ -237,7 +237,7 @@ class StorageClassInfo:
     name: str
     provisioner: str = ""
     waits: bool = False
-    topologies: tuple[Term, ...] = ()
+    topologies: tuple[NodeTerm, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,7 +281,7 @@ class Requirements:
     requests: tuple[tuple[str, int], ...] = ()
     node_name: str = ""
     selector: tuple[tuple[str, str], ...] = ()
-    affinity: tuple[Term, ...] | None = None
+    affinity: tuple[NodeTerm, ...] | None = None
     tolerations: tuple[Toleration, ...] = ()
     unsupported: tuple[str, ...] = ()
     ports: tuple[HostPort, ...] = ()
@@ -289,7 +289,7 @@ class Requirements:
     required_anti_affinity: tuple[PodTerm, ...] = ()
     spread: tuple[Spread, ...] = ()
     claims: tuple[ClaimKey, ...] = ()
-    preferred_node_affinity: tuple[tuple[int, Term], ...] = ()
+    preferred_node_affinity: tuple[tuple[int, NodeTerm], ...] = ()
     preferred_affinity: tuple[WeightedPodTerm, ...] = ()
     preferred_spread: tuple[Spread, ...] = ()
     excess: str = ""

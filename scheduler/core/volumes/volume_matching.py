@@ -127,7 +127,7 @@ class VolumeIndex:
 
     def rows(self, name: str) -> Ints:
         """Return the ascending rows of the nodes that can use the volume; none if it is unknown."""
-        self._look()
+        self._drop_stale()
         rows = self._rows.get(name)
         if rows is None:
             volume = self.known.get(name)
@@ -177,7 +177,7 @@ class VolumeIndex:
         usable = volume.available and volume.claim is None and not volume.terminating
         if not usable or self._taken[volume.name]:
             return
-        self._look()
+        self._drop_stale()
         self._open.setdefault(volume.storage_class, {})[volume.name] = volume
         same_class = self._by_class.get(volume.storage_class)
         if same_class is not None:
@@ -185,7 +185,7 @@ class VolumeIndex:
 
     def _withdraw(self, volume: VolumeInfo) -> None:
         # First, because the cached rows may be those of an older generation of the nodes.
-        self._look()
+        self._drop_stale()
         same = self._open.get(volume.storage_class, {})
         if same.pop(volume.name, None) is None:
             return
@@ -196,7 +196,7 @@ class VolumeIndex:
             same_class.put(volume, self.rows(volume.name), -1)
 
     def _of_class(self, storage_class: str) -> _ClassVolumes:
-        self._look()
+        self._drop_stale()
         same_class = self._by_class.get(storage_class)
         if same_class is None:
             # On first use: rows are computed again only for classes that pending claims name.
@@ -205,7 +205,7 @@ class VolumeIndex:
                 same_class.put(volume, self.rows(volume.name))
         return same_class
 
-    def _look(self) -> None:
+    def _drop_stale(self) -> None:
         """Drop what is cached about nodes if the node table has a new generation."""
         if self._generation != self._nodes.generation:
             self._generation = self._nodes.generation

@@ -8,10 +8,10 @@ from __future__ import annotations
 import numpy as np
 
 from scheduler.core.nodes.node_table import Bools, NodeTable
-from scheduler.core.values.model import Term
+from scheduler.core.values.model import NodeTerm
 
 
-def reached(terms: tuple[Term, ...] | None, nodes: NodeTable) -> Bools:
+def reached(terms: tuple[NodeTerm, ...] | None, nodes: NodeTable) -> Bools:
     """Return the nodes (N,) that meet at least one of the terms, or all nodes if `terms` is None.
 
     As upstream, matchFields are ignored: only labels of nodes count for volumes.

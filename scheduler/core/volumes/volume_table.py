@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from scheduler.core.nodes.node_table import NodeTable
-from scheduler.core.values.changed_keys import Changes
+from scheduler.core.values.changed_keys import ChangedKeys
 from scheduler.core.values.model import (
     Attachment,
     ClaimInfo,
@@ -38,8 +38,8 @@ MIGRATED_PROVISIONERS: Final[Mapping[str, str]] = {
 class DriverNews:
     """Claims and volumes whose CSI driver may have changed; NodeVolumeLimits reads them."""
 
-    claims: Changes[ClaimKey] = field(default_factory=Changes)
-    volumes: Changes[str] = field(default_factory=Changes)
+    claims: ChangedKeys[ClaimKey] = field(default_factory=ChangedKeys)
+    volumes: ChangedKeys[str] = field(default_factory=ChangedKeys)
 
 
 UNLIMITED: Final = 1 << 40
@@ -99,14 +99,14 @@ class VolumeTable:
             self.news.volumes.add(volume.name)
         self.index.set(volume)
         self._nodes.touch()
-        self._tell_claims(before, volume)
+        self._notify_claims(before, volume)
 
     def remove_volume(self, name: str) -> None:
         before = self.volumes.get(name)
         self.news.volumes.add(name)
         self.index.remove(name)
         self._nodes.touch()
-        self._tell_claims(before)
+        self._notify_claims(before)
 
     def set_class(self, storage_class: StorageClassInfo) -> None:
         self.classes[storage_class.name] = storage_class
@@ -181,7 +181,7 @@ class VolumeTable:
         if old is not None and old.volume:
             self.index.give(old.volume)
 
-    def _tell_claims(self, *volumes: VolumeInfo | None) -> None:
+    def _notify_claims(self, *volumes: VolumeInfo | None) -> None:
         # The claims of the old and the new claimRef: both may fit elsewhere now.
         for key in {volume.claim for volume in volumes if volume is not None}:
             if key is not None:

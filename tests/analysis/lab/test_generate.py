@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from analysis.lab.errors import LabError
-from analysis.lab.generate import Kind, Recipe, generate, read_recipe
+from analysis.lab.generate import JobKind, Recipe, generate, read_recipe
 from analysis.lab.trace import write_trace
 
-KIND = Kind(
+KIND = JobKind(
     requests={"cpu": "1"}, median="1h", pods={"1": 3, "8": 1}, topology="required", key="rack"
 )
 
@@ -39,7 +39,7 @@ def test_sizes_durations_and_arrivals_are_as_asked_for() -> None:
 
 
 def test_jobs_may_come_in_bursts_and_are_no_more_for_that() -> None:
-    sweep = Kind(requests={"cpu": "1"}, median="1h", burst={"1": 1, "50": 1})
+    sweep = JobKind(requests={"cpu": "1"}, median="1h", burst={"1": 1, "50": 1})
     jobs = generate(recipe(kinds={"a": KIND, "sweep": sweep}, namespaces=3), 1)
 
     assert len(jobs) == len({job.name for job in jobs}) == 4000
@@ -80,22 +80,25 @@ def test_a_wrong_recipe_is_named_with_its_field(tmp_path: Path, text: str, probl
     [
         ({"span": "long"}, "the recipe: span: 'long' is not a duration"),
         (
-            {"kinds": {"a": Kind(requests={}, median=1, pods={"some": 1})}},
+            {"kinds": {"a": JobKind(requests={}, median=1, pods={"some": 1})}},
             "the recipe: pods: must map numbers to weights",
         ),
         (
-            {"kinds": {"a": Kind(requests={}, median=1, pods={"9" * 9: 1})}},
+            {"kinds": {"a": JobKind(requests={}, median=1, pods={"9" * 9: 1})}},
             "the recipe: pods: must map numbers to weights",
         ),
         (
-            {"kinds": {"a": Kind(requests={}, median=1, burst={"0": 1})}},
+            {"kinds": {"a": JobKind(requests={}, median=1, burst={"0": 1})}},
             "the recipe: burst: must map numbers to weights",
         ),
         (
-            {"kinds": {"a": Kind(requests={}, median=1, pods={"999": 1}, replicas=99_999)}},
+            {"kinds": {"a": JobKind(requests={}, median=1, pods={"999": 1}, replicas=99_999)}},
             "the recipe: pods times replicas must be",
         ),
-        ({"kinds": {"a": Kind(requests={"cpu": "x"}, median=1)}}, "requests: not a quantity: 'x'"),
+        (
+            {"kinds": {"a": JobKind(requests={"cpu": "x"}, median=1)}},
+            "requests: not a quantity: 'x'",
+        ),
     ],
 )
 def test_a_wrong_value_is_named(change: dict[str, object], problem: str) -> None:

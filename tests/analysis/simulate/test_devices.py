@@ -48,7 +48,7 @@ OWN = {"resourceClaimTemplateName": "t"}
 
 
 def cluster(nodes: int = 2, count: int = 2) -> DeviceCluster:
-    made = DeviceCluster(Selectors().judge)
+    made = DeviceCluster(Selectors().evaluate)
     for at in range(nodes):
         made.gpu_node(f"n{at}", *(device(f"gpu-{i}", {"size": "small"}) for i in range(count)))
     return made

@@ -14,7 +14,7 @@ from cli.trees.snapshot_tree import branches
 from cli.trees.text import tree_lines
 from cli.trees.tree import Objects, build
 from kube.base.errors import ConfigError
-from scheduler.core.explain.holders import held_on, held_room, holders
+from scheduler.core.explain.holders import held_capacity, held_on, holders
 from scheduler.core.search.place import SearchBudget
 from scheduler.snapshot.snapshot import Limits, encode, take
 from tests.scheduler.holding_harness import HoldingHarness, kind, template
@@ -187,7 +187,7 @@ async def test_held_room_counts_apart() -> None:
     assert holder.places == held_on(state.forest.groups["PodGroup", "ns", "train"])
     assert holder.places == harness.held("train")
     cpu, pods = state.nodes.resources.indices["cpu"], state.nodes.resources.indices["pods"]
-    found = held_room(state)
+    found = held_capacity(state)
     for name, row in state.nodes.row_of.items():
         assert found[cpu, row] == 1000 * harness.held("train").get(name, 0)
         assert found[pods, row] == harness.held("train").get(name, 0)

@@ -13,7 +13,7 @@ from typing import cast
 import pytest
 
 from cli.demo import demo
-from cli.demo.view import View
+from cli.demo.view import DemoView
 from cli.trees.tree import Objects
 from kube.client.client import Client
 
@@ -78,7 +78,7 @@ def test_the_demo_fails_unless_its_expectations_are_met(
     holds: bool,
 ) -> None:
     @contextlib.asynccontextmanager
-    async def started(view: View) -> AsyncIterator[demo.DemoCluster]:
+    async def started(view: DemoView) -> AsyncIterator[demo.DemoCluster]:
         yield demo.DemoCluster(cast("Client", None), view)
 
     async def nothing_happens(cluster: demo.DemoCluster) -> None:
@@ -119,7 +119,7 @@ def test_plain_output_has_one_line_for_each_change_of_a_gang(
             ],
         )
 
-    plain = View()
+    plain = DemoView()
     moments = (
         seen(0),
         seen(2),

@@ -14,8 +14,8 @@ from cli.doctor.findings import (
     About,
     Check,
     Severity,
+    check_failed,
     highest,
-    not_made,
     report,
     text_lines,
 )
@@ -89,7 +89,7 @@ def test_the_exit_code_is_that_of_the_highest_severity() -> None:
     ],
 )
 def test_a_check_that_cannot_be_made_is_a_warning(problem: KubeError, action: str) -> None:
-    finding = not_made(Check("x", ABOUT), problem)
+    finding = check_failed(Check("x", ABOUT), problem)
 
     assert finding.severity == Severity.WARNING
     assert action in finding.action

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from cli.doctor.findings import Finding, Severity
-from cli.doctor.held_places import MOST_NAMED, HeldPlaces
+from cli.doctor.held_places import MOST_NAMED, HeldPlaceCounts
 
 Json = dict[str, Any]
 
@@ -18,7 +18,7 @@ def group(namespace: str, *counts: object) -> Json:
 
 
 def found(*groups: Json) -> list[Finding]:
-    held = HeldPlaces()
+    held = HeldPlaceCounts()
     for each in groups:
         held.see(each)
     return list(held.findings())

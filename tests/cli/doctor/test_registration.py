@@ -18,8 +18,8 @@ from cli.doctor.registration import (
     COSCHEDULED,
     REFUSED,
     VALID,
+    DryRunTrial,
     Registration,
-    Trial,
     check_bundles,
     check_registration,
     check_server,
@@ -248,7 +248,7 @@ RULE = Invalid(422, "Invalid", "denied", (StatusCause("spec.topology[0].key", ""
 )
 def test_trials(name: str, outcome: Json | ApiError, want: Severity | None, text: str) -> None:
     made: Json | KubeError = copy.copy(outcome) if isinstance(outcome, dict) else outcome
-    found = list(check_trials([Trial(name, RESOURCE, made)], "default"))
+    found = list(check_trials([DryRunTrial(name, RESOURCE, made)], "default"))
 
     assert [one.severity for one in found] == ([] if want is None else [want])
     assert all(text in one.problem and one.action for one in found)

@@ -15,7 +15,7 @@ import yaml
 
 from cli.demo.demo import install_kinds
 from cli.servers.console_service import address_of, place_of
-from console.serving.in_cluster import Place
+from console.serving.in_cluster import ConsoleAddress
 from kube.base.errors import ConfigError
 from kube.client.client import Client
 from kube.client.resources import NAMESPACES
@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parents[3]
 DEPLOYMENT = ROOT / "manifests" / "console" / "deployment.yaml"
 
 
-def place(tls: Path | None = None, *, plain_http: bool = False) -> Place:
+def place(tls: Path | None = None, *, plain_http: bool = False) -> ConsoleAddress:
     return place_of("0.0.0.0:8443", ["a.example"], tls, "muster-system", plain_http=plain_http)
 
 

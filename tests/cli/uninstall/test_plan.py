@@ -10,7 +10,7 @@ from api.constants import ANNOTATION_WAITING_FOR, DEPLOYMENT, FINALIZER_POD_GROU
 from api.scheduler_names import SchedulerNames
 from cli.uninstall.command import HelmRelease, dry_run_lines, kept_lines, refusal_lines
 from cli.uninstall.installation import NAMESPACE, installed
-from cli.uninstall.plan import Action, Found, Stage, Step, in_use, plan
+from cli.uninstall.plan import Action, RemovalStage, RemovalState, Step, in_use, plan
 from cli.uninstall.release import Target, target_of
 from e2e.harness.support import manifests
 from kube.base.errors import ConfigError
@@ -36,9 +36,9 @@ def target(obj: Json) -> Target:
     return target_of(resource, obj)
 
 
-def whole(**parts: Any) -> Found:
+def whole(**parts: Any) -> RemovalState:
     """Return a cluster with all of the manifests."""
-    return replace(Found(installed=[(target(obj), obj) for obj in ALL]), **parts)
+    return replace(RemovalState(installed=[(target(obj), obj) for obj in ALL]), **parts)
 
 
 def group(*finalizers: str) -> tuple[Target, Json]:
@@ -119,20 +119,20 @@ def test_cluster_wide_objects_of_our_names_are_ours_by_their_label_only() -> Non
 
 
 def test_what_is_done_is_not_planned_again() -> None:
-    assert plan(Found(groups=[group("example.com/other")]), release=True) == []
+    assert plan(RemovalState(groups=[group("example.com/other")]), release=True) == []
 
 
 def test_what_is_on_its_way_out_is_not_deleted_again() -> None:
     crd = {"metadata": {"name": "x", "deletionTimestamp": "2026-01-01T00:00:00Z"}}
 
-    assert plan(Found(installed=[(target_of(CRDS, crd), crd)]), release=False) == []
+    assert plan(RemovalState(installed=[(target_of(CRDS, crd), crd)]), release=False) == []
 
 
 def test_nothing_is_handed_over_unasked_but_what_was_begun_is_ended() -> None:
     record = Target(SECRETS, NAMESPACE, "muster-released-uid", "secret")
-    steps = plan(Found(jobs=[stored(gang())], records=[record]), release=False)
+    steps = plan(RemovalState(jobs=[stored(gang())], records=[record]), release=False)
 
-    assert [(step.stage, step.action) for step in steps] == [(Stage.RELEASE, Action.RESTORE)]
+    assert [(step.stage, step.action) for step in steps] == [(RemovalStage.RELEASE, Action.RESTORE)]
 
 
 def test_the_namespace_stays_while_others_have_objects_in_it() -> None:
@@ -151,7 +151,7 @@ def test_quotas_of_users_stay_and_are_named() -> None:
     quota = Target(Resource("", "v1", "resourcequotas", "ResourceQuota"), "team", "groups", "uid")
 
     assert "  kubectl -n team delete resourcequota groups" in list(
-        kept_lines(Found(quotas=[quota]), NAMESPACE)
+        kept_lines(RemovalState(quotas=[quota]), NAMESPACE)
     )
 
 
@@ -163,7 +163,7 @@ def test_use_is_counted_by_namespace() -> None:
         make_pod("c", "else").in_group("g").build(),
         make_pod("done", "over").in_group("g").phase("Succeeded").build(),
     ]
-    uses = in_use(Found(pods=pods, jobs=[stored(gang())]))
+    uses = in_use(RemovalState(pods=pods, jobs=[stored(gang())]))
 
     assert {name: str(use) for name, use in uses.items()} == {
         "else": "1 group, 0 running pods, 1 waiting pod, 0 unfinished Jobs",
@@ -174,7 +174,7 @@ def test_use_is_counted_by_namespace() -> None:
 def test_a_refusal_of_many_namespaces_is_short() -> None:
     pods = [make_pod("a", f"team-{number}").build() for number in range(50)]
 
-    lines = list(refusal_lines(in_use(Found(pods=pods))))
+    lines = list(refusal_lines(in_use(RemovalState(pods=pods))))
 
     assert lines[0] == "Muster is in use in 50 namespaces; nothing was deleted:"
     assert "  and 30 more namespaces" in lines
@@ -186,7 +186,7 @@ def test_a_refusal_of_helm_s_hook_names_helm_s_commands_in_their_order() -> None
     helm = HelmRelease.parse("gangs:7", "batch")
     pods = [make_pod("a", "team").build()]
 
-    lines = list(refusal_lines(in_use(Found(pods=pods)), helm))
+    lines = list(refusal_lines(in_use(RemovalState(pods=pods)), helm))
 
     assert not [line for line in lines if "--release" in line]
     commands = [line.strip() for line in lines if line.startswith("  helm ")]
@@ -206,25 +206,25 @@ def test_a_release_has_a_name_and_a_revision(text: str) -> None:
 
 def test_a_dry_run_names_steps_and_counts_small_ones() -> None:
     groups = [group(FINALIZER_POD_GROUP)] * 3
-    lines = list(dry_run_lines(Found(groups=groups), release=True))
+    lines = list(dry_run_lines(RemovalState(groups=groups), release=True))
 
     assert lines == ["steps, in this order:", "  remove Muster's finalizer from 3 objects"]
 
 
 def test_a_dry_run_of_a_job_that_is_left_prints_the_command() -> None:
-    lines = "\n".join(dry_run_lines(Found(jobs=[stored(gang(), ready=2)]), release=True))
+    lines = "\n".join(dry_run_lines(RemovalState(jobs=[stored(gang(), ready=2)]), release=True))
 
     assert "Job team/train: its pods have started" in lines
     assert "kubectl -n team get job train -o json" in lines
 
 
 def test_nothing_to_do_is_said() -> None:
-    assert list(dry_run_lines(Found(), release=False)) == ["no objects of Muster found"]
+    assert list(dry_run_lines(RemovalState(), release=False)) == ["no objects of Muster found"]
 
 
 def test_a_namespace_with_thousands_of_pods_hides_no_other() -> None:
     pods = [make_pod(f"p{number}", "greedy").build() for number in range(5000)]
-    found = Found(pods=[*pods, make_pod("one", "modest").build()])
+    found = RemovalState(pods=[*pods, make_pod("one", "modest").build()])
 
     lines = list(dry_run_lines(found, release=True))
 
@@ -237,7 +237,7 @@ def test_what_is_prepared_leaves_the_rest_to_who_installed_it() -> None:
     lease = Resource("coordination.k8s.io", "v1", "leases", "Lease")
     ours = [(target(obj), obj) for obj in ALL]
     ours.append((Target(lease, NAMESPACE, "muster-scheduler", "uid"), {}))
-    found = Found(installed=ours, groups=[group(FINALIZER_POD_GROUP)])
+    found = RemovalState(installed=ours, groups=[group(FINALIZER_POD_GROUP)])
     steps = plan(found, release=False, prepare=True)
     deleted = {step.target.resource.kind for step in steps if step.action is Action.DELETE}
 
@@ -258,7 +258,7 @@ def test_pods_of_every_configured_name_are_in_use() -> None:
     named = SchedulerNames(("muster-scheduler", "other"))
     job = stored(gang())
     job["spec"]["template"]["spec"]["schedulerName"] = "other"
-    found = Found(jobs=[job])
+    found = RemovalState(jobs=[job])
 
     assert in_use(found) == {}
     assert set(in_use(replace(found, names=named))) == {"team"}
@@ -271,7 +271,7 @@ def test_what_it_waited_for_is_no_longer_said_of_other_owners() -> None:
     kinds = (STATEFUL_SET, DEPLOYMENT)
     apps = [make_app(kind, name, 4, words) for name, words in _SETS for kind in kinds]
 
-    steps = plan(Found(told=[(target(it), it) for it in (*sets, *apps)]), release=False)
+    steps = plan(RemovalState(annotated=[(target(it), it) for it in (*sets, *apps)]), release=False)
 
     assert {(it.action, it.target.resource.kind, it.target.name, it.names) for it in steps} == {
         (Action.DROP_ANNOTATIONS, kind, "told", (ANNOTATION_WAITING_FOR,))

@@ -6,8 +6,8 @@ from jsonpatch import apply_patch
 from api.integration.job.admission import job_admission
 from cli.uninstall.release import (
     Handover,
+    HandoverMethod,
     Target,
-    Way,
     needs_release,
     release_job,
     release_pod,
@@ -32,66 +32,88 @@ from tests.support.owners import job_template, make_job
 @pytest.mark.parametrize(
     ("want", "job", "pods", "owner"),
     [
-        pytest.param(Way.REMADE, stored(gang()), [], None, id="no pods yet"),
-        pytest.param(Way.REMADE, stored(gang(), active=4), [WAITING], None, id="its pods wait"),
-        pytest.param(Way.REMADE, stored(gang().suspended()), [], None, id="it is suspended"),
-        pytest.param(Way.LEFT, stored(gang()), [WAITING, RUNNING], None, id="one of its pods runs"),
-        pytest.param(Way.LEFT, stored(gang(), succeeded=1), [], None, id="a pod succeeded"),
-        pytest.param(Way.LEFT, stored(gang(), failed=1), [], None, id="a pod failed"),
+        pytest.param(HandoverMethod.REMADE, stored(gang()), [], None, id="no pods yet"),
         pytest.param(
-            Way.LEFT,
+            HandoverMethod.REMADE, stored(gang(), active=4), [WAITING], None, id="its pods wait"
+        ),
+        pytest.param(
+            HandoverMethod.REMADE, stored(gang().suspended()), [], None, id="it is suspended"
+        ),
+        pytest.param(
+            HandoverMethod.LEFT, stored(gang()), [WAITING, RUNNING], None, id="one of its pods runs"
+        ),
+        pytest.param(
+            HandoverMethod.LEFT, stored(gang(), succeeded=1), [], None, id="a pod succeeded"
+        ),
+        pytest.param(HandoverMethod.LEFT, stored(gang(), failed=1), [], None, id="a pod failed"),
+        pytest.param(
+            HandoverMethod.LEFT,
             stored(gang(), uncountedTerminatedPods={"succeeded": ["uid-1"]}),
             [],
             None,
             id="a pod ended that is not counted yet",
         ),
         pytest.param(
-            Way.LEFT, stored(gang(), completedIndexes="0-2"), [], None, id="indexes are done"
+            HandoverMethod.LEFT,
+            stored(gang(), completedIndexes="0-2"),
+            [],
+            None,
+            id="indexes are done",
         ),
         pytest.param(
-            Way.LEFT,
+            HandoverMethod.LEFT,
             stored(make_job("train").scheduler("muster-scheduler")),
             [],
             None,
             id="its user named the scheduler",
         ),
         pytest.param(
-            Way.LEFT, controlled(stored(gang()), "CronJob"), [], None, id="a CronJob made it"
+            HandoverMethod.LEFT,
+            controlled(stored(gang()), "CronJob"),
+            [],
+            None,
+            id="a CronJob made it",
         ),
         pytest.param(
-            Way.BY_OWNER, child(), [WAITING], jobset(job_template().pods(4)), id="a JobSet made it"
+            HandoverMethod.BY_OWNER,
+            child(),
+            [WAITING],
+            jobset(job_template().pods(4)),
+            id="a JobSet made it",
         ),
         pytest.param(
-            Way.LEFT,
+            HandoverMethod.LEFT,
             child(ready=1),
             [],
             jobset(job_template().pods(4)),
             id="a JobSet made it, and its pods run",
         ),
         pytest.param(
-            Way.LEFT,
+            HandoverMethod.LEFT,
             child(),
             [],
             jobset(job_template().scheduler("muster-scheduler")),
             id="the JobSet itself names the scheduler",
         ),
-        pytest.param(Way.LEFT, child(), [], None, id="its JobSet is gone"),
+        pytest.param(HandoverMethod.LEFT, child(), [], None, id="its JobSet is gone"),
     ],
 )
-def test_what_becomes_of_a_job(want: Way, job: Json, pods: list[Json], owner: Json | None) -> None:
+def test_what_becomes_of_a_job(
+    want: HandoverMethod, job: Json, pods: list[Json], owner: Json | None
+) -> None:
     assert needs_release(job)
 
     found = release_job(job, pods, owner)
 
     assert found.way is want
-    assert bool(found.why and found.command) is (want is Way.LEFT)
+    assert bool(found.why and found.command) is (want is HandoverMethod.LEFT)
 
 
 def test_a_job_that_a_finalizer_holds_is_not_deleted() -> None:
     job = stored(gang())
     job["metadata"]["finalizers"] = ["example.com/report"]
 
-    assert release_job(job, [], None).way is Way.LEFT
+    assert release_job(job, [], None).way is HandoverMethod.LEFT
 
 
 @pytest.mark.parametrize(
@@ -116,31 +138,33 @@ def test_a_job_that_makes_no_more_pods_of_ours_needs_nothing(job: Json) -> None:
     ("want", "pod", "owner"),
     [
         pytest.param(
-            Way.BY_OWNER,
+            HandoverMethod.BY_OWNER,
             controlled(make_pod("web-1", "team").build(), "ReplicaSet", "web"),
             {"spec": {"template": {"spec": {}}}},
             id="its owner names no scheduler",
         ),
         pytest.param(
-            Way.LEFT,
+            HandoverMethod.LEFT,
             controlled(make_pod("web-1", "team").build(), "ReplicaSet", "web"),
             {"spec": {"template": {"spec": {"schedulerName": "muster-scheduler"}}}},
             id="its owner names ours",
         ),
         pytest.param(
-            Way.LEFT,
+            HandoverMethod.LEFT,
             controlled(make_pod("x", "team").build(), "PyTorchJob", "x"),
             None,
             id="its owner is of a kind that is not known",
         ),
-        pytest.param(Way.LEFT, make_pod("alone", "team").build(), None, id="it has no owner"),
+        pytest.param(
+            HandoverMethod.LEFT, make_pod("alone", "team").build(), None, id="it has no owner"
+        ),
     ],
 )
-def test_what_becomes_of_a_waiting_pod(want: Way, pod: Json, owner: Json | None) -> None:
+def test_what_becomes_of_a_waiting_pod(want: HandoverMethod, pod: Json, owner: Json | None) -> None:
     found = release_pod(pod, owner)
 
     assert found.way is want
-    assert bool(found.command) is (want is Way.LEFT)
+    assert bool(found.command) is (want is HandoverMethod.LEFT)
 
 
 def test_the_command_for_a_deployment_changes_the_deployment() -> None:
@@ -152,7 +176,7 @@ def test_the_command_for_a_deployment_changes_the_deployment() -> None:
 
 
 def test_a_handover_says_what_becomes_of_what() -> None:
-    given = Handover(Target(JOBS, "team", "train", "uid"), Way.REMADE)
+    given = Handover(Target(JOBS, "team", "train", "uid"), HandoverMethod.REMADE)
 
     assert str(given) == "Job team/train: recreated for the default scheduler"
 

@@ -17,7 +17,7 @@ from certs.authority import new_material
 from certs.material import ServerNames
 from console.access.reviews import TOKEN_REVIEWS
 from console.access.sign_in import COOKIE
-from console.serving.in_cluster import Certificate, Place, in_cluster
+from console.serving.in_cluster import Certificate, ConsoleAddress, in_cluster
 from console.serving.serving import Console
 from console.state.state import Settings
 from kube.base.errors import ConfigError
@@ -150,7 +150,7 @@ async def stage(tmp_path: Path) -> AsyncIterator[Stage]:
         (tmp_path / "account").write_text(yaml.safe_dump(config))
         account = await stack.enter_async_context(await Client.connect(tmp_path / "account"))
         ca = write_certificate(tmp_path / "tls")
-        place = Place(("127.0.0.1", 0), ("console.example.com",), tmp_path / "tls")
+        place = ConsoleAddress(("127.0.0.1", 0), ("console.example.com",), tmp_path / "tls")
         served = await stack.enter_async_context(in_cluster(account, Settings(), place))
         async with asyncio.timeout(PATIENCE):
             await served.cluster.wait()

@@ -18,7 +18,7 @@ from console.serving.stream import (
     PER_SECOND,
     RESYNC,
     Streams,
-    Wanted,
+    StreamSubject,
     wanted_of,
 )
 from console.views.queue import MOST_TOLD
@@ -39,7 +39,7 @@ def timed(following: Following, now: Callable[[], float] = time.monotonic) -> St
 
 
 async def opened(
-    streams: Streams, wanted: Wanted, viewer: Viewer = ALL, *, lasts: bool = True
+    streams: Streams, wanted: StreamSubject, viewer: Viewer = ALL, *, lasts: bool = True
 ) -> AsyncIterator[bytes]:
     async def gone() -> Viewer | None:
         return None
@@ -54,7 +54,7 @@ async def test_a_stream_begins_at_once_and_tells_changes_of_nodes() -> None:
     cluster.racks()
     cluster.use_keys(BLOCK, RACK)
     streams = streams_of(cluster)
-    stream = await opened(streams, Wanted(map=True))
+    stream = await opened(streams, StreamSubject(map=True))
     streams.tick()
     cluster.pod(node="n-1-1-1", cpu=2)
     streams.tick()
@@ -71,7 +71,7 @@ async def test_a_change_between_the_stream_and_its_first_round_is_told() -> None
     cluster = Builder()
     cluster.racks()
     streams = streams_of(cluster)
-    stream = await opened(streams, Wanted(map=True))
+    stream = await opened(streams, StreamSubject(map=True))
     cluster.pod(node="n-1-1-1", cpu=2)
     streams.tick()
 
@@ -82,8 +82,8 @@ async def test_those_who_look_at_one_resource_share_one_message() -> None:
     cluster = Builder()
     cluster.racks()
     streams = streams_of(cluster)
-    both = [await opened(streams, Wanted(map=True)) for _ in range(2)]
-    other = await opened(streams, Wanted(map=True, resource="memory"))
+    both = [await opened(streams, StreamSubject(map=True)) for _ in range(2)]
+    other = await opened(streams, StreamSubject(map=True, resource="memory"))
     streams.tick()
     cluster.pod(node="n-1-1-1")
     streams.tick()
@@ -97,7 +97,7 @@ async def test_new_nodes_and_labels_need_a_new_answer() -> None:
     cluster = Builder()
     cluster.racks()
     streams = streams_of(cluster)
-    stream = await opened(streams, Wanted(map=True))
+    stream = await opened(streams, StreamSubject(map=True))
     streams.tick()
     cluster.node("new")
     streams.tick()
@@ -110,7 +110,7 @@ async def test_a_workload_is_told_whole_when_something_of_it_changed() -> None:
     cluster.nodes(1)
     cluster.gang("g", 1)
     streams = streams_of(cluster)
-    stream = await opened(streams, Wanted(workload="ns/PodGroup/g"))
+    stream = await opened(streams, StreamSubject(workload="ns/PodGroup/g"))
     streams.tick()
     assert b'"pods":0' in await anext(stream)
     cluster.pod("g", name="p")
@@ -130,8 +130,8 @@ async def test_a_workload_is_told_whole_when_something_of_it_changed() -> None:
 async def test_a_slow_viewer_is_told_to_ask_anew_and_nobody_else_waits() -> None:
     cluster = Builder()
     streams = streams_of(cluster)
-    slow = await opened(streams, Wanted(queue=True))
-    quick = await opened(streams, Wanted(queue=True))
+    slow = await opened(streams, StreamSubject(queue=True))
+    quick = await opened(streams, StreamSubject(queue=True))
     told = 0
     for number in range(3 * BUFFER):
         cluster.pod(name=f"p{number}")
@@ -161,7 +161,7 @@ async def test_history_is_told_once_for_each_step() -> None:
     following = Builder().refresh()
     steps = Steps(following)
     streams = Streams(following, steps)
-    stream = await opened(streams, Wanted(history=True))
+    stream = await opened(streams, StreamSubject(history=True))
     streams.tick()
     for at in ("2026-11-23T12:00:00Z", "2026-11-23T12:01:00Z"):
         steps.at = at
@@ -177,11 +177,11 @@ async def test_an_api_server_that_does_not_answer_is_told_to_all_and_to_who_come
     streams = streams_of(cluster)
     answers = True
     monkeypatch.setattr(Following, "current", property(lambda _: answers))
-    early = await opened(streams, Wanted(queue=True))
+    early = await opened(streams, StreamSubject(queue=True))
     streams.tick()
     answers = False
     streams.tick()
-    late = await opened(streams, Wanted())
+    late = await opened(streams, StreamSubject())
     streams.tick()
     answers = True
     streams.tick()
@@ -200,7 +200,7 @@ async def test_who_did_not_keep_up_is_told_of_it_afterwards(
     cluster = Builder()
     cluster.racks()
     streams = streams_of(cluster)
-    stream = await opened(streams, Wanted(map=True))
+    stream = await opened(streams, StreamSubject(map=True))
     streams.tick()
     for _ in range(BUFFER + 1):
         cluster.pod(node="n-1-1-1")
@@ -216,7 +216,7 @@ async def test_who_did_not_keep_up_is_told_of_it_afterwards(
 
 async def test_the_end_of_the_server_ends_streams_in_order() -> None:
     streams = streams_of(Builder())
-    stream = await opened(streams, Wanted(queue=True))
+    stream = await opened(streams, StreamSubject(queue=True))
     streams.end()
 
     assert [event async for event in stream] == [END]
@@ -226,7 +226,7 @@ async def test_the_end_of_the_server_ends_streams_in_order() -> None:
 async def test_the_end_of_a_session_ends_its_streams(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("console.serving.stream.HEARTBEAT", 0.01)
     streams = streams_of(Builder())
-    stream = await opened(streams, Wanted(queue=True), lasts=False)
+    stream = await opened(streams, StreamSubject(queue=True), lasts=False)
 
     assert [event async for event in stream] == [b": still here\n\n", END]
 
@@ -238,7 +238,7 @@ async def test_fewer_rights_end_a_stream_of_nodes(monkeypatch: pytest.MonkeyPatc
     async def less() -> Viewer | None:
         return Viewer("admin", "one", nodes=False)
 
-    stream = streams.open(ALL, Wanted(map=True), less)
+    stream = streams.open(ALL, StreamSubject(map=True), less)
 
     assert [event async for event in stream][-1] == END
 
@@ -254,7 +254,7 @@ async def test_a_session_is_checked_once_per_heartbeat_and_not_with_each_event()
         return ALL
 
     streams = timed(Builder().refresh(), lambda: now)
-    stream = streams.open(ALL, Wanted(map=True), again)
+    stream = streams.open(ALL, StreamSubject(map=True), again)
     assert await anext(stream) == b": here\n\n"
     (reader,) = streams._open
 
@@ -275,11 +275,11 @@ async def test_a_session_is_checked_once_per_heartbeat_and_not_with_each_event()
 async def test_there_are_only_so_many_streams() -> None:
     streams = streams_of(Builder())
     kept = [
-        await opened(streams, Wanted(queue=True), Viewer("v", f"s{number}"))
+        await opened(streams, StreamSubject(queue=True), Viewer("v", f"s{number}"))
         for number in range(MOST_STREAMS)
     ]
     with pytest.raises(RefusedError) as raised:
-        streams.open(ALL, Wanted(queue=True), lasting)
+        streams.open(ALL, StreamSubject(queue=True), lasting)
     assert raised.value.status == 429
 
     streams.end()
@@ -292,7 +292,7 @@ async def test_there_are_only_so_many_streams() -> None:
 async def test_a_stream_that_is_never_read_takes_no_place() -> None:
     streams = streams_of(Builder())
     for _ in range(MOST_STREAMS + 1):
-        streams.open(ALL, Wanted(queue=True), lasting)
+        streams.open(ALL, StreamSubject(queue=True), lasting)
 
     assert len(streams) == 0
 
@@ -330,13 +330,13 @@ async def test_names_with_line_ends_cannot_make_events_of_their_own() -> None:
 @pytest.mark.parametrize(
     ("views", "want"),
     [
-        ("map", Wanted(map=True)),
-        ("queue,history", Wanted(queue=True, history=True)),
-        ("workload:ns/Job/a", Wanted(workload="ns/Job/a")),
-        ("", Wanted()),
+        ("map", StreamSubject(map=True)),
+        ("queue,history", StreamSubject(queue=True, history=True)),
+        ("workload:ns/Job/a", StreamSubject(workload="ns/Job/a")),
+        ("", StreamSubject()),
     ],
 )
-def test_what_is_wanted(views: str, want: Wanted) -> None:
+def test_what_is_wanted(views: str, want: StreamSubject) -> None:
     assert wanted_of(views, "cpu", ALL) == want
 
 
@@ -382,7 +382,7 @@ async def test_a_large_workload_is_told_less_often_and_its_last_change_is_not_lo
     cluster.refresh()
     now = [100.0]
     streams = timed(cluster.following, lambda: now[0])
-    stream = await opened(streams, Wanted(workload="ns/PodGroup/g"))
+    stream = await opened(streams, StreamSubject(workload="ns/PodGroup/g"))
     cluster.pods("g", 2_000)
     streams.tick()
     size = len(await anext(stream))
@@ -403,7 +403,7 @@ async def test_a_large_workload_is_told_less_often_and_its_last_change_is_not_lo
 async def test_a_flood_of_changed_rows_is_not_told_row_by_row() -> None:
     cluster = Builder()
     streams = streams_of(cluster)
-    stream = await opened(streams, Wanted(queue=True))
+    stream = await opened(streams, StreamSubject(queue=True))
     for number in range(MOST_TOLD + 1):
         cluster.pod(name=f"p{number}")
     streams.tick()

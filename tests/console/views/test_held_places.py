@@ -43,7 +43,7 @@ def tells(cluster: Builder, places: dict[str, int], count: int = 4) -> None:
     cluster.state.set_group(GroupSpec(KEY, count))
     expected = cluster.cluster.expected
     assert expected is not None
-    for info in expected.group_is(("ns", "train"), obj).set:
+    for info in expected.on_group_changed(("ns", "train"), obj).set:
         cluster.state.set_pod(info)
     cluster.cluster.observed[KEY] = obj
 
@@ -104,7 +104,7 @@ def test_a_group_that_is_gone_holds_nothing(cluster: Builder) -> None:
     cluster.map()
     expected = cluster.cluster.expected
     assert expected is not None
-    for uid in expected.group_is(("ns", "train"), None).gone:
+    for uid in expected.on_group_changed(("ns", "train"), None).gone:
         cluster.state.remove_pod(uid)
     cluster.cluster.observed.pop(KEY)
     assert used_and_held(cluster, "b1") == (0, 0)

@@ -17,7 +17,7 @@ NOON = "2026-11-23T12:00:0{}Z"
 def told(cluster: Builder, id_: str, *events: str) -> list[Event]:
     """Return these events on the timeline."""
     seen = cluster.refresh().cluster
-    line = view.whole(seen, view.find(seen, id_, ALL)).timeline
+    line = view.complete_view(seen, view.find(seen, id_, ALL)).timeline
     return [event for event in line if event.event in events]
 
 

@@ -15,7 +15,9 @@ from tests.scheduler.state_builder import requests
 
 def shown(cluster: Builder, id_: str) -> Workload:
     following = cluster.refresh()
-    return view.whole(following.cluster, view.find(following.cluster, id_, ALL), "kind: Job\n")
+    return view.complete_view(
+        following.cluster, view.find(following.cluster, id_, ALL), "kind: Job\n"
+    )
 
 
 def parts(branch: Branch) -> list[tuple[str, str]]:

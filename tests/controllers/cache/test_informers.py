@@ -9,7 +9,7 @@ import yaml
 from structlog.testing import capture_logs
 
 from controllers.cache.capacity_requests import REQUESTS
-from controllers.cache.informers import Caches, Informers
+from controllers.cache.informers import Caches, ControllerInformers
 from controllers.cache.objects import CLAIM_TEMPLATES, CLAIMS
 from kube.base.errors import Forbidden
 from kube.client.client import Client
@@ -29,7 +29,7 @@ async def test_jobsets_installed_later_are_followed() -> None:
         await Client.connect(cluster.kubeconfig) as client,
     ):
         await install(client)
-        watches = asyncio.create_task(Informers(client, caches, clock).run())
+        watches = asyncio.create_task(ControllerInformers(client, caches, clock).run())
         await caches.synced.wait()
         arrived = asyncio.Event()
         caches.jobsets.subscribe(lambda old, new: arrived.set())
@@ -70,7 +70,7 @@ async def test_requests_for_capacity_come_and_go_with_their_crd() -> None:
         await Client.connect(cluster.kubeconfig) as client,
     ):
         await install(client)
-        watches = asyncio.create_task(Informers(client, caches, clock, quarantine).run())
+        watches = asyncio.create_task(ControllerInformers(client, caches, clock, quarantine).run())
         await caches.synced.wait()
         assert REQUESTS not in caches.served
 
@@ -107,7 +107,7 @@ async def test_of_the_claims_only_those_of_groups_are_watched() -> None:
         await Client.connect(cluster.kubeconfig) as client,
     ):
         await install(client)
-        watches = asyncio.create_task(Informers(client, caches, FakeClock()).run())
+        watches = asyncio.create_task(ControllerInformers(client, caches, FakeClock()).run())
         await caches.synced.wait()
         assert {CLAIMS, CLAIM_TEMPLATES} <= caches.served
 
@@ -146,7 +146,7 @@ async def test_what_may_not_be_read_is_followed_once_it_may(
         await install(client)
         refuse(client, refused, monkeypatch)
         with capture_logs() as logs:
-            watches = asyncio.create_task(Informers(client, caches, clock).run())
+            watches = asyncio.create_task(ControllerInformers(client, caches, clock).run())
             await caches.synced.wait()
             assert caches.forbidden == {CLAIMS, REQUESTS}
             assert CLAIM_TEMPLATES in caches.served

@@ -17,7 +17,7 @@ from api.constants import (
 from api.names import pod_group_of_value
 from controllers.groups.groups_from_pods import GroupsFromPods
 from controllers.groups.idle_groups import IDLE_ALONE_SECONDS, IDLE_SECONDS
-from controllers.groups.owner_chain import Common, OwnerChains
+from controllers.groups.owner_chain import CommonOwner, OwnerChains
 from kube.base.errors import Forbidden
 from tests.controllers.asking import LAG, SET, asking, existing, group, minimum, owned, submit
 from tests.controllers.conftest import ControllerHarness
@@ -150,12 +150,12 @@ async def test_none_is_made_for_pods_that_go_while_their_owner_is_looked_for(
 ) -> None:
     common, failed = OwnerChains.common, list[Exception]()
 
-    async def late(self: OwnerChains, *asked: Any) -> Common:
+    async def late(self: OwnerChains, *asked: Any) -> CommonOwner:
         found = await common(self, *asked)
         harness.api.remove("Pod", "default", "p")
         return found
 
-    make = GroupsFromPods._make
+    make = GroupsFromPods._create
 
     async def noted(self: GroupsFromPods, *asked: Any) -> None:
         try:
@@ -165,7 +165,7 @@ async def test_none_is_made_for_pods_that_go_while_their_owner_is_looked_for(
             raise
 
     monkeypatch.setattr(OwnerChains, "common", late)
-    monkeypatch.setattr(GroupsFromPods, "_make", noted)
+    monkeypatch.setattr(GroupsFromPods, "_create", noted)
     submit(harness, asking("p"))
     await harness.settle()
 
@@ -431,7 +431,7 @@ async def test_where_none_are_made_those_that_are_there_still_follow_and_go(
 ) -> None:
     submit(harness, asking("p"))
     await harness.settle()
-    harness.from_pods._makes = False
+    harness.from_pods._is_to_provision = False
     submit(harness, asking("other", "other"), asking("p", count="2"))
     await harness.settle(seconds=1)
     assert harness.api.names("PodGroup") == ["g"]

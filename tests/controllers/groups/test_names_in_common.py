@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from api.constants import ANNOTATION_STANDS_FOR
-from api.names import standing_for
+from api.names import substitute_name
 from tests.controllers.conftest import ControllerHarness
 from tests.support.builders import make_pod
 from tests.support.owners import job_template, make_job, make_jobset
@@ -62,7 +62,7 @@ async def test_the_second_has_a_group_that_stands_for_the_name(
     second(harness)  # as an admission that knew no group of the first left it
     await harness.settle(seconds=1)
 
-    own = standing_for("pg-job-sweep", uid)
+    own = substitute_name("pg-job-sweep", uid)
     assert {name for _, name in groups(harness)} == {"pg-job-sweep", own}
     notes = groups(harness)["PodGroup", own]["metadata"]["annotations"]
     assert notes[ANNOTATION_STANDS_FOR] == "pg-job-sweep"
@@ -82,7 +82,7 @@ async def test_a_cache_that_is_behind_makes_no_difference(harness: ControllerHar
 
     assert {name for _, name in groups(harness)} == {
         "pg-job-sweep",
-        standing_for("pg-job-sweep", "uid-of-job"),
+        substitute_name("pg-job-sweep", "uid-of-job"),
     }
 
 
@@ -91,7 +91,7 @@ async def test_pods_keep_the_group_of_their_own_owner(harness: ControllerHarness
     await harness.settle()
     jobset(harness)
     await harness.settle()
-    own = standing_for("pg-job-sweep", "uid-of-jobset")
+    own = substitute_name("pg-job-sweep", "uid-of-jobset")
     of_job = make_pod("j").managed("pg-job-sweep").label(JOB_UID, "uid-of-job").bound_to("n")
     of_set = make_pod("s").managed("pg-job-sweep").label(JOBSET_UID, "uid-of-jobset").bound_to("n")
     for pod in (of_job, of_set):
@@ -110,7 +110,7 @@ async def test_a_minimum_follows_the_pods_of_the_second(harness: ControllerHarne
     await harness.settle()
     job(harness)
     await harness.settle()
-    own = standing_for("pg-job-sweep", "uid-of-job")
+    own = substitute_name("pg-job-sweep", "uid-of-job")
     stored = harness.api.objects["Job", "default", "sweep"]
     harness.api.put(stored | {"status": {"succeeded": 1}})
     await harness.settle(seconds=5)
@@ -126,7 +126,7 @@ async def test_a_tree_is_below_its_own_root(harness: ControllerHarness) -> None:
     other_tree(harness)
     await harness.settle()
 
-    own = standing_for("cpg-a-b", "uid-of-other")
+    own = substitute_name("cpg-a-b", "uid-of-other")
     made_by_other = {
         key: obj["spec"].get("parentCompositePodGroupName", "")
         for key, obj in groups(harness).items()

@@ -204,15 +204,15 @@ async def test_nothing_is_remembered_of_those_whose_jobsets_are_gone(
     jobset(harness, uid, "y", called="later")
     jobset(harness, "another", "y", called="of-another")
     await harness.settle()
-    assert len(harness.creators[0]._told) == 2
+    assert len(harness.creators[0]._reported) == 2
     harness.api.remove("JobSet", "default", "later")
     await harness.settle()
-    assert len(harness.creators[0]._told) == 2
+    assert len(harness.creators[0]._reported) == 2
     for name in ("tune", "of-another"):
         harness.api.remove("JobSet", "default", name)
     await harness.settle()
 
-    assert harness.creators[0]._told == {}
+    assert harness.creators[0]._reported == {}
     assert list(harness.creators[0].controller.details()) == []
 
 

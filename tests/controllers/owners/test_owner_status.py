@@ -9,7 +9,7 @@ from api.constants import ANNOTATION_WAITING_FOR
 from controllers.cache.decoding import decode_group
 from controllers.cache.objects import Owner
 from controllers.runtime.controller import BlockedError, RequeueError, Writer
-from controllers.runtime.waiting_for_annotation import REFUSED_SECONDS, WaitingForNote
+from controllers.runtime.waiting_for_annotation import REFUSED_SECONDS, WaitingForAnnotation
 from kube.base.errors import ApiError, Forbidden, Invalid
 from kube.client.client import Client
 from kube.client.meta import ObjectMeta
@@ -379,7 +379,7 @@ async def test_what_runs_cannot_be_changed_by_the_request(
             return msgspec.json.encode({"items": [{"metadata": meta}, {"metadata": other}]})
 
     writer = Writer(cast("Client", Api()), harness.fence)
-    note = WaitingForNote(writer, cast("Recorder", harness.recorded), harness.clock)
+    note = WaitingForAnnotation(writer, cast("Recorder", harness.recorded), harness.clock)
     meta = ObjectMeta(name="x", namespace="default", uid="u")
 
     assert await note.write(resource, meta, "text")

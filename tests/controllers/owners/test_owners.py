@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from api.constants import ANNOTATION_STANDS_FOR, ANNOTATION_WAITING_FOR, MAX_JOBS
-from api.names import hashed, standing_for
+from api.names import hashed, substitute_name
 from controllers.cache.decoding import decode_jobset
 from kube.base.errors import Forbidden, ServerError
 from tests.controllers.conftest import ControllerHarness
@@ -262,7 +262,7 @@ async def test_a_foreign_group_is_left_alone_and_another_stands_for_its_name(
     harness.submit_jobset(gang().build())
     await harness.settle()
 
-    own = standing_for("pg-a", "uid-of-a")
+    own = substitute_name("pg-a", "uid-of-a")
     assert harness.recorded.events == []
     assert waiting_for(harness) == ""
     assert harness.api.names(*GROUPS) == ["pg-a", own]
@@ -320,7 +320,7 @@ async def test_a_group_of_another_jobset_is_not_touched(harness: ControllerHarne
 
     assert harness.recorded.events == []
     assert minimum(harness, "pg-a-b") == {"gang": {"minCount": 8}}
-    assert minimum(harness, standing_for("pg-a-b", "uid-of-a")) == {"gang": {"minCount": 2}}
+    assert minimum(harness, substitute_name("pg-a-b", "uid-of-a")) == {"gang": {"minCount": 2}}
 
 
 async def test_a_suspended_tree_goes_and_comes_as_a_whole(harness: ControllerHarness) -> None:

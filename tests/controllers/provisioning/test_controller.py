@@ -366,8 +366,8 @@ async def test_a_request_that_ended_is_tried_again_after_a_growing_pause(
         assert again["metadata"]["annotations"][ANNOTATION_ATTEMPT] == str(attempt)
         assert "status" not in again
 
-    told = ("PodGroup", "g", "CapacityRequestFailed") in served.recorded.events
-    assert told is (condition != "BookingExpired")
+    reported = ("PodGroup", "g", "CapacityRequestFailed") in served.recorded.events
+    assert reported is (condition != "BookingExpired")
 
 
 @pytest.mark.parametrize("condition", ["Accepted", "Provisioned"])
@@ -584,7 +584,7 @@ async def test_more_kinds_of_pods_than_a_request_takes(served: ControllerHarness
 
     assert served.api.names(REQUEST, TEMPLATE) == []
     assert served.recorded.events == [("PodGroup", "g", "CapacityNotRequested")]
-    assert served.provisioning._notes["PodGroup", "default", "g"].told
+    assert served.provisioning._notes["PodGroup", "default", "g"].reported
 
 
 @pytest.mark.parametrize(
@@ -764,8 +764,10 @@ async def test_a_root_that_stands_for_a_name_has_the_request_that_its_pods_name(
 
     assert counts(served) == ([] if asks else [2])
     assert request(served, "g-own") is None
-    told = [text for text in served.recorded.messages if "delete and recreate the owner" in text]
-    assert bool(told) is bool(asks)
+    reported = [
+        text for text in served.recorded.messages if "delete and recreate the owner" in text
+    ]
+    assert bool(reported) is bool(asks)
     if not asks:
         says(served, "", "g-own")
         await served.settle(seconds=60)

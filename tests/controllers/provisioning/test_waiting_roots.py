@@ -13,7 +13,7 @@ from api.constants import ANNOTATION_PROVISIONING_REQUEST, LABEL_POD_GROUP
 from api.provisioning import CHECK_CAPACITY, consumed, pod_sets, shape_of
 from controllers.cache.decoding import decode_group, decode_pod
 from controllers.cache.informers import Caches
-from controllers.provisioning.waiting_roots import Waiting, WaitingRoots, root_of
+from controllers.provisioning.waiting_roots import WaitingPods, WaitingRoots, root_of
 from tests.support.clock import FakeClock
 
 Json = dict[str, Any]
@@ -81,7 +81,7 @@ def group(name: str, parent: str = "") -> bytes:
     return msgspec.json.encode({"metadata": metadata, "spec": spec})
 
 
-def waiting(bodies: list[Json]) -> tuple[Waiting, dict[str, int]]:
+def waiting(bodies: list[Json]) -> tuple[WaitingPods, dict[str, int]]:
     """Return the pending pods under the root, and the pod sets of its request."""
     caches = Caches()
     caches.composites.upsert(decode_group(group("root")))

@@ -3,7 +3,7 @@
 import pytest
 
 from scheduler.cel.errors import SelectorError
-from scheduler.cel.selectors import Selector, compile_selector
+from scheduler.cel.selectors import CompiledSelector, compile_selector
 from tests.scheduler.cel.devices import corpus, from_json, written_devices
 
 ELSEWHERE = "not evaluated by Muster"
@@ -11,13 +11,13 @@ CORPUS = corpus()
 DEVICES = [(each["driver"], from_json(each)) for each in written_devices()]
 
 
-def verdicts(selector: Selector) -> str:
+def verdicts(selector: CompiledSelector) -> str:
     return "".join(verdict(selector, at) for at in range(len(DEVICES)))
 
 
-def verdict(selector: Selector, at: int) -> str:
+def verdict(selector: CompiledSelector, at: int) -> str:
     try:
-        return "y" if selector.judge(*DEVICES[at]) else "n"
+        return "y" if selector.evaluate(*DEVICES[at]) else "n"
     except SelectorError:
         return "!"
 

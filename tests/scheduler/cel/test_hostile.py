@@ -74,11 +74,11 @@ HOSTILE = {
 def test_an_expression_stops_where_it_costs_too_much(name: str) -> None:
     selector = compile_selector(HOSTILE[name])
 
-    def judge() -> None:
+    def evaluate() -> None:
         with pytest.raises(SelectorError, match=f"evaluating one device costs more than {COST}"):
-            selector.judge("d", DEVICE)
+            selector.evaluate("d", DEVICE)
 
-    assert calls(judge) < CALLS
+    assert calls(evaluate) < CALLS
 
 
 @pytest.mark.parametrize("name", HOSTILE)
@@ -87,7 +87,7 @@ def test_an_expression_takes_little_memory(name: str) -> None:
     tracemalloc.start()
     try:
         with suppress(SelectorError):
-            selector.judge("d", DEVICE)
+            selector.evaluate("d", DEVICE)
         _, most = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -122,11 +122,11 @@ def test_no_depth_and_no_length_is_too_much_for_the_parser(text: str) -> None:
     except SelectorError:
         return
 
-    def judge() -> None:
+    def evaluate() -> None:
         with suppress(SelectorError):
-            selector.judge("d", DEVICE)
+            selector.evaluate("d", DEVICE)
 
-    assert calls(judge) < CALLS
+    assert calls(evaluate) < CALLS
 
 
 WRITTEN_WORDS = """
@@ -146,7 +146,7 @@ def test_any_words_are_judged_or_refused(words: list[str]) -> None:
     text = " ".join(words)
     text += ")" * max(0, text.count("(") - text.count(")"))
     try:
-        assert isinstance(compile_selector(text).judge("d", DEVICE), bool)
+        assert isinstance(compile_selector(text).evaluate("d", DEVICE), bool)
     except SelectorError as error:
         assert str(error)  # noqa: PT017 - most are refused
 
@@ -155,7 +155,7 @@ def test_any_words_are_judged_or_refused(words: list[str]) -> None:
 @given(st.text(max_size=40))
 def test_any_text_is_judged_or_refused(text: str) -> None:
     try:
-        assert isinstance(compile_selector(text).judge("d", DEVICE), bool)
+        assert isinstance(compile_selector(text).evaluate("d", DEVICE), bool)
     except SelectorError as error:
         assert str(error)  # noqa: PT017 - nearly all are refused
 
@@ -198,4 +198,4 @@ def test_every_function_takes_or_refuses_values_of_any_type(form: str) -> None:
         for other in OPERANDS[::3] if "{1}" in form else ("",):
             selector = compile_selector(f"type({form.format(one, other)}) == int")
             with suppress(SelectorError):
-                assert selector.judge("d", DEVICE) in {True, False}
+                assert selector.evaluate("d", DEVICE) in {True, False}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler.cel.errors import PostponedError
+from scheduler.cel.errors import CostExhaustedError
 from scheduler.cel.selectors import COST, Selectors
 from tests.scheduler.cel.devices import Device, device
 
@@ -12,7 +12,7 @@ FIRST = "device.attributes['d'].index < 10"
 def test_a_pair_is_judged_once() -> None:
     selectors = Selectors()
 
-    answers = [selectors.judge(FIRST, "d", device(index=at % 3)) for at in range(30)]
+    answers = [selectors.evaluate(FIRST, "d", device(index=at % 3)) for at in range(30)]
 
     assert all(answer is True for answer in answers)
     assert selectors.evaluations == 3
@@ -22,17 +22,17 @@ def test_the_driver_and_whether_it_is_shared_tell_devices_apart() -> None:
     selectors = Selectors()
     text = "device.driver == 'd' && !device.allowMultipleAllocations"
 
-    assert selectors.judge(text, "d", Device()) is True
-    assert selectors.judge(text, "e", Device()) is False
-    assert selectors.judge(text, "d", Device(shared=True)) is False
+    assert selectors.evaluate(text, "d", Device()) is True
+    assert selectors.evaluate(text, "e", Device()) is False
+    assert selectors.evaluate(text, "d", Device(shared=True)) is False
 
 
 def test_errors_are_remembered_too() -> None:
     selectors = Selectors()
 
     for _ in range(5):
-        assert selectors.judge(FIRST, "d", Device()) == "CEL runtime error: no such key: index"
-        assert str(selectors.judge("1 +", "d", Device())).startswith("CEL compile error: syntax")
+        assert selectors.evaluate(FIRST, "d", Device()) == "CEL runtime error: no such key: index"
+        assert str(selectors.evaluate("1 +", "d", Device())).startswith("CEL compile error: syntax")
 
     assert selectors.evaluations == 1
     assert selectors.problem("1 +").startswith("CEL compile error: syntax")
@@ -43,15 +43,15 @@ def test_true_and_one_are_not_the_same_device() -> None:
     selectors = Selectors()
     text = "device.attributes['d'].index == 1"
 
-    assert selectors.judge(text, "d", device(index=True)) is False
-    assert selectors.judge(text, "d", device(index=1)) is True
+    assert selectors.evaluate(text, "d", device(index=True)) is False
+    assert selectors.evaluate(text, "d", device(index=1)) is True
 
 
 def test_what_is_kept_is_bounded() -> None:
     selectors = Selectors(verdicts=100)
 
     for at in range(1000):
-        assert selectors.judge(
+        assert selectors.evaluate(
             f"device.attributes['d'].index != {at % 7}", "d", device(index=-1 - at)
         )
         assert len(selectors) <= 100
@@ -59,7 +59,7 @@ def test_what_is_kept_is_bounded() -> None:
     selectors = Selectors()
     for at in range(200):
         text = f"device.driver != '{'x' * 9000}{at}'"
-        assert selectors.judge(text, "d", Device()) is True
+        assert selectors.evaluate(text, "d", Device()) is True
     assert selectors.length <= 256 * 1024
 
 
@@ -67,7 +67,7 @@ def test_one_selector_with_more_devices_than_are_kept_forgets_its_own() -> None:
     selectors = Selectors(verdicts=10)
 
     for at in range(100):
-        assert selectors.judge(FIRST, "d", device(index=at)) is (at < 10)
+        assert selectors.evaluate(FIRST, "d", device(index=at)) is (at < 10)
 
     assert len(selectors) <= 10
 
@@ -83,9 +83,9 @@ def test_a_decision_that_is_cut_short_goes_on_where_it_stopped() -> None:
         selectors.allow(2 * COST)
         before = selectors.cost
         try:
-            assert all(selectors.judge(costly, "d", each) for each in devices)
+            assert all(selectors.evaluate(costly, "d", each) for each in devices)
             break
-        except PostponedError:
+        except CostExhaustedError:
             assert 2 * COST <= selectors.cost - before < 3 * COST + 10_000
 
     assert attempts > 3
@@ -94,11 +94,11 @@ def test_a_decision_that_is_cut_short_goes_on_where_it_stopped() -> None:
 
 def test_what_is_known_needs_no_allowance() -> None:
     selectors = Selectors()
-    selectors.judge(FIRST, "d", device(index=1))
+    selectors.evaluate(FIRST, "d", device(index=1))
     selectors.allow(0)
 
-    assert selectors.judge(FIRST, "d", device(index=1)) is True
-    with pytest.raises(PostponedError):
-        selectors.judge(FIRST, "d", device(index=2))
-    with pytest.raises(PostponedError):
+    assert selectors.evaluate(FIRST, "d", device(index=1)) is True
+    with pytest.raises(CostExhaustedError):
+        selectors.evaluate(FIRST, "d", device(index=2))
+    with pytest.raises(CostExhaustedError):
         selectors.problem("true")

@@ -63,7 +63,7 @@ def test_what_cannot_be_compiled_says_where_and_why(text: str, words: str) -> No
 )
 def test_what_fails_on_a_device_says_why(text: str, words: str) -> None:
     with pytest.raises(SelectorError) as failed:
-        compile_selector(text).judge("d", device(name="T4"))
+        compile_selector(text).evaluate("d", device(name="T4"))
 
     assert str(failed.value).startswith("CEL runtime error: ")
     assert str(failed.value).endswith(words)
@@ -73,4 +73,4 @@ def test_a_version_that_is_none_is_named() -> None:
     bad = Device((("firmware", Attribute("version", "1.x")),))
 
     with pytest.raises(SelectorError, match=r"attribute firmware: not a semantic version: '1\.x'"):
-        compile_selector("true").judge("d", bad)
+        compile_selector("true").evaluate("d", bad)

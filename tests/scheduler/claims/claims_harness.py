@@ -14,8 +14,8 @@ from kube.base.errors import Invalid
 from kube.client.meta import Json
 from kube.client.resources import PODS, RESOURCE_CLAIMS
 from scheduler.cel.selectors import Selectors
-from scheduler.claims.allocation_writer import Allocations
-from scheduler.claims.claim_client import ClaimAccess
+from scheduler.claims.allocation_writer import AllocationWriter
+from scheduler.claims.claim_client import ClaimClient
 from scheduler.claims.claim_finalizers import ClaimFinalizers
 from scheduler.claims.claim_releases import ClaimReleases
 from scheduler.claims.extended_resource_claims import ExtendedClaims
@@ -163,7 +163,7 @@ class ClaimsHarness(Harness):
 
     def build_state(self, claim_changed: Callable[[ClaimKey], None]) -> StateBuilder:
         self.selectors = Selectors()
-        return StateBuilder(claim_changed, self.selectors.judge)
+        return StateBuilder(claim_changed, self.selectors.evaluate)
 
     def build_device_work(self) -> DeviceWork:
         allowance = self.builder.state.devices.allowance
@@ -187,14 +187,14 @@ class ClaimsHarness(Harness):
         if self.serves_claims:
             self.pods.serve_claims(templates=True)
 
-    def build_allocations(self) -> tuple[Allocations, ClaimReleases]:
+    def build_allocations(self) -> tuple[AllocationWriter, ClaimReleases]:
         state = self.builder.state
         if self.expected is None:
             self.build_handlers()
-        clock, access = self.server_clock, ClaimAccess(self.api, self.claims, self.freeze)
+        clock, access = self.server_clock, ClaimClient(self.api, self.claims, self.freeze)
         extended = ExtendedClaims(self.api, access, state, self.pods.claims, clock)
         self.finalizers = ClaimFinalizers(access, state, self.news)
-        allocations = Allocations(
+        allocations = AllocationWriter(
             access, state, self.news, self.group_events, extended, clock=clock
         )
         allocations.lead(leads=True)

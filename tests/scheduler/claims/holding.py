@@ -12,7 +12,7 @@ from scheduler.decoding.device_objects import decode_claim_template
 from scheduler.decoding.objects import decode_group
 from scheduler.expected.pods import ExpectedPods
 from scheduler.held_places.held_places import HeldPlaces
-from scheduler.support.config import ExpectedLimits, Holding
+from scheduler.support.config import ExpectedLimits, HoldingLimits
 from scheduler.support.kinds import GROUPS
 from tests.scheduler.claims.claims_harness import ClaimsHarness
 from tests.scheduler.holding_harness import places_held_for
@@ -48,7 +48,7 @@ class HoldingClaimsHarness(ClaimsHarness):
             self.pods,
             expected,
             self.group_events,
-            config=Holding(seconds=600, pods_per_namespace=MOST),
+            config=HoldingLimits(seconds=600, pods_per_namespace=MOST),
             observed=self.observed,
             evict=self._evict,
             store=self._store,

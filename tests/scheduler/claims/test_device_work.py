@@ -7,7 +7,7 @@ import pytest
 
 from localcluster.testing.clock import FakeClock, settle
 from scheduler.cel.selectors import Selectors
-from scheduler.core.devices.allowance import Allowance, PostponedError
+from scheduler.core.devices.allowance import AllowanceExhaustedError, DeviceAllowance
 from scheduler.state_metrics import StateMetrics
 from scheduler.support import device_budget
 from scheduler.support.device_budget import DeviceWork
@@ -98,12 +98,12 @@ def test_a_namespace_with_much_work_gets_a_fifth_unless_it_is_alone(
 ) -> None:
     """Its roots are decided as often as possible, each up to its allowance."""
     # Near zero: sums of microseconds are exact enough for the bound there.
-    clock, allowance = FakeClock(start=0.0), Allowance()
+    clock, allowance = FakeClock(start=0.0), DeviceAllowance()
     work = DeviceWork(allowance, Selectors(), clock)
     begun = clock.monotonic()
     for _ in range(300):
         spent = allowance.spent
-        with suppress(PostponedError), work.allowed("evil", alone=alone):
+        with suppress(AllowanceExhaustedError), work.allowed("evil", alone=alone):
             while True:
                 allowance.check()
                 allowance.charge(100)
@@ -115,7 +115,7 @@ def test_a_namespace_with_much_work_gets_a_fifth_unless_it_is_alone(
 
 
 def test_what_was_done_alone_is_not_paid_for_when_others_come() -> None:
-    clock, allowance = FakeClock(), Allowance()
+    clock, allowance = FakeClock(), DeviceAllowance()
     work = DeviceWork(allowance, Selectors(), clock)
     for _ in range(1000):
         with work.allowed("busy", alone=True):

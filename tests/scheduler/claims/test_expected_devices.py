@@ -119,7 +119,7 @@ async def test_devices_that_go_have_the_places_chosen_anew() -> None:
         free = next(f"n{at}" for at in range(NODES) if f"n{at}" not in harness.held_for("train"))
         gone = next(node for node in harness.held_for("train") if node != free)
         harness.devices(gone, 0, generation=2)
-        harness.held_places.look()
+        harness.held_places.release_unusable()
         await harness.settle(4)
         assert sum(harness.held_for("train").values()) == 6
         assert harness.held_for("train")[free] == 2
@@ -301,8 +301,8 @@ async def test_a_template_that_many_groups_name_is_taken_in_by_parts() -> None:
         assert lacking() == 300
         harness.template()
         assert lacking() == 300 - 128
-        harness.held_places.look()
-        harness.held_places.look()
+        harness.held_places.release_unusable()
+        harness.held_places.release_unusable()
         assert lacking() == 0
         for at in range(300):
             harness.groups.delete(("ns", f"g{at}"))

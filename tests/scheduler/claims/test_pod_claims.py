@@ -14,7 +14,7 @@ from scheduler.decoding import pod_claims
 from scheduler.decoding.device_objects import decode_resource_claim
 from scheduler.decoding.objects import decode_group
 from scheduler.status.conditions import unclaimed_views
-from scheduler.watch.informers import Informers
+from scheduler.watch.informers import SchedulerInformers
 from tests.scheduler.claims.claims_harness import ClaimsHarness
 from tests.support.owners import made_for
 
@@ -278,7 +278,7 @@ def test_the_gate_decides_whether_claims_are_refused(
     gates: FeatureGates, want: tuple[str, ...]
 ) -> None:
     harness = ClaimsHarness()
-    informers = Informers(cast("Client", None), harness.builder.state, gates=gates)
+    informers = SchedulerInformers(cast("Client", None), harness.builder.state, gates=gates)
     informers.pods.serve_claims()
     harness.pods = informers.pods
     harness.pod("p")

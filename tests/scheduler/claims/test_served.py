@@ -15,7 +15,7 @@ from scheduler.core.state.state import State
 from scheduler.decoding.objects import decode_pod
 from scheduler.decoding.pod_claims import NOT_SERVED
 from scheduler.watch import informers as informers_module
-from scheduler.watch.informers import Informers
+from scheduler.watch.informers import SchedulerInformers
 
 NO_CLAIM = 'could not find ResourceClaim "ns/common". Create it, or correct the name.'
 
@@ -53,9 +53,9 @@ class Follower:
         await asyncio.Event().wait()
 
 
-def of(*errors: KubeError | None, gates: FeatureGates = USUAL) -> Informers:
+def of(*errors: KubeError | None, gates: FeatureGates = USUAL) -> SchedulerInformers:
     client = cast("Client", Answers(*errors))
-    informers = Informers(client, State(), gates=gates)
+    informers = SchedulerInformers(client, State(), gates=gates)
     informers.device_reflectors = cast("Any", (Follower(), Follower(), Follower()))
     assert [each.resource.version for each in informers.taint_rule_reflectors] == RULES
     rules = [Follower(each.resource) for each in informers.taint_rule_reflectors]
@@ -71,12 +71,12 @@ def of(*errors: KubeError | None, gates: FeatureGates = USUAL) -> Informers:
     return informers
 
 
-def said(informers: Informers) -> tuple[str, ...]:
+def said(informers: SchedulerInformers) -> tuple[str, ...]:
     info = informers.state.pods["u"].info
     return (*info.requirements.unsupported, info.unclaimed)
 
 
-async def known(informers: Informers) -> asyncio.Task[None]:
+async def known(informers: SchedulerInformers) -> asyncio.Task[None]:
     task = asyncio.ensure_future(informers.run_devices())
     await asyncio.wait_for(informers.devices_known.wait(), 10)
     return task

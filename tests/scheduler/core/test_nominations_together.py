@@ -14,7 +14,7 @@ from scheduler.core.decide import decide
 from scheduler.core.groups.forest import Pod
 from scheduler.core.nodes.node_table import NodeTable
 from scheduler.core.pods.shapes import Shape
-from scheduler.core.preemption.dry_run import Effort
+from scheduler.core.preemption.dry_run import SearchEffort
 from scheduler.core.preemption.plan import Plan, preempt
 from scheduler.core.search.place import Placement, Refusal, SearchBudget
 from scheduler.core.state.nominations import Nomination, Nominations
@@ -144,7 +144,7 @@ def plan_of(case: Nominated, root: Pod) -> object:
     decision = decide(case.state, root, SearchBudget())
     if isinstance(decision, Placement):
         return decision.rows
-    plan = preempt(case.state, root, decision, SearchBudget(), Effort())
+    plan = preempt(case.state, root, decision, SearchBudget(), SearchEffort())
     if isinstance(plan, Refusal):
         return "refused"
     assert isinstance(plan, Plan)
@@ -196,7 +196,7 @@ def test_a_plan_does_not_take_each_place_in_each_trial(
         monkeypatch.setattr(NodeTable, name, counted(calls, name))
     decision = decide(builder.state, pods[count], SearchBudget())
     assert isinstance(decision, Refusal)
-    plan = preempt(builder.state, pods[count], decision, SearchBudget(), Effort())
+    plan = preempt(builder.state, pods[count], decision, SearchBudget(), SearchEffort())
 
     assert isinstance(plan, Plan)
     assert [unit.pods.keys() for unit in plan.victims] == [{f"uid-runs{count}"}]

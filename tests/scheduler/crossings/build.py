@@ -25,7 +25,7 @@ from kube.client.resources import (
 from scheduler.cel.selectors import Selectors
 from scheduler.core.decide import decide
 from scheduler.core.groups.forest import Group, Pod
-from scheduler.core.preemption.dry_run import Effort
+from scheduler.core.preemption.dry_run import SearchEffort
 from scheduler.core.preemption.plan import Plan, preempt
 from scheduler.core.search.place import Placement, SearchBudget
 from scheduler.core.state.nominations import Nomination
@@ -85,7 +85,7 @@ class Built:
     """The state, its queue, and the event handlers of the objects."""
 
     def __init__(self, instance: Mapping[str, Any]) -> None:
-        self.state = state = State(judge=SELECTORS.judge)
+        self.state = state = State(evaluate=SELECTORS.evaluate)
         self.queue = Queue(state)
         self.now = 0.0
         self._budget = SearchBudget(profile="spread" if instance.get("spread") else "pack")
@@ -152,7 +152,7 @@ class Built:
             self.state.end_nomination(key, decision.rows)
             self.queue.review(key)
             return result | {"minimums": decision.minimums, "steps": decision.steps}
-        plan = preempt(self.state, entity, decision, self._budget, Effort())
+        plan = preempt(self.state, entity, decision, self._budget, SearchEffort())
         assert (self.state.nodes.free == free).all(), "the decision changed the state"
         self.queue.refuse(key, decision, self.now)
         if not isinstance(plan, Plan):

@@ -55,7 +55,7 @@ def _wide_tree(harness: Harness, priority: int | None = None) -> None:
 async def until_frozen(harness: Harness) -> None:
     for _ in range(10_000):
         await asyncio.sleep(0)
-        if harness.freeze.lasts:
+        if harness.freeze.is_active:
             return
     raise AssertionError("no decision gave way")
 
@@ -69,11 +69,11 @@ async def test_others_run_in_the_middle_of_a_decision(harness: Harness) -> None:
     turns = 0
     while not draining.done():
         await asyncio.sleep(0)
-        turns += harness.freeze.lasts and not assumed(harness)
+        turns += harness.freeze.is_active and not assumed(harness)
 
     assert turns >= WIDTH
     assert assumed(harness) == WIDTH
-    assert not harness.freeze.lasts
+    assert not harness.freeze.is_active
 
 
 async def test_who_changes_the_state_waits_for_the_end_of_the_decision(harness: Harness) -> None:
@@ -99,7 +99,7 @@ async def test_a_decision_that_is_cancelled_leaves_the_state_as_it_was(harness: 
     await asyncio.wait([draining])
 
     assert draining.cancelled()
-    assert not harness.freeze.lasts
+    assert not harness.freeze.is_active
     assert threading.active_count() == threads
     assert (nodes.free == before).all()
     assert assumed(harness) == 0
@@ -183,7 +183,7 @@ async def test_the_search_for_victims_gives_way_too() -> None:
     turns = 0
     while not draining.done():
         await asyncio.sleep(0)
-        turns += harness.freeze.lasts
+        turns += harness.freeze.is_active
 
     assert turns >= WIDTH
     assert len(harness.builder.state.units.evicting) == WIDTH

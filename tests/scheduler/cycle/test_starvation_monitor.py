@@ -86,14 +86,14 @@ class Cluster:
         if isinstance(outcome, Refusal):
             ended(self.monitor.refused(key, entity, outcome))
         else:
-            self.monitor.placed(key, entity)
+            self.monitor.on_root_placed(key, entity)
         return outcome
 
     def pass_by(self, count: int = 5, priority: int = 0) -> None:
         """Place others, in virtual time."""
         for _ in range(count):
             info = self.builder.pod(cpu=0, priority=priority)
-            self.monitor.placed(("Pod", "ns", info.name), self.state.pods[info.uid])
+            self.monitor.on_root_placed(("Pod", "ns", info.name), self.state.pods[info.uid])
             self.state.remove_pod(info.uid)
         self.clock.jump(5)
 
@@ -104,7 +104,7 @@ class Cluster:
     def changed(self) -> set[GroupKey]:
         """Return the changes for the next cycle."""
         changes = self.state.take_changes()
-        self.monitor.forget_gone(sorted(changes.entities))
+        self.monitor.forget_deleted(sorted(changes.entities))
         return {*changes.reconsider, *self.state.take_changes().reconsider}
 
 

@@ -19,12 +19,12 @@ from scheduler.core.values.model import (
     GroupSpec,
     HostPort,
     NodeInfo,
+    NodeTerm,
     PodInfo,
     PodSelector,
     PodTerm,
     Spread,
     Taint,
-    Term,
     Toleration,
     Topology,
     WeightedPodTerm,
@@ -371,7 +371,7 @@ def test_preferred_node_affinity() -> None:
     affinity = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": soft}}
 
     assert pod(affinity=affinity).requirements.preferred_node_affinity == (
-        (5, Term((Expression("disk", "In", ("ssd",)),))),
+        (5, NodeTerm((Expression("disk", "In", ("ssd",)),))),
     )
 
 
@@ -389,7 +389,7 @@ def test_selectors_affinity_and_tolerations() -> None:
 
     assert wants.selector == (("disk", "ssd"),)
     assert wants.affinity == (
-        Term(
+        NodeTerm(
             (Expression("zone", "In", ("a",)),),
             (Expression("metadata.name", "In", ("n",)),),
         ),

@@ -30,7 +30,7 @@ from scheduler.core.values.devices import (
     NodeScope,
     SliceInfo,
 )
-from scheduler.core.values.model import Expression, Term
+from scheduler.core.values.model import Expression, NodeTerm
 from scheduler.decoding.device_decode import (
     NotUnderstoodError,
     ask_of,
@@ -51,7 +51,7 @@ ON_GPU_NODES = {
         {"matchExpressions": [{"key": "gpu", "operator": "In", "values": ["yes"]}]}
     ]
 }
-GPU_NODES = (Term((Expression("gpu", "In", ("yes",)),)),)
+GPU_NODES = (NodeTerm((Expression("gpu", "In", ("yes",)),)),)
 
 DEVICE: dict[str, Any] = {
     "name": "gpu-0",

@@ -5,7 +5,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from scheduler.core.values.model import ClaimInfo, Expression, StorageClassInfo, Term, VolumeInfo
+from scheduler.core.values.model import (
+    ClaimInfo,
+    Expression,
+    NodeTerm,
+    StorageClassInfo,
+    VolumeInfo,
+)
 from scheduler.core.volumes.volume_table import UNLIMITED
 from scheduler.decoding.volume_decode import attach_limits, claim_info, class_info, volume_info
 from scheduler.decoding.volume_objects import (
@@ -16,7 +22,7 @@ from scheduler.decoding.volume_objects import (
     decode_csi_node,
 )
 
-SSD = (Term((Expression("disk", "In", ("ssd",)),)),)
+SSD = (NodeTerm((Expression("disk", "In", ("ssd",)),)),)
 
 
 def read(kind: type, **fields: Any) -> Any:

@@ -30,7 +30,7 @@ _TERM = re.compile(
 )
 
 
-def judge(expression: str, driver: str, device: DeviceInfo) -> bool | str:
+def evaluate(expression: str, driver: str, device: DeviceInfo) -> bool | str:
     """Evaluate equality with a literal, joined by &&; a missing attribute is an error."""
     for part in expression.split(" && "):
         if part in ("true", "false"):

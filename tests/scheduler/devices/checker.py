@@ -20,9 +20,9 @@ from scheduler.core.values.devices import (
     NodeScope,
     SliceInfo,
 )
-from scheduler.core.values.model import Term
+from scheduler.core.values.model import NodeTerm
 
-Judge = Callable[[str, str, DeviceInfo], bool | str]
+SelectorEvaluator = Callable[[str, str, DeviceInfo], bool | str]
 
 
 class Checker:
@@ -35,12 +35,12 @@ class Checker:
         self,
         slices: Iterable[SliceInfo],
         classes: Mapping[str, DeviceClassInfo],
-        judge: Judge,
+        evaluate: SelectorEvaluator,
         labels: Mapping[str, Mapping[str, str]],
     ) -> None:
         """Create a checker; `labels` are those of each node, by name."""
         self.classes = classes
-        self.judge = judge
+        self.evaluate = evaluate
         self.labels = labels
         self.devices: dict[DeviceKey, tuple[SliceInfo, DeviceInfo]] = {}
         self.counters: Counter[tuple[str, str, str, str]] = Counter()
@@ -118,7 +118,7 @@ class Checker:
         if each.admin != option.admin:
             yield f"{each.key} has adminAccess {each.admin}"
         for expression in (*self.classes[option.device_class].selectors, *option.selectors):
-            if self.judge(expression, each.key[0], device) is not True:
+            if self.evaluate(expression, each.key[0], device) is not True:
                 yield f"{each.key} is not selected by {expression}"
         for taint in device.taints:
             blocks = taint.effect in ("NoSchedule", "NoExecute")
@@ -183,10 +183,10 @@ class Checker:
             return scope.name == node
         return scope.everywhere or (scope.terms is not None and self._in_terms(scope.terms, node))
 
-    def _in_terms(self, terms: tuple[Term, ...] | None, node: str) -> bool:
+    def _in_terms(self, terms: tuple[NodeTerm, ...] | None, node: str) -> bool:
         return terms is None or any(self._in_term(term, node) for term in terms)
 
-    def _in_term(self, term: Term, node: str) -> bool:
+    def _in_term(self, term: NodeTerm, node: str) -> bool:
         labels = self.labels.get(node, {})
         values = [(labels.get(e.key), e) for e in term.expressions]
         values += [(node, e) for e in term.fields]

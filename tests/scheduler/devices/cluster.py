@@ -3,20 +3,20 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from scheduler.core.devices.kinds import Judge
+from scheduler.core.devices.kinds import SelectorEvaluator
 from scheduler.core.search.place import Placement, Refusal
 from scheduler.core.values.device_asks import Ask
 from scheduler.core.values.devices import DeviceClaimInfo, DeviceInfo, SliceInfo
 from scheduler.core.values.model import ClaimKey, PodInfo, Requirements
-from tests.scheduler.devices.builders import CLASSES, device, judge, pool
+from tests.scheduler.devices.builders import CLASSES, device, evaluate, pool
 from tests.scheduler.devices.checker import Checker
 from tests.scheduler.state_builder import StateBuilder, requests
 
 
 class DeviceCluster(StateBuilder):
-    def __init__(self, judge: Judge = judge) -> None:
-        super().__init__(judge=judge)
-        self.judge = judge
+    def __init__(self, evaluate: SelectorEvaluator = evaluate) -> None:
+        super().__init__(evaluate=evaluate)
+        self.evaluate = evaluate
         self.table = self.state.devices
         self.slices: dict[str, SliceInfo] = {}
         for device_class in CLASSES.values():
@@ -86,7 +86,7 @@ class DeviceCluster(StateBuilder):
     def complaints(self) -> list[str]:
         """Return the checker's findings in all claims, as used by pods with nodes."""
         labels = {info.name: info.labels for info in self.state.nodes.infos if info is not None}
-        checker = Checker(self.slices.values(), self.table.classes, self.judge, labels)
+        checker = Checker(self.slices.values(), self.table.classes, self.evaluate, labels)
         nodes: dict[str, list[str]] = {}
         for each in self.state.pods.values():
             for key in each.info.device_claims if each.node else ():

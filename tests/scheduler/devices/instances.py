@@ -15,10 +15,10 @@ from tests.scheduler.devices.builders import (
     ask,
     device,
     different,
+    evaluate,
     first_of,
     gpu,
     has,
-    judge,
     pool,
     same,
 )
@@ -159,7 +159,7 @@ class ExactSolver:
     ) -> Iterator[tuple[DeviceInfo, cp_model.IntVar]]:
         for number, node in enumerate(self._of.nodes):
             for at, info in enumerate(node.devices):
-                if all(judge(text, DRIVER, info) is True for text in option.selectors):
+                if all(evaluate(text, DRIVER, info) is True for text in option.selectors):
                     var = self._bool()
                     self._model.add(var <= here[number])
                     self._takers[number, at].append(var)

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from scheduler.core.devices.kinds import Judge
+from scheduler.core.devices.kinds import SelectorEvaluator
 from scheduler.core.values.extended_devices import ContainerDevices
 from scheduler.core.values.model import NodeInfo, PodInfo, Requirements
-from tests.scheduler.devices.builders import CLASS, judge
+from tests.scheduler.devices.builders import CLASS, evaluate
 from tests.scheduler.devices.preemption import DevicePreemption
 from tests.scheduler.state_builder import requests
 
@@ -16,8 +16,8 @@ GPU, NIC = "example.com/gpu", "example.com/nic"
 class MappedCluster(DevicePreemption):
     """A cluster whose class of devices provides GPU, unless other resources are given."""
 
-    def __init__(self, *resources: str, judge: Judge = judge) -> None:
-        super().__init__(judge)
+    def __init__(self, *resources: str, evaluate: SelectorEvaluator = evaluate) -> None:
+        super().__init__(evaluate)
         self.map(*(resources or (GPU,)))
 
     def map(self, *resources: str, created: str = "", name: str = CLASS) -> None:

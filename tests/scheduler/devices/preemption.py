@@ -7,7 +7,7 @@ import numpy as np
 from scheduler.core.devices.results import NODE_NAME
 from scheduler.core.search.place import Placement, SearchBudget, place
 from scheduler.core.values.devices import AllocatedDevice, Allocation, DeviceClaimInfo
-from scheduler.core.values.model import ClaimKey, Expression, PodInfo, Requirements, Term
+from scheduler.core.values.model import ClaimKey, Expression, NodeTerm, PodInfo, Requirements
 from tests.scheduler.devices.builders import DRIVER, ask, gpu
 from tests.scheduler.devices.cluster import DeviceCluster
 from tests.scheduler.preemption_builder import PreemptionBuilder
@@ -19,7 +19,7 @@ class DevicePreemption(DeviceCluster, PreemptionBuilder):
         self, name: str, node: str, *devices: str, pool: str = "", local: bool = True
     ) -> ClaimKey:
         """Add a claim that has these devices of the node's pool, without consumers."""
-        only = (Term((), (Expression(NODE_NAME, "In", (node,)),)),)
+        only = (NodeTerm((), (Expression(NODE_NAME, "In", (node,)),)),)
         found = tuple(AllocatedDevice("gpu", (DRIVER, pool or node, each)) for each in devices)
         key = ("ns", name)
         wanted = ask(gpu(max(1, len(devices))))

@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.core.devices.layouts import Usage
+from scheduler.core.devices.layouts import DeviceUsage
 from scheduler.core.search.batching import place_batch, signature
 from scheduler.core.search.place import Placement, SearchBudget
 from scheduler.core.values.device_asks import Ask
@@ -108,7 +108,7 @@ class Story:
             if key not in self.named:
                 table.remove_claim(key)
 
-    def usages(self) -> dict[str, Usage]:
+    def usages(self) -> dict[str, DeviceUsage]:
         """Return the usage of each node's devices, by its state."""
         table = self.made.table
         numbers = table.states_of(np.arange(self.made.state.nodes.size)).tolist()

@@ -30,7 +30,7 @@ def replayed(made: DeviceCluster) -> None:
 
 
 def test_decisions_with_devices_are_the_same_after_writing_and_reading() -> None:
-    made = DeviceCluster(Selectors().judge)
+    made = DeviceCluster(Selectors().evaluate)
     rails = [device(f"d{at}", {"size": ("small", "large")[at % 2], "rail": at // 2})
              for at in range(4)]  # fmt: skip
     for name in ("n0", "n1"):
@@ -54,7 +54,7 @@ def test_decisions_with_devices_are_the_same_after_writing_and_reading() -> None
 
 
 def test_rules_that_taint_devices_count_and_can_be_told_from_the_drivers_taints() -> None:
-    made = DeviceCluster(Selectors().judge)
+    made = DeviceCluster(Selectors().evaluate)
     for name in ("n0", "n1"):
         made.gpu_node(name, count=1)
     made.table.slices.set_rule(DeviceTaintRule("r", DeviceTaint("broken"), pool="n0"))
@@ -71,7 +71,7 @@ def test_rules_that_taint_devices_count_and_can_be_told_from_the_drivers_taints(
 
 
 def test_domains_of_an_attribute_are_the_same() -> None:
-    made = DeviceCluster(Selectors().judge)
+    made = DeviceCluster(Selectors().evaluate)
     for at, clique in enumerate(("a", "b", "b", "c")):
         made.gpu_node(f"n{at}", device("d", {"clique": clique}), cpu=2)
     made.table.slices.remove("gpu.example.com-n3")

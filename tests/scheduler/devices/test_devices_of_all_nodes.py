@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from scheduler.core.devices.layouts import Usage
+from scheduler.core.devices.layouts import DeviceUsage
 from scheduler.core.devices.table import DeviceTable
 from scheduler.core.devices.taint_rules import DeviceTaintRule
 from scheduler.core.devices.viewers import ViewGroup
@@ -18,7 +18,7 @@ from scheduler.core.values.devices import (
     NodeScope,
     SliceInfo,
 )
-from scheduler.core.values.model import ClaimKey, Expression, NodeInfo, Term
+from scheduler.core.values.model import ClaimKey, Expression, NodeInfo, NodeTerm
 from tests.scheduler.devices.builders import CLASS, ask, device, gpu, pool, units
 from tests.scheduler.devices.cluster import DeviceCluster
 
@@ -29,7 +29,7 @@ SHARE = ask(exactly("nic", CLASS, capacity=units(rate=4)))
 
 
 def zone(name: str) -> NodeScope:
-    return NodeScope(terms=(Term((Expression("zone", "In", (name,)),)),))
+    return NodeScope(terms=(NodeTerm((Expression("zone", "In", (name,)),)),))
 
 
 def test_one_pod_more_of_a_large_pool_costs_few_searches() -> None:
@@ -219,7 +219,7 @@ def everything(state: State) -> object:
     return nodes, seen, changed
 
 
-def state_of(table: DeviceTable, row: int) -> Usage:
+def state_of(table: DeviceTable, row: int) -> DeviceUsage:
     """Return the usage on a node."""
     return table.states.all[int(table.states_of(slice(row, row + 1))[0])].after
 

@@ -8,7 +8,7 @@ from ortools.sat.python import cp_model
 
 from scheduler.core.search.place import Placement
 from scheduler.core.values.devices import NodeScope
-from scheduler.core.values.model import Expression, Term
+from scheduler.core.values.model import Expression, NodeTerm
 from tests.scheduler.devices.builders import ask, device, gpu, has, pool
 from tests.scheduler.devices.cluster import DeviceCluster
 
@@ -60,7 +60,7 @@ def build(of: Sharing) -> DeviceCluster:
         made.slice(pool(*own, pool=f"n{at}", node=f"n{at}"))
     for rack, switches in enumerate(of.switches):
         found = (device(f"s{i}", {"size": "large"}) for i in range(switches))
-        scope = NodeScope(terms=(Term((Expression("rack", "In", (f"r{rack}",)),)),))
+        scope = NodeScope(terms=(NodeTerm((Expression("rack", "In", (f"r{rack}",)),)),))
         made.slice(pool(*found, pool=f"net{rack}", name=f"net{rack}", scope=scope))
     keys = [made.claim(f"c{at}", SWITCH if wide else LOCAL) for at, wide in enumerate(of.claims)]
     made.gang("g", len(of.pods))

@@ -99,7 +99,7 @@ def test_few_searches_serve_many_equal_nodes() -> None:
 
 
 def test_decisions_are_the_same_after_writing_and_reading() -> None:
-    made = MappedCluster(GPU, NIC, judge=Selectors().judge)
+    made = MappedCluster(GPU, NIC, evaluate=Selectors().evaluate)
     for at in range(2):
         made.gpu_node(f"n{at}", count=2)
     made.offers("native", **{GPU: 1})

@@ -5,7 +5,7 @@ import pytest
 
 from scheduler.core.devices.sole_use import ALONE, OTHERWISE, HeldDevices
 from scheduler.core.nodes.node_table import Ints
-from scheduler.core.values.changed_keys import Changes
+from scheduler.core.values.changed_keys import ChangedKeys
 from tests.scheduler.devices.builders import ask, gpu
 from tests.scheduler.devices.preemption import DevicePreemption
 from tests.scheduler.devices.preemption_instances import build, occupied
@@ -83,7 +83,7 @@ def test_a_pod_that_waits_may_name_a_claim_that_victims_give_back() -> None:
 
 
 def test_changes_are_bounded() -> None:
-    changes: Changes[int] = Changes()
+    changes: ChangedKeys[int] = ChangedKeys()
     changes.update(range(10))
     changes.add(10)
     assert changes.take() == {*range(11)}

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 from scheduler.core.devices import states as states_module
-from scheduler.core.devices.allowance import PostponedError
+from scheduler.core.devices.allowance import AllowanceExhaustedError
 from scheduler.core.explain.explain import reasons
 from scheduler.core.search.place import Placement, Refusal
 from scheduler.core.values.device_asks import Ask
 from scheduler.core.values.devices import DeviceInfo, SliceInfo
 from scheduler.core.values.model import PodInfo
-from tests.scheduler.devices.builders import ask, device, first_of, gpu, has, judge, same
+from tests.scheduler.devices.builders import ask, device, evaluate, first_of, gpu, has, same
 from tests.scheduler.devices.cluster import DeviceCluster
 
 NODES, EACH = 40, 8
@@ -41,7 +41,7 @@ class CountingCluster(DeviceCluster):
         if expression.startswith(PATTERN):
             uuid = dict(sample.attributes)["uuid"].value
             return bool(blake2b(f"{uuid}{expression}".encode(), digest_size=1).digest()[0] & 1)
-        return judge(expression, driver, sample)
+        return evaluate(expression, driver, sample)
 
     @property
     def searches(self) -> int:
@@ -64,7 +64,7 @@ class CountingCluster(DeviceCluster):
             self.table.allowance.allow(most)
             try:
                 return self.place_single(info), [*spent, self.table.allowance.spent - before]
-            except PostponedError:
+            except AllowanceExhaustedError:
                 spent.append(self.table.allowance.spent - before)
                 assert self.table.states_of(np.arange(NODES)).tolist() == states
                 assert not self.table.assumed
@@ -152,7 +152,7 @@ def test_a_gang_in_steps_is_undone_each_time() -> None:
         try:
             decision = made.place("g")
             break
-        except PostponedError:
+        except AllowanceExhaustedError:
             postponed += 1
             assert np.array_equal(made.state.nodes.free, free)
             assert not made.table.states_of(np.arange(NODES)).any()
@@ -186,7 +186,7 @@ def test_room_that_was_not_counted_again_is_not_taken_for_counted() -> None:
     assert isinstance(made.place_single(rest), Placement)
     made.run(made.place_single(first))
     made.table.allowance.allow(0)
-    with pytest.raises(PostponedError):
+    with pytest.raises(AllowanceExhaustedError):
         made.place_single(rest)
     made.table.allowance.allow(None)
 

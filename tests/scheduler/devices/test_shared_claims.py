@@ -10,7 +10,7 @@ from scheduler.core.explain.explain import explain
 from scheduler.core.search.batching import batchable
 from scheduler.core.search.place import Placement, Refusal, SearchBudget, place
 from scheduler.core.values.devices import NodeScope
-from scheduler.core.values.model import ClaimKey, Expression, PodInfo, Requirements, Term
+from scheduler.core.values.model import ClaimKey, Expression, NodeTerm, PodInfo, Requirements
 from tests.scheduler.devices.builders import ask, device, gpu, has, pool
 from tests.scheduler.devices.cluster import DeviceCluster
 from tests.scheduler.state_builder import requests
@@ -19,7 +19,7 @@ ONE = ask(gpu())
 
 
 def within(label: str, value: str) -> NodeScope:
-    return NodeScope(terms=(Term((Expression(label, "In", (value,)),)),))
+    return NodeScope(terms=(NodeTerm((Expression(label, "In", (value,)),)),))
 
 
 def racks(racks: int = 2, nodes: int = 2, *, cpu: int = 4, count: int = 0) -> DeviceCluster:

@@ -10,17 +10,17 @@ from hypothesis import strategies as st
 from scheduler.core.devices.node_attributes import MOST_COLUMNS
 from scheduler.core.explain.domain_capacity import domains as domain_capacity
 from scheduler.core.explain.explain import explain
-from scheduler.core.explain.free_room import rooms_of_domains
+from scheduler.core.explain.free_capacity import amounts_of_domains
 from scheduler.core.preemption.plan import Plan
 from scheduler.core.search.place import Placement, Refusal
 from scheduler.core.values.devices import DeviceInfo, NodeScope
 from scheduler.core.values.model import (
     Expression,
     GroupKey,
+    NodeTerm,
     PodSelector,
     PodTerm,
     Requirements,
-    Term,
 )
 from scheduler.queue.scheduling_queue import Queue
 from tests.scheduler.devices.builders import DRIVER, ask, device, gpu, pool
@@ -313,7 +313,7 @@ def test_devices_that_several_nodes_reach_make_one_domain_of_them() -> None:
     for name, fabric in (("n0", "f"), ("n1", "f"), ("n2", "g"), ("n3", "")):
         made.node(name, 1, labels={"fabric": fabric})
     for fabric in "fg":
-        terms = (Term((Expression("fabric", "In", (fabric,)),)),)
+        terms = (NodeTerm((Expression("fabric", "In", (fabric,)),)),)
         made.slice(pool(device("d", {"clique": fabric}), pool=fabric, scope=NodeScope(terms=terms)))
     made.gang_in("pair", 2)
 
@@ -444,7 +444,7 @@ def test_keys_that_tenants_name_make_few_columns() -> None:
 def test_what_cliques_have_free_can_be_measured() -> None:
     made = Cliques()
     made.cliques(n0="a", n1="b", n2="b", n3="a b")
-    (found,) = rooms_of_domains(made.state.nodes, made.state.topologies, [CLIQUE])
+    (found,) = amounts_of_domains(made.state.nodes, made.state.topologies, [CLIQUE])
 
     assert found.count == 2
     assert found.free["cpu"] == {"a": 1.0, "b": 2.0}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler.core.explain.holders import held_room
+from scheduler.core.explain.holders import held_capacity
 from scheduler.core.search.place import SearchBudget
 from scheduler.snapshot.snapshot import Limits, decode, encode, restore, take
 from tests.scheduler.holding_harness import HoldingHarness, kind
@@ -129,7 +129,7 @@ async def test_a_node_that_goes_has_the_room_of_all_stages_chosen_anew() -> None
         on = harness.where()["initializer"]
         other = next(name for name in ("n0", "n1") if name != on)
         harness.builder.state.remove_node(other)
-        harness.held_places.look()
+        harness.held_places.release_unusable()
         await harness.settle(2)
         assert free(harness) == 0
         harness.builder.node("new", BIG)
@@ -179,9 +179,9 @@ async def test_held_room_is_what_the_largest_stage_needs_beyond_what_runs() -> N
         await begun(harness)
         state = harness.builder.state
         cpu = state.nodes.resources.indices["cpu"]
-        assert int(held_room(state)[cpu].sum()) == (9 - 1 - BIG) * 1000
+        assert int(held_capacity(state)[cpu].sum()) == (9 - 1 - BIG) * 1000
         succeed(harness, "initializer")
-        assert int(held_room(state)[cpu].sum()) == 8 * 1000
+        assert int(held_capacity(state)[cpu].sum()) == 8 * 1000
 
 
 @pytest.mark.parametrize("parent", ["tree", "later"])

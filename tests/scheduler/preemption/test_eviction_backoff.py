@@ -187,7 +187,7 @@ def test_which_roots_have_no_victims_left_is_known_and_forgotten() -> None:
     assert isinstance(plan, Plan)
 
     backoff.evicted(plan, builder.state, 0.0)
-    ready = [backoff.gone([uid]) for uid in (one.uid, "unknown", other.uid, other.uid)]
+    ready = [backoff.on_pods_deleted([uid]) for uid in (one.uid, "unknown", other.uid, other.uid)]
     backoff.evicted(plan, builder.state, 1.0)
     backoff.forget(key)
 

@@ -16,7 +16,7 @@ from scheduler.core.state.state import State
 from scheduler.core.values.model import SINGLE_POD, GroupKey
 from scheduler.cycle import cycle as cycle_module
 from scheduler.cycle.cycle import Cycle
-from scheduler.cycle.parts import Parts
+from scheduler.cycle.parts import CycleParts
 from scheduler.queue.equal_refusals import Answer
 from scheduler.queue.scheduling_queue import Queue
 from tests.scheduler.state_builder import StateBuilder
@@ -35,7 +35,7 @@ class Run:
         self.told: dict[GroupKey, Blocker] = {}
         self.placed_roots: list[GroupKey] = []
         self.decided: list[GroupKey] = []
-        self.cycle = Cycle(self.state, self.queue, Parts(self, self), clock=self.clock)
+        self.cycle = Cycle(self.state, self.queue, CycleParts(self, self), clock=self.clock)
 
     def submit(self, placement: Placement) -> None:
         self.placed_roots.append(placement.root)
@@ -46,7 +46,7 @@ class Run:
     def refused(self, key: GroupKey, blocker: Blocker) -> None:
         self.told[key] = blocker
 
-    def placed(self, key: GroupKey) -> None:
+    def on_root_placed(self, key: GroupKey) -> None:
         self.told.pop(key, None)
 
     def refresh(self) -> None:

@@ -7,7 +7,7 @@ from scheduler.core.decide import decide
 from scheduler.core.groups.forest import Group, Pod
 from scheduler.core.search.place import Placement, Refusal, SearchBudget
 from scheduler.core.state.state import State
-from scheduler.core.state.state_changes import Changes
+from scheduler.core.state.state_changes import StateChanges
 from scheduler.core.values.model import GroupKey, Requirements
 from scheduler.queue.scheduling_queue import Queue
 from scheduler.queue.timed_out_searches import LongSearches
@@ -137,7 +137,7 @@ def test_while_another_root_is_ready_they_wait() -> None:
 
     assert queue.pop() == other
     assert queue.pop() is None
-    queue.refresh(Changes(), 5)
+    queue.refresh(StateChanges(), 5)
     assert queue.pop() == key
 
 
@@ -151,7 +151,7 @@ def test_the_loop_is_woken_for_them() -> None:
     refused(builder, queue, key)
 
     assert queue.next_time() == 1
-    queue.refresh(Changes(), 1)
+    queue.refresh(StateChanges(), 1)
     assert queue.pop() == key
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from api.priority import PriorityClass
 from kube.base.errors import ConfigError
-from scheduler.core.groups.workload_templates import Template
-from scheduler.core.preemption.dry_run import Effort
+from scheduler.core.groups.workload_templates import GroupTemplate
+from scheduler.core.preemption.dry_run import SearchEffort
 from scheduler.core.search.place import Placement, SearchBudget, place
 from scheduler.core.state.disruption_budgets import DisruptionBudget
 from scheduler.core.state.nominations import Nomination
@@ -142,7 +142,7 @@ def with_room(builder: StateBuilder) -> list[str]:
 @pytest.mark.parametrize("seed", seeds(3, 60))
 def test_victims_are_the_same_after_writing_and_reading(seed: int) -> None:
     builder, queue = contested(seed)
-    limits = Limits.of(SearchBudget(), Effort(overdue=5.0))
+    limits = Limits.of(SearchBudget(), SearchEffort(overdue=5.0))
     snapshot = take(builder.state, queue, limits, decisions=100)
 
     state, restored = restore(decode(encode(snapshot), "a test"))
@@ -285,7 +285,7 @@ def test_who_may_be_evicted_is_the_same_after_writing_and_reading() -> None:
     builder.state.units.mark_evicting([builder.single(victim)], 7.0)
     foreign = builder.pod(ours=False, priority=9)
     builder.state.set_pod(replace(foreign, nominated="n0"))
-    limits = Limits.of(SearchBudget(), Effort(overdue=5.0, soon=60.0))
+    limits = Limits.of(SearchBudget(), SearchEffort(overdue=5.0, soon=60.0))
     never = PriorityClass("modest", 5, preemption_policy="Never")
 
     taken = take(builder.state, queue_of(builder.state), limits, [never])
@@ -298,7 +298,7 @@ def test_who_may_be_evicted_is_the_same_after_writing_and_reading() -> None:
     assert (dict(after.evicting), list(after.daemons)) == ({victim.uid: 7.0}, [("ns", "uid-ds")])
     assert state.modest_classes == {"modest"}
     assert [each.root for each in state.nominations] == [builder.single(foreign).key]
-    assert limits.effort() == Effort(overdue=5.0, soon=60.0)
+    assert limits.effort() == SearchEffort(overdue=5.0, soon=60.0)
 
 
 def test_flaws_of_trees_are_the_same_after_a_restore() -> None:
@@ -310,7 +310,9 @@ def test_flaws_of_trees_are_the_same_after_a_restore() -> None:
         parent = f"c{number}"
     builder.composite("a", 1, parent="b")
     builder.composite("b", 1, parent="a")
-    state.set_templates(("ns", "w"), {("PodGroup", "t"): Template(gang=True, priority_class="x")})
+    state.set_templates(
+        ("ns", "w"), {("PodGroup", "t"): GroupTemplate(gang=True, priority_class="x")}
+    )
     for name, template in (("like", "t"), ("unlike", "none")):
         state.set_group(GroupSpec(("PodGroup", "ns", name), 1, workload="w", template=template))
     state.take_changes()

@@ -3,7 +3,7 @@
 import pytest
 
 from scheduler.core.search.place import Refusal, SearchBudget, place
-from scheduler.core.state.state_changes import Changes
+from scheduler.core.state.state_changes import StateChanges
 from scheduler.core.values.model import GroupKey
 from scheduler.queue.scheduling_queue import Queue
 from tests.scheduler.harness import Harness
@@ -94,7 +94,7 @@ class Rounds:
             self.decided.append(self.now)
             self.keys.append(key)
             queue.refuse(key, refusal, self.now)
-            queue.refresh(Changes(), self.now)
+            queue.refresh(StateChanges(), self.now)
 
     def run(self, seconds: float, change: bool) -> int:
         """Advance the time, with a change of the nodes in each step; return the decided roots."""

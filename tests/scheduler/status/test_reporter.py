@@ -571,7 +571,7 @@ async def test_nothing_is_written_from_the_middle_of_a_decision() -> None:
     frozen: list[bool] = []
 
     async def send() -> None:
-        frozen.append(harness.freeze.lasts)
+        frozen.append(harness.freeze.is_active)
 
     async def decide() -> None:
         with harness.freeze:

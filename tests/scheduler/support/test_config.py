@@ -13,7 +13,7 @@ from scheduler.binding import deadlines, volume_binder
 from scheduler.claims import claim_finalizers, claim_releases
 from scheduler.core.state.state import State
 from scheduler.support.config import Config
-from scheduler.watch.informers import Informers
+from scheduler.watch.informers import SchedulerInformers
 
 
 def test_no_file_and_an_empty_file_give_the_defaults(tmp_path: Path) -> None:
@@ -56,7 +56,7 @@ def test_all_that_may_be_sent_at_once_has_a_connection() -> None:
     config = Config()
     # Claims have as many writers as Bindings.
     writers = 2 * config.bind_workers + config.status.writers + 2 * config.preemption.writers
-    informers = Informers(cast("Client", None), State())
+    informers = SchedulerInformers(cast("Client", None), State())
     # DeviceTaintRules are watched in one of their versions.
     watches = len(informers.reflectors) + len(informers.device_reflectors) + 1
 

@@ -14,7 +14,7 @@ from api.constants import (
     JOBSET_LABEL_UID,
     LABEL_POD_GROUP,
 )
-from api.group_affinity import REQUIRED, Scope, term
+from api.group_affinity import REQUIRED, AffinityScope, term
 from api.names import pod_group_of_value
 from scheduler.core.values.model import PodInfo
 from scheduler.decoding.decode import pod_info
@@ -65,8 +65,8 @@ def merged(written: Json, labels: dict[str, str]) -> Json:
 
 
 @pytest.mark.parametrize("stored", [False, True], ids=["as written", "as stored"])
-@pytest.mark.parametrize("scope", list(Scope))
-def test_what_admission_writes_is_known_again(scope: Scope, stored: bool) -> None:
+@pytest.mark.parametrize("scope", list(AffinityScope))
+def test_what_admission_writes_is_known_again(scope: AffinityScope, stored: bool) -> None:
     written = term(scope, ZONE, OF_JOBSET, of_jobset=True)
     info = decoded(OF_JOBSET, merged(written, OF_JOBSET) if stored else written)
 
@@ -75,7 +75,7 @@ def test_what_admission_writes_is_known_again(scope: Scope, stored: bool) -> Non
 
 
 def test_a_job_of_its_own_and_an_api_server_that_knows_no_match_label_keys() -> None:
-    written = term(Scope.POD_GROUP, ZONE, OF_JOB, of_jobset=False)
+    written = term(AffinityScope.POD_GROUP, ZONE, OF_JOB, of_jobset=False)
     old = {key: value for key, value in written.items() if key != "matchLabelKeys"}
 
     for each in (written, old):
@@ -92,7 +92,7 @@ def test_the_term_that_users_write_for_groups_of_their_own() -> None:
 
 
 def leaf(**changes: Any) -> Json:
-    return term(Scope.POD_GROUP, ZONE, OF_JOBSET, of_jobset=True) | changes
+    return term(AffinityScope.POD_GROUP, ZONE, OF_JOBSET, of_jobset=True) | changes
 
 
 def labelled(**labels: str) -> Json:
@@ -177,7 +177,7 @@ def test_other_terms_beside_it_stay() -> None:
 
 
 def test_a_label_that_several_groups_share_is_not_about_one() -> None:
-    written = term(Scope.POD_GROUP, ZONE, OF_JOB, of_jobset=False)
+    written = term(AffinityScope.POD_GROUP, ZONE, OF_JOB, of_jobset=False)
     info = decoded(OF_JOB, merged(written, OF_JOB), annotations={ANNOTATION_GROUP_BY: "index"})
 
     assert info.group_affinity == ()

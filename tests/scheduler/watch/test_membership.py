@@ -75,13 +75,13 @@ class Feed:
         template: str = "",
         *,
         leaving: bool = False,
-        stands_for: str = "",
+        usual_name: str = "",
     ) -> None:
         """Add a PodGroup of one pod for the owner with UID `uid-...`; None: by a user."""
         name_of = "t" if kind == JOB else owner
         notes = made_for(kind, name_of, f"uid-{owner}") if kind is not None else {}
-        if stands_for:
-            said = notes.get("annotations", {}) | {ANNOTATION_STANDS_FOR: stands_for}
+        if usual_name:
+            said = notes.get("annotations", {}) | {ANNOTATION_STANDS_FOR: usual_name}
             notes = notes | {"annotations": said}
         spec = GroupObjectSpec(
             scheduling_policy=Policy(gang=Gang(min_count=1)),
@@ -202,7 +202,7 @@ class Collision:
             "a": lambda: feed.pod("a", {LABEL: "g"}, job="a", managed="g", node=node),
             "b": lambda: feed.pod("b", {LABEL: "g"}, job="b", managed="g", node=node),
             "g": lambda: feed.group("g", JOB, "a"),
-            "h": lambda: feed.group("h", JOB, "b", stands_for="g"),
+            "h": lambda: feed.group("h", JOB, "b", usual_name="g"),
         }
 
     def go(self, name: str) -> None:
@@ -214,7 +214,13 @@ class Collision:
 
     def kept(self) -> list[object]:
         kept = self.feed.pods._members
-        tables = (kept._owners, kept._strangers, kept._named, kept._stand_ins, kept._stands_for)
+        tables = (
+            kept._owners,
+            kept._strangers,
+            kept._named,
+            kept._substitutes,
+            kept._usual_name_key,
+        )
         return [it for it in (*tables, self.feed.state.forest.groups) if it]
 
 
@@ -240,11 +246,11 @@ def test_only_a_group_that_was_made_for_somebody_stands_for_a_name() -> None:
     feed = Feed()
     feed.pod("p", {LABEL: "g"}, job="a", managed="g")
     feed.pod("user's", {LABEL: "g"})
-    feed.group("h", None, stands_for="g")
+    feed.group("h", None, usual_name="g")
     feed.group("g", JOB, "a")
 
     assert feed.counted("g") == {"p", "user's"}
-    feed.group("i", JOB, "b", stands_for="g")
+    feed.group("i", JOB, "b", usual_name="g")
     assert feed.counted("g") == {"p", "user's"}, "what claims nobody is where its name says"
 
 
@@ -253,7 +259,7 @@ def test_no_group_stands_for_one_that_its_owner_has() -> None:
     feed = Feed()
     feed.group("g", JOB, "a")
     feed.pod("a", {LABEL: "g"}, job="a", managed="g")
-    feed.group("h", JOB, "a", stands_for="g")
+    feed.group("h", JOB, "a", usual_name="g")
 
     assert feed.counted("g") == {"a"}
 
@@ -265,7 +271,7 @@ def test_pods_that_left_for_their_own_group_hold_none_of_the_others() -> None:
     for number in range(3):
         feed.pod(f"b{number}", {LABEL: "g"}, job="b", managed="g")
     feed.pod("a", {LABEL: "g"}, job="a", managed="g")
-    feed.group("h", JOB, "b", stands_for="g")
+    feed.group("h", JOB, "b", usual_name="g")
 
     assert feed.counted("g") == {"a"}
     assert feed.counted("h") == {"b0", "b1", "b2"}

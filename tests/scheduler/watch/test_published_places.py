@@ -5,7 +5,12 @@ from typing import Any
 
 import pytest
 
-from scheduler.watch.published_places import assume_told, told_expired, told_since, told_until
+from scheduler.watch.published_places import (
+    assume_published,
+    is_published_expired,
+    published_since,
+    published_until,
+)
 from tests.scheduler.holding_harness import HoldingHarness, kind
 
 
@@ -21,7 +26,7 @@ def harness_of(status: dict[str, Any], *, came: int = 1) -> HoldingHarness:
     for index in range(came):
         harness.pod(f"worker-{index}", "train")
     harness.builder.state.assume([harness.builder.state.pods["uid-worker-0"]], [0])
-    assume_told(harness.builder.state, harness.expected, harness.observed)
+    assume_published(harness.builder.state, harness.expected, harness.observed)
     return harness
 
 
@@ -75,7 +80,7 @@ def test_times_are_read_as_far_as_they_are_times(written: Any, want: datetime | 
     harness = harness_of(told(since=written, until=written))
     obj = harness.observed["PodGroup", "ns", "train"]
 
-    assert told_since(obj) == want
-    assert told_until(obj) == want
-    assert told_since(None) is None
-    assert told_expired(obj)
+    assert published_since(obj) == want
+    assert published_until(obj) == want
+    assert published_since(None) is None
+    assert is_published_expired(obj)

@@ -10,7 +10,7 @@ from api.integration.jobset.admission import jobset_admission
 from api.integration.jobset.groups import jobset_objects
 from api.integration.jobset.view import read_jobset
 from scheduler.core.groups.tree_validation import check
-from scheduler.core.groups.workload_templates import Template
+from scheduler.core.groups.workload_templates import GroupTemplate
 from scheduler.core.state.state import State
 from scheduler.core.values.model import COMPOSITE_POD_GROUP, POD_GROUP, Topology
 from scheduler.decoding import decode
@@ -22,7 +22,7 @@ from tests.support.owners import job_template, make_jobset
 META = {"name": "w", "namespace": "ns"}
 
 
-def read(spec: dict[str, Any]) -> dict[tuple[str, str], Template]:
+def read(spec: dict[str, Any]) -> dict[tuple[str, str], GroupTemplate]:
     return templates_of(decode_workload(msgspec.json.encode({"metadata": META, "spec": spec})))
 
 
@@ -47,8 +47,8 @@ def test_a_template_keeps_what_groups_are_compared_with() -> None:
     composite = {"name": "top", "schedulingPolicy": {"basic": {}}, "podGroupTemplates": [leaf]}
 
     assert read({"compositePodGroupTemplates": [composite]}) == {
-        (COMPOSITE_POD_GROUP, "top"): Template(gang=False),
-        (POD_GROUP, "leaf"): Template(
+        (COMPOSITE_POD_GROUP, "top"): GroupTemplate(gang=False),
+        (POD_GROUP, "leaf"): GroupTemplate(
             "top", True, Topology("rack", preferred=True), "all", "high", 7
         ),
     }

@@ -21,7 +21,7 @@ from api.constants import (
 from api.features import Feature, FeatureGates
 from api.integration.common.minimum import NO_PODS
 from api.integration.job.admission import job_groups
-from api.integration.jobset.admission import jobset_expected, jobset_groups, jobset_standings
+from api.integration.jobset.admission import jobset_expected, jobset_groups, jobset_pod_counts
 from api.integration.kinds import SINGLE_GROUP_KINDS
 from api.integration.lws.admission import lws_expected, lws_groups
 from api.integration.single_group.kind import NO_UPDATE, SingleGroupKind, single_group
@@ -69,7 +69,7 @@ def reconciled(kind: Kind, obj: Json) -> int:
 def of_jobset(jobset: Json) -> None:
     decoding.decode_jobset(msgspec.json.encode(jobset))
     jobset_groups(jobset)
-    jobset_standings(jobset, lambda _job, _group: (None, NO_PODS))
+    jobset_pod_counts(jobset, lambda _job, _group: (None, NO_PODS))
     jobset_expected(jobset, lambda _job, _group: (None, NO_PODS))
 
 

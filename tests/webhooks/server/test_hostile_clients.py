@@ -19,7 +19,7 @@ from kube.client.bounded_http import HEAD_BYTES
 from tests.webhooks.review_requests import FakeLister, encoded, pod_group, review_of
 from webhooks.routing.reviewer import Reviewer
 from webhooks.server import connections, server
-from webhooks.server.intake import Intake, Room
+from webhooks.server.intake import ByteBudget, Intake
 from webhooks.server.readiness import SERVING, Readiness
 from webhooks.server.routes import build
 from webhooks.server.server import Listener, bound
@@ -74,7 +74,7 @@ async def answer(
 
 
 async def test_bodies_that_are_announced_and_not_sent_keep_nobody_out() -> None:
-    rooms = Intake(Room(LARGE), Room(LARGE))
+    rooms = Intake(ByteBudget(LARGE), ByteBudget(LARGE))
     async with listening(rooms) as address:
         held = [await begun(address, "/mutate/podgroups", LARGE) for _ in range(9)]
         held += [await begun(address, "/convert", LARGE) for _ in range(9)]
@@ -88,7 +88,7 @@ async def test_bodies_that_are_announced_and_not_sent_keep_nobody_out() -> None:
 
 @pytest.mark.parametrize("path", ["/mutate/podgroups", "/convert"])
 async def test_a_body_that_does_not_come_on_gives_way_to_one_that_does(path: str) -> None:
-    rooms = Intake(Room(LARGE), Room(LARGE))
+    rooms = Intake(ByteBudget(LARGE), ByteBudget(LARGE))
     room = rooms.conversions if path == "/convert" else rooms.reviews
     async with listening(rooms) as address:
         reader, slow = await begun(address, path, LARGE)

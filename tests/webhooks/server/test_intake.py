@@ -2,7 +2,7 @@
 
 import pytest
 
-from webhooks.server.intake import CONVERSION_ROOM, REVIEW_ROOM, BusyError, Room
+from webhooks.server.intake import CONVERSION_ROOM, REVIEW_ROOM, BusyError, ByteBudget
 from webhooks.server.routes import BODY_LIMIT, CONVERSION_LIMIT
 
 
@@ -14,7 +14,7 @@ class Ended(list[str]):
 
 
 def test_the_oldest_that_waits_for_its_client_gives_way() -> None:
-    room, ended = Room(10), Ended()
+    room, ended = ByteBudget(10), Ended()
     with (
         room.open(lambda: ended.by("complete")) as complete,
         room.open(lambda: ended.by("empty")),
@@ -36,7 +36,7 @@ def test_the_oldest_that_waits_for_its_client_gives_way() -> None:
 
 
 def test_without_one_that_waits_a_request_is_turned_away() -> None:
-    room = Room(10)
+    room = ByteBudget(10)
     with room.open(pytest.fail) as complete, room.open(pytest.fail) as new:
         room.hold(complete, 8)
         complete.waits = False
@@ -51,7 +51,7 @@ def test_without_one_that_waits_a_request_is_turned_away() -> None:
 
 
 def test_a_request_never_gives_way_to_itself() -> None:
-    room = Room(10)
+    room = ByteBudget(10)
     with room.open(pytest.fail) as one:
         room.hold(one, 10)
         with pytest.raises(BusyError):

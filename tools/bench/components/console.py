@@ -20,7 +20,7 @@ from console.base.messages import encoded
 from console.base.protocols import Viewer
 from console.following.following import Following
 from console.following.history import RecentHistory
-from console.serving.stream import Streams, Wanted
+from console.serving.stream import Streams, StreamSubject
 from console.state.state import ClusterState
 from console.views import workload
 from console.views.queue import Filters
@@ -63,16 +63,16 @@ async def _updates(rounds: int, viewers: int) -> list[float]:
     streams = Streams(following, RecentHistory(following))
     resources = ("cpu", "memory")
     wanted = [
-        Wanted(map=number % 2 == 0, queue=True, resource=resources[number % 4 // 2])
+        StreamSubject(map=number % 2 == 0, queue=True, resource=resources[number % 4 // 2])
         for number in range(viewers)
     ]
-    wanted[-1] = Wanted(workload="ns/PodGroup/starts-0", queue=True)
+    wanted[-1] = StreamSubject(workload="ns/PodGroup/starts-0", queue=True)
     starting = gang(state, "starts-0", GANG)
 
     async def lasting() -> Viewer | None:
         return ALL
 
-    async def read(asked: Wanted) -> int:
+    async def read(asked: StreamSubject) -> int:
         return len([event async for event in streams.open(ALL, asked, lasting)])
 
     readers = [asyncio.create_task(read(each)) for each in wanted]

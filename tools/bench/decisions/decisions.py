@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from scheduler.core.decide import decide
 from scheduler.core.explain.explain import explain
 from scheduler.core.groups.forest import Group
-from scheduler.core.preemption.dry_run import Effort
+from scheduler.core.preemption.dry_run import SearchEffort
 from scheduler.core.preemption.equal_plans import preempt_equals
 from scheduler.core.preemption.plan import Plan, preempt
 from scheduler.core.search.place import Placement, Refusal, SearchBudget, place
@@ -152,12 +152,14 @@ def evicting_each(pods: int = 500, *, volumes: bool = False) -> Iterator[float]:
         start = clock()
         refusal = decide(state, waiting[0], SearchBudget())
         assert isinstance(refusal, Refusal)
-        plan = preempt(state, waiting[0], refusal, SearchBudget(), Effort())
+        plan = preempt(state, waiting[0], refusal, SearchBudget(), SearchEffort())
         assert isinstance(plan, Plan)
         evict(state, plan)
         roots = [] if volumes else waiting[1:_TOGETHER]
         more = (
-            preempt_equals(state, roots, (refusal, plan), SearchBudget(), Effort()) if roots else []
+            preempt_equals(state, roots, (refusal, plan), SearchBudget(), SearchEffort())
+            if roots
+            else []
         )
         yield clock() - start
         for each in more:

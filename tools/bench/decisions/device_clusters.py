@@ -33,9 +33,9 @@ from scheduler.core.values.model import (
     Expression,
     GroupSpec,
     NodeInfo,
+    NodeTerm,
     PodInfo,
     Requirements,
-    Term,
     Topology,
 )
 from tools.bench.decisions.clusters import SMALL, full
@@ -53,14 +53,14 @@ TWO_SHARES = Ask(
 )
 
 
-def judge(_expression: str, driver: str, _device: DeviceInfo) -> bool | str:
+def evaluate(_expression: str, driver: str, _device: DeviceInfo) -> bool | str:
     """Evaluate the one selector of the class: the driver's name."""
     return driver == DRIVER
 
 
 def nodes_alone(nodes: int) -> State:
     """Return nodes without devices, and the class."""
-    state = State(judge=judge)
+    state = State(evaluate=evaluate)
     state.devices.set_class(CLASS)
     for at in range(nodes):
         allocatable = {"cpu": 64_000, "memory": 1 << 38, "pods": 110}
@@ -181,7 +181,7 @@ def gang(
 def full_of_holders(nodes: int, pods: int = 10) -> State:
     """Return a state as `full` in which each pod has a device, and only these are scarce."""
     state = full(nodes, pods=pods)
-    state.devices.sortings.judge = judge
+    state.devices.sortings.evaluate = evaluate
     state.devices.set_class(CLASS)
     for info in [each for each in state.nodes.infos if each is not None]:
         roomy = {"cpu": 64_000, "memory": 1 << 40, "pods": 110}
@@ -195,7 +195,7 @@ def full_of_holders(nodes: int, pods: int = 10) -> State:
 def _take_its_device(state: State, info: PodInfo, pods: int) -> None:
     node, key = info.node or "", ("ns", f"{info.uid}-gpu")
     device = AllocatedDevice("gpu", (DRIVER, node, f"gpu-{int(info.started) % pods}"))
-    there = (Term((), (Expression("metadata.name", "In", (node,)),)),)
+    there = (NodeTerm((), (Expression("metadata.name", "In", (node,)),)),)
     allocation, reserved = Allocation((device,), nodes=there), frozenset({info.uid})
     state.devices.set_claim(
         DeviceClaimInfo(key, key[1], ONE, info.uid, allocation=allocation, reserved=reserved)

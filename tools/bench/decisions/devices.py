@@ -16,7 +16,7 @@ import statistics
 import sys
 from collections.abc import Callable, Iterator
 
-from scheduler.core.devices.allocator import Refused, allocate
+from scheduler.core.devices.allocator import DevicesRefused, allocate
 from scheduler.core.devices.kinds import NOTHING, watched_by
 from scheduler.core.devices.layouts import FREE
 from scheduler.core.devices.requests import ResolvedAsk, resolve
@@ -172,7 +172,7 @@ def searches() -> Iterator[float]:
         start = clock()
         found = allocate(layout, FREE, [(ask,)])
         yield clock() - start
-        assert isinstance(found, Refused)
+        assert isinstance(found, DevicesRefused)
         assert found.cut
 
 
@@ -260,7 +260,7 @@ CASES = (
 )  # fmt: skip
 
 MEMORY = ("memory of 400,000 devices on 50,000 nodes", "MiB", 500.0)
-BESIDE = ("preemption for devices beside preemption for room", "x", 2.0)
+MANAGEMENT = ("preemption for devices beside preemption for room", "x", 2.0)
 
 
 def memory(nodes: int = 50_000) -> float:
@@ -286,7 +286,7 @@ def measure_memory() -> Measured:
 
 def measure_beside(rounds: int = 3) -> Measured:
     """Measure the median decision with devices as a multiple of that without, in turns."""
-    title, unit, limit = BESIDE
+    title, unit, limit = MANAGEMENT
     ratios = []
     for _ in range(rounds):
         plain = statistics.median(evicting(full(1_000), claims=False))
@@ -365,7 +365,7 @@ def main() -> int:
             print(frame.table(results, last).splitlines()[-1], flush=True)
     whole: tuple[tuple[str, Callable[[], Measured]], ...] = (
         (MEMORY[0], measure_memory),
-        (BESIDE[0], measure_beside),
+        (MANAGEMENT[0], measure_beside),
     )
     results += [measure() for title, measure in whole if options.only in title]
     print(frame.table(results, last))

@@ -38,7 +38,7 @@ from scheduler.core.values.model import (
 )
 from scheduler.cycle.cycle import Cycle
 from scheduler.cycle.loop import Loop
-from scheduler.cycle.parts import Parts
+from scheduler.cycle.parts import CycleParts
 from scheduler.queue.scheduling_queue import Queue
 from scheduler.support.activity import Activity
 from tools.bench.decisions.clusters import cluster, composite
@@ -71,7 +71,7 @@ class Tenants:
             return SearchBudget(expired=lambda: stepwise.monotonic() >= until, pause=stepwise.pause)
 
         cycle = Cycle(
-            self.state, queue, Parts(self, self), clock=time, stepwise=stepwise, budget=budget
+            self.state, queue, CycleParts(self, self), clock=time, stepwise=stepwise, budget=budget
         )
         self.loop = Loop(
             cycle, queue, time, activity=Activity(), changed=self.changed, freeze=self.freeze
@@ -90,7 +90,7 @@ class Tenants:
     def refused(self, key: GroupKey, blocker: Blocker) -> None:  # noqa: ARG002
         self.decided.add(key)
 
-    def placed(self, key: GroupKey) -> None:
+    def on_root_placed(self, key: GroupKey) -> None:
         """Ignore the placement, as above."""
 
     async def ask(self, act: Callable[[], object]) -> None:

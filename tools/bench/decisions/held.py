@@ -22,7 +22,7 @@ from scheduler.held_places.held_places import HeldPlaces
 from scheduler.queue.scheduling_queue import Queue
 from scheduler.queue.shell import Shell
 from scheduler.support.activity import Activity
-from scheduler.support.config import ExpectedLimits, Holding
+from scheduler.support.config import ExpectedLimits, HoldingLimits
 from scheduler.watch.event_handlers import GroupHandler, PodHandler
 from tools.bench.decisions.clusters import cluster
 from tools.bench.report.frame import clock
@@ -60,7 +60,7 @@ def looks(nodes: int = 5_000, gangs: int = 1_000) -> Iterator[float]:
         pods,
         expected,
         GroupEvents(_NoEvents(), state, observed),
-        config=Holding(),
+        config=HoldingLimits(),
         observed=observed,
         evict=_evict,
         store=_store,
@@ -76,7 +76,7 @@ def looks(nodes: int = 5_000, gangs: int = 1_000) -> Iterator[float]:
         first = each * _CHANGED % nodes
         state.nodes.touch_rows(np.arange(first, first + _CHANGED) % nodes)
         start = clock()
-        held.look()
+        held.release_unusable()
         yield clock() - start
 
 

@@ -25,7 +25,7 @@ from scheduler.core.search.place import Placement
 from scheduler.core.state.state import State
 from scheduler.core.values.model import GroupKey, PodInfo, Requirements
 from scheduler.cycle.cycle import Cycle
-from scheduler.cycle.parts import Parts
+from scheduler.cycle.parts import CycleParts
 from scheduler.queue.scheduling_queue import Queue
 from tools.bench import page
 from tools.bench.decisions.clusters import GIB, SMALL, cluster, composite, gang
@@ -110,7 +110,7 @@ class Outcomes:
     def touched(self, keys: object) -> None:
         """Ignore the change."""
 
-    def placed(self, key: GroupKey) -> None:
+    def on_root_placed(self, key: GroupKey) -> None:
         """Ignore the call: `submit` counts the pods."""
 
     def refused(self, key: GroupKey, blocker: Blocker) -> None:
@@ -121,7 +121,7 @@ def decide_all(nodes: int, pods: int, load: Callable[[State, int], None]) -> tup
     """Return the seconds of ingesting all pods, and of deciding all of them."""
     state = cluster(nodes, cpu=64, racks=max(20, nodes // 20))
     queue, outcomes = Queue(state), Outcomes()
-    cycle = Cycle(state, queue, Parts(outcomes, outcomes), clock=SystemClock())
+    cycle = Cycle(state, queue, CycleParts(outcomes, outcomes), clock=SystemClock())
     gc.collect()
     start = clock()
     load(state, pods)

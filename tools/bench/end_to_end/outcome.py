@@ -38,7 +38,7 @@ async def complaints(wire: Wire) -> list[str]:
     bound = [it for it in await _items(wire, PODS) if it["spec"].get("nodeName")]
     where = {it["metadata"]["uid"]: it["spec"]["nodeName"] for it in bound}
     used_on = {it.uid: [where[uid] for uid in it.reserved if uid in where] for it in claims}
-    checker = Checker(slices, {it.name: it for it in classes}, Selectors().judge, labels)
+    checker = Checker(slices, {it.name: it for it in classes}, Selectors().evaluate, labels)
     found = checker.complaints(claims, used_on)
     consumers = frozenset[str]().union(*(it.reserved for it in claims))
     return [

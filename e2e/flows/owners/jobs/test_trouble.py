@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from api.constants import ANNOTATION_WAITING_FOR
-from api.names import standing_for
+from api.names import substitute_name
 from e2e.flows.owners.jobs.queries import (
     change,
     event_reasons,
@@ -75,7 +75,7 @@ async def test_a_name_taken_after_admission_is_avoided(env: Environment) -> None
     await change(env, JOBSETS, "a", suspend=False)
     await env.runs(of_jobset("a"), 4)
     assert (await env.group("pg-a"))["metadata"]["uid"] == foreign["metadata"]["uid"]
-    own = standing_for("pg-a", (await env.client.get(JOBSETS, "a", env.name))["metadata"]["uid"])
+    own = substitute_name("pg-a", (await env.client.get(JOBSETS, "a", env.name))["metadata"]["uid"])
     assert await names(env, POD_GROUPS) == ["pg-a", own]
     assert "NameTaken" not in await event_reasons(env, "JobSet", "a")
 

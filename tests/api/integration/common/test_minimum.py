@@ -8,15 +8,15 @@ from hypothesis import strategies as st
 
 from api.constants import ANNOTATION_MIN_COUNT_BASIS
 from api.integration.common.minimum import (
-    Part,
-    Pods,
+    CountedPods,
+    GroupJob,
+    GroupPodCounts,
     Progress,
-    Standing,
     count_indexes,
+    group_pod_counts,
     minimum,
     most_pods,
     remaining,
-    standing,
     with_minimum,
 )
 
@@ -33,10 +33,10 @@ def job(
     active: int = 0,
     present: int = 0,
     made: bool = True,
-) -> Part:
+) -> GroupJob:
     """Return a Job; `active` pods run or are pending, `present` ones succeeded and still exist."""
     progress = Progress(succeeded, given_up, complete) if made else None
-    return Part(parallelism, completions, progress, Pods(active, present))
+    return GroupJob(parallelism, completions, progress, CountedPods(active, present))
 
 
 LIFE = [
@@ -77,8 +77,8 @@ LIFE = [
 
 
 @pytest.mark.parametrize(("part", "asked", "want"), LIFE)
-def test_a_job_s_minimum(part: Part, asked: int | None, want: int) -> None:
-    value, _ = minimum(part.size if asked is None else asked, standing([part]))
+def test_a_job_s_minimum(part: GroupJob, asked: int | None, want: int) -> None:
+    value, _ = minimum(part.size if asked is None else asked, group_pod_counts([part]))
 
     assert value == want
 
@@ -86,39 +86,43 @@ def test_a_job_s_minimum(part: Part, asked: int | None, want: int) -> None:
 @pytest.mark.parametrize(
     ("parts", "want"),
     [
-        pytest.param([job(2, 2, active=2), job(2, 2, active=2)], Standing(4, 4, 4), id="both run"),
-        pytest.param([job(2, 2), job(2, 2, made=False)], Standing(4, 4, 4), id="one is to be made"),
+        pytest.param(
+            [job(2, 2, active=2), job(2, 2, active=2)], GroupPodCounts(4, 4, 4), id="both run"
+        ),
+        pytest.param(
+            [job(2, 2), job(2, 2, made=False)], GroupPodCounts(4, 4, 4), id="one is to be made"
+        ),
         pytest.param(
             [job(2, 2, succeeded=2, complete=True, present=2), job(2, 2, active=2)],
-            Standing(4, 4, 4),
+            GroupPodCounts(4, 4, 4),
             id="one is done",
         ),
         pytest.param(
             [job(2, 2, succeeded=2, complete=True), job(2, 2, active=1)],
-            Standing(4, 2, 2),
+            GroupPodCounts(4, 2, 2),
             id="one is done and cleaned up",
         ),
         pytest.param(
             [job(4, 4, succeeded=4, complete=True, active=4), job(4, 4)],
-            Standing(8, 8, 8),
+            GroupPodCounts(8, 8, 8),
             id="one is done, its pods not seen to end, the others to come",
         ),
         pytest.param(
             [job(4, 8, succeeded=6, present=1, active=2)],
-            Standing(4, 3, 2),
+            GroupPodCounts(4, 3, 2),
             id="cleaned up in part",
         ),
-        pytest.param([job(0, 4), job(2, 0)], Standing(0, 0, 0), id="no pods are wanted"),
-        pytest.param([], Standing(0, 0, 0), id="no Jobs"),
-        pytest.param([job(2, 2, active=4)], Standing(2, 4, 2), id="shrinking"),
+        pytest.param([job(0, 4), job(2, 0)], GroupPodCounts(0, 0, 0), id="no pods are wanted"),
+        pytest.param([], GroupPodCounts(0, 0, 0), id="no Jobs"),
+        pytest.param([job(2, 2, active=4)], GroupPodCounts(2, 4, 2), id="shrinking"),
     ],
 )
-def test_the_standing_of_a_group(parts: list[Part], want: Standing) -> None:
-    assert standing(parts) == want
+def test_the_standing_of_a_group(parts: list[GroupJob], want: GroupPodCounts) -> None:
+    assert group_pod_counts(parts) == want
 
 
-WHOLE = Standing(4, 4, 4)
-LESS = Standing(4, 2, 1)
+WHOLE = GroupPodCounts(4, 4, 4)
+LESS = GroupPodCounts(4, 2, 1)
 
 
 def note(size: int, asked: int, pods: int, value: int, edited: str = "") -> str:
@@ -138,10 +142,14 @@ def note(size: int, asked: int, pods: int, value: int, edited: str = "") -> str:
         pytest.param(2, LESS, 2, note(4, 2, 4, 2), (2, note(4, 2, 4, 2)), id="no write for less"),
         pytest.param(4, WHOLE, 2, note(4, 4, 1, 2), (4, note(4, 4, 4, 4)), id="all come again"),
         pytest.param(2, WHOLE, 2, note(4, 2, 1, 2), (2, note(4, 2, 4, 2)), id="more pods only"),
-        pytest.param(6, Standing(6, 6, 6), 4, note(4, 4, 4, 4), (6, note(6, 6, 6, 6)), id="grown"),
-        pytest.param(2, Standing(6, 6, 6), 2, note(4, 2, 4, 2), (2, note(6, 2, 6, 2)), id="larger"),
         pytest.param(
-            2, Standing(3, 3, 3), 2, note(4, 2, 4, 2), (2, note(3, 2, 3, 2)), id="smaller"
+            6, GroupPodCounts(6, 6, 6), 4, note(4, 4, 4, 4), (6, note(6, 6, 6, 6)), id="grown"
+        ),
+        pytest.param(
+            2, GroupPodCounts(6, 6, 6), 2, note(4, 2, 4, 2), (2, note(6, 2, 6, 2)), id="larger"
+        ),
+        pytest.param(
+            2, GroupPodCounts(3, 3, 3), 2, note(4, 2, 4, 2), (2, note(3, 2, 3, 2)), id="smaller"
         ),
         pytest.param(2, WHOLE, 4, note(4, 4, 4, 4), (2, note(4, 2, 4, 2)), id="less asked for"),
         pytest.param(9, WHOLE, None, "", (9, note(4, 9, 4, 9)), id="a template asks for too many"),
@@ -159,7 +167,12 @@ def note(size: int, asked: int, pods: int, value: int, edited: str = "") -> str:
             4, WHOLE, 2, note(4, 4, 1, 2, "3"), (3, note(4, 4, 4, 3, "3")), id="by hand, all come"
         ),
         pytest.param(
-            6, Standing(6, 6, 6), 3, note(4, 4, 4, 4), (6, note(6, 6, 6, 6)), id="by hand, grown"
+            6,
+            GroupPodCounts(6, 6, 6),
+            3,
+            note(4, 4, 4, 4),
+            (6, note(6, 6, 6, 6)),
+            id="by hand, grown",
         ),
         pytest.param(
             2, WHOLE, 3, note(4, 4, 4, 4), (2, note(4, 2, 4, 2)), id="by hand, less asked for"
@@ -167,7 +180,7 @@ def note(size: int, asked: int, pods: int, value: int, edited: str = "") -> str:
     ],
 )
 def test_what_is_written(
-    asked: int, now: Standing, live: int | None, was: str, want: tuple[int, str]
+    asked: int, now: GroupPodCounts, live: int | None, was: str, want: tuple[int, str]
 ) -> None:
     assert minimum(asked, now, live, was) == want
 
@@ -246,8 +259,8 @@ def counts(groups: list[Json]) -> dict[str, Any]:
     }
 
 
-GONE = Standing(2, 0, 0)
-HERE = Standing(2, 1, 1)
+GONE = GroupPodCounts(2, 0, 0)
+HERE = GroupPodCounts(2, 1, 1)
 
 
 @pytest.mark.parametrize(
@@ -261,18 +274,18 @@ HERE = Standing(2, 1, 1)
     ],
 )
 def test_groups_for_which_no_pod_can_come(gone: str, want: dict[str, Any]) -> None:
-    standings = {f"{above}{n}": HERE for above in "ab" for n in range(2)}
-    standings |= dict.fromkeys(gone.split(), GONE)
+    pod_counts = {f"{above}{n}": HERE for above in "ab" for n in range(2)}
+    pod_counts |= dict.fromkeys(gone.split(), GONE)
 
-    assert counts(remaining(tree(), standings)) == want
+    assert counts(remaining(tree(), pod_counts)) == want
 
 
 def test_what_was_asked_for_is_not_raised_and_basic_stays() -> None:
-    standings = {"a0": GONE, "a1": HERE, "b0": HERE, "b1": HERE}
+    pod_counts = {"a0": GONE, "a1": HERE, "b0": HERE, "b1": HERE}
     of_three = [*tree(1, 1), leaf("a2", "a")]
 
-    assert counts(remaining(of_three, standings))["a"] == 1
-    assert counts(remaining(tree(None, None), standings)) == {
+    assert counts(remaining(of_three, pod_counts))["a"] == 1
+    assert counts(remaining(tree(None, None), pod_counts)) == {
         "r": None, "a": None, "b": None, "a1": None, "b0": None, "b1": None,
     }  # fmt: skip
 
@@ -283,7 +296,7 @@ def test_groups_of_no_known_standing_stay() -> None:
 
 
 def test_a_group_gets_its_minimum_and_note() -> None:
-    made = with_minimum(leaf("g"), Standing(3, 1, 1))
+    made = with_minimum(leaf("g"), GroupPodCounts(3, 1, 1))
 
     assert made["spec"]["schedulingPolicy"] == {"gang": {"minCount": 1}}
     assert made["metadata"]["annotations"] == {ANNOTATION_MIN_COUNT_BASIS: note(3, 2, 1, 1)}
@@ -307,9 +320,9 @@ PARTS = st.builds(
 
 @given(parts=st.lists(PARTS, max_size=4), asked=st.integers(1, 20))
 def test_no_group_waits_for_more_than_can_come_or_starts_with_less(
-    parts: list[Part], asked: int
+    parts: list[GroupJob], asked: int
 ) -> None:
-    now = standing(parts)
+    now = group_pod_counts(parts)
     value, _ = minimum(asked, now)
     present = sum(sum(part.pods) for part in parts)
 

@@ -7,9 +7,9 @@ import jsonpatch
 import pytest
 
 from api.constants import ANNOTATION_MANAGED_GROUP, GROUP, LABEL_POD_GROUP, SCHEDULER_NAME
-from api.integration.common.minimum import NO_PODS, Pods, Progress, Standing
+from api.integration.common.minimum import NO_PODS, CountedPods, GroupPodCounts, Progress
 from api.integration.common.result import Admission
-from api.integration.job.admission import job_admission, job_groups, job_standing
+from api.integration.job.admission import job_admission, job_groups, job_pod_counts
 from api.provisioning import consumed
 from tests.support.owners import JobBuilder, make_job
 
@@ -219,16 +219,16 @@ def test_the_minimum_at_the_start(job: JobBuilder, want: int) -> None:
 @pytest.mark.parametrize(
     ("job", "progress", "pods", "want"),
     [
-        (make_job(), Progress(), NO_PODS, Standing(1, 1, 1)),
-        (make_job().pods(0), Progress(), NO_PODS, Standing(0, 0, 0)),
-        (make_job().pods(4, 8), Progress(6), Pods(1, 1), Standing(4, 3, 2)),
-        (make_job().pods(4), Progress(1), Pods(2), Standing(4, 2, 2)),
+        (make_job(), Progress(), NO_PODS, GroupPodCounts(1, 1, 1)),
+        (make_job().pods(0), Progress(), NO_PODS, GroupPodCounts(0, 0, 0)),
+        (make_job().pods(4, 8), Progress(6), CountedPods(1, 1), GroupPodCounts(4, 3, 2)),
+        (make_job().pods(4), Progress(1), CountedPods(2), GroupPodCounts(4, 2, 2)),
     ],
 )
 def test_the_standing_of_its_group(
-    job: JobBuilder, progress: Progress, pods: Pods, want: Standing
+    job: JobBuilder, progress: Progress, pods: CountedPods, want: GroupPodCounts
 ) -> None:
-    assert job_standing(job.build(), progress, pods) == want
+    assert job_pod_counts(job.build(), progress, pods) == want
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from api.constants import (
     MAX_REPLICATED_JOBS,
 )
 from api.integration.common.minimum import NO_PODS
-from api.integration.jobset.admission import jobset_admission, jobset_groups, jobset_standings
+from api.integration.jobset.admission import jobset_admission, jobset_groups, jobset_pod_counts
 from tests.support.owners import JobBuilder, JobSetBuilder, job_template, make_jobset
 
 Json = dict[str, Any]
@@ -337,7 +337,7 @@ def test_jobs_without_a_group_do_not_count_against_those_with_one() -> None:
     jobset = make_jobset().replicated_job("a", LARGEST).replicated_job("b", 3, mode="Gang").build()
 
     assert len(jobset_groups(admitted(jobset))) == 2
-    assert len(jobset_standings(admitted(jobset), lambda _job, _group: (None, NO_PODS))) == 1
+    assert len(jobset_pod_counts(admitted(jobset), lambda _job, _group: (None, NO_PODS))) == 1
 
 
 def test_what_another_controller_runs_is_warned_about_whatever_its_size() -> None:

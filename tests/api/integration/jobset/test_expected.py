@@ -14,7 +14,7 @@ from api.constants import (
     MAX_EXPECTED_PODS,
     MAX_EXPECTED_TEMPLATE,
 )
-from api.integration.common.minimum import NO_PODS, Pods, Progress
+from api.integration.common.minimum import NO_PODS, CountedPods, Progress
 from api.integration.common.placement_templates import placement_template
 from api.integration.jobset.admission import jobset_admission, jobset_expected, jobset_groups
 from api.rules.validation import validate
@@ -61,7 +61,7 @@ def admitted(made: Json) -> Json:
     return stored
 
 
-def nothing(_: str, __: str) -> tuple[Progress | None, Pods]:
+def nothing(_: str, __: str) -> tuple[Progress | None, CountedPods]:
     return None, NO_PODS
 
 
@@ -139,22 +139,26 @@ def test_separate_gangs_expect_nothing_as_each_has_all_its_pods_at_once() -> Non
     ("progress", "pods", "want"),
     [
         pytest.param(None, NO_PODS, 4, id="not created"),
-        pytest.param(Progress(), Pods(2), 4, id="two of four are there"),
-        pytest.param(Progress(1), Pods(3, 1), 4, id="one succeeded and is there"),
-        pytest.param(Progress(4, complete=True), Pods(0, 4), 4, id="all succeeded and are there"),
+        pytest.param(Progress(), CountedPods(2), 4, id="two of four are there"),
+        pytest.param(Progress(1), CountedPods(3, 1), 4, id="one succeeded and is there"),
+        pytest.param(
+            Progress(4, complete=True), CountedPods(0, 4), 4, id="all succeeded and are there"
+        ),
         pytest.param(Progress(4, complete=True), NO_PODS, 0, id="all succeeded and are gone"),
-        pytest.param(Progress(1, 1), Pods(2), 2, id="one index was given up, one pod is gone"),
+        pytest.param(
+            Progress(1, 1), CountedPods(2), 2, id="one index was given up, one pod is gone"
+        ),
     ],
 )
 def test_what_has_ended_and_is_gone_is_not_expected_again(
-    progress: Progress | None, pods: Pods, want: int
+    progress: Progress | None, pods: CountedPods, want: int
 ) -> None:
     made = jobset("Gang", DRIVER, job("worker", 1, template(4, "4")), **IN_ORDER)
     made["spec"]["replicatedJobs"][1]["template"]["spec"]["completions"] = 4
 
-    def life(name: str, group: str) -> tuple[Progress | None, Pods]:
+    def life(name: str, group: str) -> tuple[Progress | None, CountedPods]:
         assert group == "pg-train"
-        return (progress, pods) if name == "train-worker-0" else (Progress(), Pods(1))
+        return (progress, pods) if name == "train-worker-0" else (Progress(), CountedPods(1))
 
     assert expected(made, life) == {"pg-train": [("driver", 1, 0), ("worker", want, 0)]}
 

@@ -6,8 +6,8 @@ import jsonpatch
 import pytest
 
 from api.constants import FINALIZER_POD_GROUP, GROUP
-from api.integration.common.minimum import NO_PODS, Pods, Progress, Standing
-from api.integration.jobset.admission import jobset_admission, jobset_groups, jobset_standings
+from api.integration.common.minimum import NO_PODS, CountedPods, GroupPodCounts, Progress
+from api.integration.jobset.admission import jobset_admission, jobset_groups, jobset_pod_counts
 from tests.support.owners import JobSetBuilder, job_template, make_jobset
 
 Json = dict[str, Any]
@@ -316,16 +316,16 @@ def test_each_group_has_the_standing_of_its_jobs() -> None:
     jobset.replicated_job("none", 0, job_template().pods(2, 2), mode="Gang")
     asked = []
 
-    def life(job: str, group: str) -> tuple[Progress | None, Pods]:
+    def life(job: str, group: str) -> tuple[Progress | None, CountedPods]:
         asked.append((job, group))
         if job == "a-w-1":
-            return Progress(succeeded=2, complete=True), Pods(succeeded=1)
+            return Progress(succeeded=2, complete=True), CountedPods(succeeded=1)
         return None, NO_PODS
 
-    assert jobset_standings(admitted(jobset.build()), life) == {
-        "pg-a-v": Standing(6, 6, 6),
-        "pg-a-w-0": Standing(2, 2, 2),
-        "pg-a-w-1": Standing(2, 1, 0),
+    assert jobset_pod_counts(admitted(jobset.build()), life) == {
+        "pg-a-v": GroupPodCounts(6, 6, 6),
+        "pg-a-w-0": GroupPodCounts(2, 2, 2),
+        "pg-a-w-1": GroupPodCounts(2, 1, 0),
     }
     assert asked == [
         ("a-v-0", "pg-a-v"),

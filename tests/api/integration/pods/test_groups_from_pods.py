@@ -17,7 +17,7 @@ from api.constants import (
 )
 from api.groups import Form, GroupBy, GroupReference, groups_of_object
 from api.integration.pods.groups_from_pods import (
-    Ask,
+    GroupDescription,
     ask_in,
     ask_of,
     check_pod,
@@ -51,15 +51,15 @@ def faults(made: dict[str, Any]) -> list[str]:
 @pytest.mark.parametrize(
     ("annotations", "want"),
     [
-        pytest.param(FOUR, Ask(4, disruption="Single"), id="a gang"),
+        pytest.param(FOUR, GroupDescription(4, disruption="Single"), id="a gang"),
         pytest.param(
             FOUR | {ANNOTATION_TOPOLOGY: "rack", ANNOTATION_DISRUPTION_MODE: "All"},
-            Ask(4, topology="rack", disruption="All"),
+            GroupDescription(4, topology="rack", disruption="All"),
             id="in one rack, all or none",
         ),
         pytest.param(
             FOUR | {ANNOTATION_PREFERRED_TOPOLOGY: "rack"},
-            Ask(4, topology="rack", preferred=True, disruption="Single"),
+            GroupDescription(4, topology="rack", preferred=True, disruption="Single"),
             id="in one rack if possible",
         ),
         pytest.param({ANNOTATION_TOPOLOGY: "rack"}, None, id="no min-count"),
@@ -70,7 +70,7 @@ def faults(made: dict[str, Any]) -> list[str]:
         ),
     ],
 )
-def test_what_a_pod_says(annotations: dict[str, str], want: Ask | None) -> None:
+def test_what_a_pod_says(annotations: dict[str, str], want: GroupDescription | None) -> None:
     assert ask_of(BY_LABEL, annotations) == want
 
 
@@ -82,19 +82,23 @@ def test_pods_that_name_their_group_in_other_ways_say_nothing(form: Form) -> Non
 def test_the_priority_is_that_of_the_pods() -> None:
     ask = ask_of(BY_LABEL, FOUR, "high", "Never")
 
-    assert ask == Ask(4, disruption="Single", priority_class="high", preemption_policy="Never")
-    assert ask_of(BY_LABEL, FOUR, "", "PreemptLowerPriority") == Ask(4, disruption="Single")
+    assert ask == GroupDescription(
+        4, disruption="Single", priority_class="high", preemption_policy="Never"
+    )
+    assert ask_of(BY_LABEL, FOUR, "", "PreemptLowerPriority") == GroupDescription(
+        4, disruption="Single"
+    )
 
 
 @pytest.mark.parametrize(
     "ask",
     [
-        Ask(4, disruption="Single"),
-        Ask(1, topology="rack", disruption="All"),
-        Ask(9, "rack", True, "Single", "high", "Never"),
+        GroupDescription(4, disruption="Single"),
+        GroupDescription(1, topology="rack", disruption="All"),
+        GroupDescription(9, "rack", True, "Single", "high", "Never"),
     ],
 )
-def test_the_group_is_valid_and_says_what_the_pods_do(ask: Ask) -> None:
+def test_the_group_is_valid_and_says_what_the_pods_do(ask: GroupDescription) -> None:
     made = group_object("default", "g", ask, None)
 
     assert validate("PodGroup", made, None, "CREATE").causes == []
@@ -121,7 +125,7 @@ def test_a_group_that_a_user_made_is_not_from_pods() -> None:
     ],
 )
 def test_which_min_count_is_chosen(counts: dict[int, int], current: int, want: int) -> None:
-    asks = {Ask(count): pods for count, pods in counts.items()}
+    asks = {GroupDescription(count): pods for count, pods in counts.items()}
 
     assert chosen(asks, current).min_count == want
 
@@ -129,36 +133,44 @@ def test_which_min_count_is_chosen(counts: dict[int, int], current: int, want: i
 @pytest.mark.parametrize(
     ("ask", "want"),
     [
-        pytest.param(Ask(4), "", id="the same"),
+        pytest.param(GroupDescription(4), "", id="the same"),
         pytest.param(
-            Ask(5), "the pods have min-count 5, and the group keeps minCount 4", id="min-count"
+            GroupDescription(5),
+            "the pods have min-count 5, and the group keeps minCount 4",
+            id="min-count",
         ),
         pytest.param(
-            Ask(4, topology="rack"),
+            GroupDescription(4, topology="rack"),
             "the pods have topology rack, and the group has none",
             id="topology",
         ),
         pytest.param(
-            Ask(4, disruption="All"), "the pods have disruption-mode All", id="disruption"
+            GroupDescription(4, disruption="All"),
+            "the pods have disruption-mode All",
+            id="disruption",
         ),
-        pytest.param(Ask(4, priority_class="x"), "the pods have priorityClassName x", id="class"),
+        pytest.param(
+            GroupDescription(4, priority_class="x"), "the pods have priorityClassName x", id="class"
+        ),
     ],
 )
-def test_what_differs_is_told(ask: Ask, want: str) -> None:
-    said = differences({ask: 1, Ask(4): 1}, Ask(4))
+def test_what_differs_is_told(ask: GroupDescription, want: str) -> None:
+    said = differences({ask: 1, GroupDescription(4): 1}, GroupDescription(4))
 
     assert said.startswith(want)
     assert bool(said) == bool(want)
 
 
 def test_what_admission_filled_in_is_no_difference() -> None:
-    filled = Ask(4, priority_class="default", preemption_policy="Never")
+    filled = GroupDescription(4, priority_class="default", preemption_policy="Never")
 
-    assert differences({Ask(4): 1}, filled) == ""
+    assert differences({GroupDescription(4): 1}, filled) == ""
 
 
 def test_a_message_names_few_of_many_values() -> None:
-    said = differences({Ask(count): 1 for count in range(5, 1000)}, Ask(4))
+    said = differences(
+        {GroupDescription(count): 1 for count in range(5, 1000)}, GroupDescription(4)
+    )
 
     assert "5 and 6 and 7 and 8 and 991 more" in said
     assert len(said) < 200

@@ -112,7 +112,7 @@ def test_a_gang_is_asked_for_at_creation_or_while_no_pod_is_there(suspended: boo
 
     assert bool(admission.patch) == suspended
     assert bool(admission.warnings) != suspended
-    assert KIND.unmarked(new) == MODE
+    assert KIND.not_annotated(new) == MODE
     if not suspended:
         assert "delete and recreate the object" in admission.warnings[0]
         assert KIND.read(admitted(new, old)).managed == ""

@@ -5,26 +5,26 @@ from collections.abc import Collection, Iterable, Mapping
 
 from scheduler.core.devices.allocator import (
     MOST_STEPS,
+    DevicesRefused,
     PodAsks,
-    Refused,
     Solution,
     allocate,
 )
-from scheduler.core.devices.allowance import Allowance
+from scheduler.core.devices.allowance import DeviceAllowance
 from scheduler.core.devices.contents import Contents
 from scheduler.core.devices.kinds import watched_by
-from scheduler.core.devices.layouts import Layout, Usage, View
+from scheduler.core.devices.layouts import DeviceLayout, DeviceUsage, DeviceView
 from scheduler.core.devices.pools import gather
 from scheduler.core.devices.requests import ResolvedAsk, resolve
 from scheduler.core.devices.sortings import Sorting
 from scheduler.core.values.device_asks import Amounts, Ask
 from scheduler.core.values.devices import DeviceClassInfo, NodeScope, SliceInfo
-from tests.scheduler.devices.builders import CLASSES, HERE, judge
+from tests.scheduler.devices.builders import CLASSES, HERE, evaluate
 
 
 def view_of(
     slices: Iterable[SliceInfo], *, node: str = HERE, inside: Collection[NodeScope] = ()
-) -> View:
+) -> DeviceView:
     """Return the node's view; `inside` are the label scopes that include it."""
 
     def admits(scope: NodeScope) -> bool:
@@ -39,13 +39,13 @@ def view_of(
     def whole(key: tuple[str, str]) -> list[SliceInfo]:
         return [each for each in every if each.pool_key == key]
 
-    return View.of(gather(filter(counts, every), whole), admits)
+    return DeviceView.of(gather(filter(counts, every), whole), admits)
 
 
-def layout_of(view: View, asks: Iterable[ResolvedAsk]) -> Layout:
+def layout_of(view: DeviceView, asks: Iterable[ResolvedAsk]) -> DeviceLayout:
     contents = Contents()
     seen = contents.seen(view)
-    sorting = Sorting(watched_by(asks), contents, judge, Allowance(), itertools.count())
+    sorting = Sorting(watched_by(asks), contents, evaluate, DeviceAllowance(), itertools.count())
     return sorting.layout(seen)
 
 
@@ -58,11 +58,13 @@ def resolved(asks: Iterable[Ask], classes: Mapping[str, DeviceClassInfo] = CLASS
     return tuple(found)
 
 
-def usage_of(view: View, used: str = "", shares: Mapping[str, Amounts] | None = None) -> Usage:
+def usage_of(
+    view: DeviceView, used: str = "", shares: Mapping[str, Amounts] | None = None
+) -> DeviceUsage:
     """Return the usage: devices by name, and the used amounts of shared ones."""
     at = {key[2]: position for key, position in view.positions.items()}
     given = {at[name]: of for name, of in (shares or {}).items()}
-    return Usage(sum(1 << at[name] for name in used.split())).with_shares(given)
+    return DeviceUsage(sum(1 << at[name] for name in used.split())).with_shares(given)
 
 
 def outcome(
@@ -73,7 +75,7 @@ def outcome(
     classes: Mapping[str, DeviceClassInfo] = CLASSES,
     inside: Collection[NodeScope] = (),
     steps: int = MOST_STEPS,
-) -> tuple[Solution | Refused, View]:
+) -> tuple[Solution | DevicesRefused, DeviceView]:
     """Return the allocator's result for these pods, each with its claims."""
     view = view_of(slices, inside=inside)
     asked = [resolved(pod, classes) for pod in pods]
@@ -82,9 +84,9 @@ def outcome(
     return allocate(layout, usage, asked, steps=steps), view
 
 
-def devices(answer: Solution | Refused, view: View) -> str:
+def devices(answer: Solution | DevicesRefused, view: DeviceView) -> str:
     """Format the result: claims joined by /, pods by //; or the reason of a failure."""
-    if isinstance(answer, Refused):
+    if isinstance(answer, DevicesRefused):
         return answer.reason
     pods = []
     for picks in answer.pods:

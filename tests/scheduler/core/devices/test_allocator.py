@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from scheduler.core.devices.allocator import MOST_DEVICES, Refused, Solution
+from scheduler.core.devices.allocator import MOST_DEVICES, DevicesRefused, Solution
 from scheduler.core.values.device_asks import Ask, DeviceToleration, exactly
 from scheduler.core.values.devices import DeviceTaint, NodeScope, SliceInfo
 from tests.scheduler.core.devices.solving import devices, outcome
@@ -561,7 +561,7 @@ def test_a_hard_search_ends(count: int) -> None:
     )
     answer, _ = outcome(binding_pairs(20), [claim], steps=500)
 
-    assert isinstance(answer, Refused)
+    assert isinstance(answer, DevicesRefused)
     assert answer.cut
     assert answer.reason == "found no devices for its claims in 500 steps"
     assert answer.steps == 500
@@ -574,8 +574,8 @@ def test_devices_that_nothing_tells_apart_are_tried_once() -> None:
     answer, _ = outcome([gpus(20)], [ask(gpu(10), gpu(11, name="more"))], steps=10**6)
     refused, _ = outcome(slices, [ask(gpu(10), first_of("small", two_of_one))], steps=10**6)
 
-    assert isinstance(answer, Refused)
-    assert isinstance(refused, Refused)
+    assert isinstance(answer, DevicesRefused)
+    assert isinstance(refused, DevicesRefused)
     assert answer.steps == 0
     assert refused.steps < 100
 
@@ -583,7 +583,7 @@ def test_devices_that_nothing_tells_apart_are_tried_once() -> None:
 def test_too_few_devices_need_no_search() -> None:
     answer, _ = outcome([gpus(8)], *([ask(gpu(2))] for _ in range(5)))
 
-    assert isinstance(answer, Refused)
+    assert isinstance(answer, DevicesRefused)
     assert answer.steps == 0
 
 

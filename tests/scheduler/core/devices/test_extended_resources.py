@@ -8,12 +8,12 @@ import pytest
 
 from scheduler.core.devices.results import NODE_NAME
 from scheduler.core.explain.explain import explain, reasons
-from scheduler.core.explain.free_room import room
+from scheduler.core.explain.free_capacity import free_amounts
 from scheduler.core.nodes.resource_table import ResourceTable
 from scheduler.core.search.place import Placement, Refusal
 from scheduler.core.values.devices import AllocatedDevice, Allocation, DeviceClassInfo
 from scheduler.core.values.extended_devices import CLASS_PREFIX
-from scheduler.core.values.model import Expression, PodInfo, Requirements, Term
+from scheduler.core.values.model import Expression, NodeTerm, PodInfo, Requirements
 from tests.scheduler.devices.builders import CLASS, DRIVER, ask, gpu
 from tests.scheduler.devices.cluster import DeviceCluster
 from tests.scheduler.devices.mapped_cluster import GPU, NIC, MappedCluster
@@ -148,7 +148,7 @@ def test_a_claim_of_its_own_that_is_allocated_keeps_the_pod_there(where: str) ->
     made.gpu_node("b", count=3)
     made.offers("native", **{GPU: 5})
     key = made.claim("held", ask(gpu()))
-    terms = (Term((), (Expression(NODE_NAME, "In", (where,)),)),)
+    terms = (NodeTerm((), (Expression(NODE_NAME, "In", (where,)),)),)
     held = Allocation((AllocatedDevice("gpu", (DRIVER, where, "gpu-0")),), nodes=terms)
     made.table.set_claim(replace(made.table.claims[key], allocation=held))
     pod = made.wants()
@@ -285,7 +285,7 @@ def test_metrics_do_not_show_what_devices_stand_for() -> None:
     made.gpu_node("devices", count=2)
     made.offers("native", **{GPU: 3})
 
-    (found,) = [each for each in room(made.state.nodes) if each.resource == GPU]
+    (found,) = [each for each in free_amounts(made.state.nodes) if each.resource == GPU]
     assert (found.free, found.allocatable) == (3, 3)
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler.core.devices.kinds import NOTHING, Watched, looked_at, verdict, watched_by
+from scheduler.core.devices.kinds import NOTHING, Watched, attributes_read, verdict, watched_by
 from scheduler.core.devices.requests import Chain
 from scheduler.core.values.devices import DeviceClassInfo
 from tests.scheduler.core.devices.solving import resolved
@@ -12,10 +12,10 @@ from tests.scheduler.devices.builders import (
     ask,
     device,
     different,
+    evaluate,
     first_of,
     gpu,
     has,
-    judge,
     same,
 )
 
@@ -40,7 +40,7 @@ from tests.scheduler.devices.builders import (
     ],
 )
 def test_what_a_selector_looks_at(text: str, want: set[str] | None) -> None:
-    found = looked_at([("device.driver == 'y'",), (text,)])
+    found = attributes_read([("device.driver == 'y'",), (text,)])
 
     assert found == (None if want is None else frozenset(want))
 
@@ -83,7 +83,7 @@ def test_a_chain_ends_with_the_first_that_does_not_select(
 
     def counting(expression: str, driver: str, sample: object) -> bool | str:
         asked.append(expression)
-        return judge(expression, driver, device("d", {"x": 1}))
+        return evaluate(expression, driver, device("d", {"x": 1}))
 
     assert verdict(chain, DRIVER, device("d", {"x": 1}), counting) == want
     assert asked == list(chain[:judged])

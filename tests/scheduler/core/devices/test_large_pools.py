@@ -1,7 +1,7 @@
 """Pools of very many devices: unavailable ones cost no step, and do not change results."""
 
 from scheduler.core.devices.allocator import Solution, allocate
-from scheduler.core.devices.layouts import FREE, Usage
+from scheduler.core.devices.layouts import FREE, DeviceUsage
 from scheduler.core.values.device_asks import DeviceConstraint
 from scheduler.core.values.devices import SliceInfo
 from tests.scheduler.core.devices.solving import layout_of, resolved, view_of
@@ -33,7 +33,7 @@ def test_pools_whose_counters_are_used_up_cost_no_steps() -> None:
         1 << view.positions[key] for key in view.keys if key[2][-1] in "01" and key[1] != "card699"
     )
 
-    found = allocate(layout, Usage(used), [asks])
+    found = allocate(layout, DeviceUsage(used), [asks])
 
     assert isinstance(found, Solution)
     assert [view.keys[pick.position][2] for pick in found.pods[0]] == ["card699-0", "card699-1"]
@@ -62,9 +62,9 @@ def test_what_is_left_of_counters_follows_from_the_usage_alone() -> None:
     layout = layout_of(view, asks)
     usages = [0b0011, 0, 0b0001, 0b1100, 0b0011, 0b1111, 0]
 
-    found = [isinstance(allocate(layout, Usage(used), [asks]), Solution) for used in usages]
+    found = [isinstance(allocate(layout, DeviceUsage(used), [asks]), Solution) for used in usages]
     fresh = [
-        isinstance(allocate(layout_of(view, asks), Usage(used), [asks]), Solution)
+        isinstance(allocate(layout_of(view, asks), DeviceUsage(used), [asks]), Solution)
         for used in usages
     ]
 

@@ -16,7 +16,7 @@ from scheduler.core.values.devices import (
     NodeScope,
     SliceInfo,
 )
-from scheduler.core.values.model import Expression, Term
+from scheduler.core.values.model import Expression, NodeTerm
 from tests.scheduler.core.devices.solving import outcome, resolved
 from tests.scheduler.devices.builders import (
     CLASS,
@@ -32,7 +32,7 @@ from tests.scheduler.devices.builders import (
     units,
 )
 
-LOCAL = (Term((), (Expression("metadata.name", "In", (HERE,)),)),)
+LOCAL = (NodeTerm((), (Expression("metadata.name", "In", (HERE,)),)),)
 RACK = Expression("rack", "In", ("r1",))
 ZONE = Expression("zone", "In", ("z",))
 ALL = NodeScope(everywhere=True)
@@ -50,7 +50,7 @@ def given(
 
 
 def scope(*expressions: Expression) -> NodeScope:
-    return NodeScope(terms=(Term(expressions),))
+    return NodeScope(terms=(NodeTerm(expressions),))
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def scope(*expressions: Expression) -> NodeScope:
     [
         pytest.param([gpus(1)], LOCAL, id="a device of the node"),
         pytest.param([pool(device("a"), scope=ALL)], None, id="a device of all nodes"),
-        pytest.param([pool(device("a"), scope=scope(RACK))], (Term((RACK,)),), id="of a rack"),
+        pytest.param([pool(device("a"), scope=scope(RACK))], (NodeTerm((RACK,)),), id="of a rack"),
         pytest.param(
             [pool(replace(device("a"), binds_to_node=True), scope=ALL)], LOCAL, id="it binds itself"
         ),
@@ -76,7 +76,7 @@ def test_nodes_that_can_use_all_devices() -> None:
     both = [scope(RACK), scope(ZONE, RACK)]
     slices = [pool(device("a"), pool=str(at), scope=each) for at, each in enumerate(both)]
 
-    assert given(slices, ask(gpu(2)), inside=both)[0].nodes == (Term((RACK, ZONE)),)
+    assert given(slices, ask(gpu(2)), inside=both)[0].nodes == (NodeTerm((RACK, ZONE)),)
 
 
 def test_a_claim_without_devices_can_be_used_everywhere() -> None:

@@ -6,15 +6,15 @@ from collections.abc import Iterable
 import pytest
 
 from scheduler.core.devices import sortings as module
-from scheduler.core.devices.allowance import Allowance, PostponedError
+from scheduler.core.devices.allowance import AllowanceExhaustedError, DeviceAllowance
 from scheduler.core.devices.contents import Contents, Seen
 from scheduler.core.devices.kinds import NOTHING, Watched, watched_by
-from scheduler.core.devices.layouts import Layout
+from scheduler.core.devices.layouts import DeviceLayout
 from scheduler.core.devices.sortings import Sorting, Sortings
 from scheduler.core.values.device_asks import Ask
 from scheduler.core.values.devices import DeviceInfo
 from tests.scheduler.core.devices.solving import resolved, view_of
-from tests.scheduler.devices.builders import DRIVER, ask, device, gpu, has, judge, pool, same
+from tests.scheduler.devices.builders import DRIVER, ask, device, evaluate, gpu, has, pool, same
 
 
 class Nodes:
@@ -22,15 +22,15 @@ class Nodes:
 
     def __init__(self, *nodes: Iterable[DeviceInfo]) -> None:
         self.judged = 0
-        self.allowance = Allowance()
-        self.sortings = Sortings(self.judge, self.allowance)
+        self.allowance = DeviceAllowance()
+        self.sortings = Sortings(self.evaluate, self.allowance)
         self.seen: dict[int, Seen] = {}
         for row, devices in enumerate(nodes):
             self.put(row, *devices)
 
-    def judge(self, expression: str, driver: str, sample: DeviceInfo) -> bool | str:
+    def evaluate(self, expression: str, driver: str, sample: DeviceInfo) -> bool | str:
         self.judged += 1
-        return judge(expression, driver, sample)
+        return evaluate(expression, driver, sample)
 
     def put(self, row: int, *devices: DeviceInfo) -> None:
         name = f"n{row}"
@@ -42,7 +42,7 @@ class Nodes:
         watched = watched_by(resolved(asks)) if asks else NOTHING
         return self.sortings.of(watched, self.seen, len(self.seen))
 
-    def layouts(self, *asks: Ask) -> list[Layout]:
+    def layouts(self, *asks: Ask) -> list[DeviceLayout]:
         found = self.sorting(*asks)
         return [found.layouts[number] for number in found.column.tolist()]
 
@@ -56,7 +56,7 @@ def with_uuids(count: int, each: int = 2) -> Nodes:
     )
 
 
-def kinds(layout: Layout) -> list[int]:
+def kinds(layout: DeviceLayout) -> list[int]:
     return [kind.index for kind in layout.kinds]
 
 
@@ -169,7 +169,7 @@ def test_judging_stops_where_the_allowance_ends_and_goes_on_there() -> None:
         try:
             layouts = made.layouts(want)
             break
-        except PostponedError:
+        except AllowanceExhaustedError:
             assert made.judged - before == 10
 
     assert made.judged == 100
@@ -181,7 +181,7 @@ def test_layouts_count_as_work_too() -> None:
     made = Nodes(*([device("d")] * (1 + at) for at in range(20)))
     made.allowance.allow(5)
 
-    with pytest.raises(PostponedError):
+    with pytest.raises(AllowanceExhaustedError):
         made.sorting()
     made.allowance.allow(15)
     found = made.sorting()
@@ -199,9 +199,9 @@ def test_what_the_judge_raises_passes_through_and_leaves_no_verdict() -> None:
     def stopping(expression: str, driver: str, sample: DeviceInfo) -> bool | str:
         if next(calls) == 3:
             raise StopError
-        return judge(expression, driver, sample)
+        return evaluate(expression, driver, sample)
 
-    made.sortings.judge = stopping
+    made.sortings.evaluate = stopping
     want = ask(gpu(1, has("uuid", "0-0")), gpu(1, has("uuid", "1-1"), name="b"))
 
     with pytest.raises(StopError):

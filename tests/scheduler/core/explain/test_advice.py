@@ -10,12 +10,12 @@ from scheduler.core.values.model import (
     ClaimInfo,
     Expression,
     NodeInfo,
+    NodeTerm,
     PodSelector,
     PodTerm,
     Requirements,
     Spread,
     Taint,
-    Term,
     VolumeInfo,
 )
 from tests.scheduler.state_builder import GIB, StateBuilder, requests
@@ -234,7 +234,7 @@ def summary(builder: StateBuilder, name: str = "g", *, composite: bool = False) 
 
 
 CLAIM = ("ns", "data")
-HERE = (Term((Expression("disk", "In", ("ssd",)),)),)
+HERE = (NodeTerm((Expression("disk", "In", ("ssd",)),)),)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from scheduler.core.explain.explain import explain
 from scheduler.core.search.place import Refusal
 from scheduler.core.values.device_asks import Ask, DeviceOption, DeviceRequest, exactly
 from scheduler.core.values.devices import DeviceTaint, NodeScope
-from scheduler.core.values.model import Expression, PodInfo, Term
+from scheduler.core.values.model import Expression, NodeTerm, PodInfo
 from tests.scheduler.devices.builders import (
     CLASS,
     ask,
@@ -169,7 +169,7 @@ def test_the_best_place_of_a_shared_claim_is_told() -> None:
     made = DevicePreemption()
     for at in range(4):
         made.node(f"n{at}", 2, labels={"rack": f"r{at // 2}"})
-    scope = NodeScope(terms=(Term((Expression("rack", "In", ("r1",)),)),))
+    scope = NodeScope(terms=(NodeTerm((Expression("rack", "In", ("r1",)),)),))
     made.slice(pool(device("switch"), pool="net", scope=scope))
     key = made.claim("imex", ask(gpu()))
     made.gang("g", 6)
@@ -233,5 +233,5 @@ def test_what_words_cost_is_bounded() -> None:
 
     advice = DeviceAdvice(made.state.framework, made.single(info).shape, refusal.shortage)
 
-    assert advice.words() == ""
+    assert advice.message() == ""
     assert _MOST_LOOKS < advice._looks < 3 * _MOST_LOOKS

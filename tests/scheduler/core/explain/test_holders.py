@@ -1,7 +1,7 @@
 """The usage of held places, with gaps in the indices of resources."""
 
-from scheduler.core.explain.free_room import room
-from scheduler.core.explain.holders import held_room
+from scheduler.core.explain.free_capacity import free_amounts
+from scheduler.core.explain.holders import held_capacity
 from scheduler.core.values.model import NodeInfo
 from tests.scheduler.state_builder import StateBuilder
 
@@ -14,6 +14,6 @@ def test_a_resource_that_nobody_offers_any_more_leaves_a_gap() -> None:
     indices = state.nodes.resources.indices
     assert max(indices.values()) >= len(indices), "no gap: this proves nothing"
 
-    found = {each.resource: each.held for each in room(state.nodes, held_room(state))}
+    found = {each.resource: each.held for each in free_amounts(state.nodes, held_capacity(state))}
 
     assert found == dict.fromkeys(indices, 0)

@@ -14,6 +14,7 @@ from scheduler.core.values.model import (
     Disk,
     Expression,
     HostPort,
+    NodeTerm,
     PodInfo,
     PodSelector,
     PodTerm,
@@ -21,7 +22,6 @@ from scheduler.core.values.model import (
     Spread,
     StorageClassInfo,
     Taint,
-    Term,
     VolumeInfo,
     WeightedPodTerm,
 )
@@ -31,7 +31,7 @@ CORE = requests(1)
 WEB: Mapping[str, str] = {"app": "web"}
 HOST = "kubernetes.io/hostname"
 ZONE = "topology.kubernetes.io/zone"
-SSD = (Term((Expression("disk", "In", ("ssd",)),)),)
+SSD = (NodeTerm((Expression("disk", "In", ("ssd",)),)),)
 
 
 # What a pod asks for.
@@ -68,9 +68,9 @@ def preferred_spread(key: str = "rack", **fields: object) -> Requirements:
     return wants(preferred_spread=(Spread(app("web"), key, **fields),))  # type: ignore[arg-type]
 
 
-def prefers_disk(value: str, weight: int = 1) -> tuple[int, Term]:
+def prefers_disk(value: str, weight: int = 1) -> tuple[int, NodeTerm]:
     """Return a preferred term of node affinity."""
-    return (weight, Term((Expression("disk", "In", (value,)),)))
+    return (weight, NodeTerm((Expression("disk", "In", (value,)),)))
 
 
 def port(number: int = 80, address: str = "0.0.0.0", protocol: str = "TCP") -> Requirements:
@@ -152,9 +152,9 @@ def cluster_in_zones() -> StateBuilder:
     return builder
 
 
-def on(*nodes: str) -> tuple[Term, ...]:
+def on(*nodes: str) -> tuple[NodeTerm, ...]:
     """Return the node affinity of a volume."""
-    return (Term((Expression(HOST, "In", nodes),)),)
+    return (NodeTerm((Expression(HOST, "In", nodes),)),)
 
 
 def disk(builder: StateBuilder, name: str, node: str = "", **fields: Any) -> None:
@@ -177,7 +177,7 @@ def unbound(
     builder: StateBuilder,
     selected: str = "",
     *,
-    topologies: tuple[Term, ...] = (),
+    topologies: tuple[NodeTerm, ...] = (),
     provisioner: str = "csi.example",
 ) -> None:
     """Add a claim that waits for its first consumer."""

@@ -11,7 +11,7 @@ from scheduler.core.search.batching import batchable, place_batch, signature
 from scheduler.core.search.place import Placement, Refusal, SearchBudget
 from scheduler.core.values.device_asks import exactly
 from scheduler.core.values.devices import DeviceClassInfo, NodeScope
-from scheduler.core.values.model import Expression, Term
+from scheduler.core.values.model import Expression, NodeTerm
 from tests.scheduler.devices.builders import (
     CLASS,
     ask,
@@ -28,7 +28,7 @@ from tests.scheduler.devices.cluster import DeviceCluster
 
 SMALL, LARGE = has("size", "small"), has("size", "large")
 ONE, TWO = ask(gpu()), ask(gpu(2))
-RACK = NodeScope(terms=(Term((Expression("rack", "In", ("r0",)),)),))
+RACK = NodeScope(terms=(NodeTerm((Expression("rack", "In", ("r0",)),)),))
 
 
 def cluster(nodes: int = 2, count: int = 2, **more: Any) -> DeviceCluster:

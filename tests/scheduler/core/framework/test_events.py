@@ -8,13 +8,13 @@ import pytest
 from scheduler.core.framework.events import NODE_EVENTS, Event, Events, Reach
 from scheduler.core.framework.framework import Framework
 from scheduler.core.framework.plugin import Plugin
-from scheduler.core.state.state_changes import Changes
+from scheduler.core.state.state_changes import StateChanges
 from scheduler.core.values.model import NodeInfo, Requirements
 from tests.scheduler.state_builder import StateBuilder
 
 NODES, READERS, CLUSTER = Reach
 
-FILTERS = ("filter_class", "filter_nodes", "filter_pods", "room", "lacking")
+FILTERS = ("filter_class", "filter_nodes", "filter_pods", "capacity", "insufficient")
 
 
 def framework(more: Iterable[Plugin] = ()) -> Framework:
@@ -59,7 +59,7 @@ def test_an_event_of_a_new_plugin_is_one_line_of_it(event: Event) -> None:
 
 
 def test_an_event_that_no_plugin_states_wakes_nobody() -> None:
-    changes = Changes()
+    changes = StateChanges()
     changes.note((), rows=(1,), match_ids=(2,))
     assert not changes
 

@@ -29,8 +29,8 @@ def a_shape(state: State, cpus: int, memory: int) -> Shape:
 
 def assert_counted_right(framework: Framework, shape: Shape) -> None:
     nodes = framework.nodes
-    room = framework.room(shape)
-    np.testing.assert_array_equal(framework.slots(shape), room)
+    capacity = framework.capacity(shape)
+    np.testing.assert_array_equal(framework.slots(shape), capacity)
     used, step = framework.usage(shape)
     rows = np.arange(nodes.size)
     fresh_used, fresh_step = framework.usage_at(shape, rows)
@@ -107,15 +107,15 @@ def test_the_fullest_nodes_are_filled_first_and_equal_ones_in_order(
         row = nodes.set_node(node(index, 8))
         nodes.take_one(row, shape.load, pods)
     region = Region(np.arange(nodes.size)) if confined else None
-    room = {row: 8 - pods for row, pods in enumerate(taken)}
+    capacity = {row: 8 - pods for row, pods in enumerate(taken)}
     want: dict[int, int] = {}
-    for row in sorted(room, key=lambda row: (room[row], row)):
-        if room[row] and sum(want.values()) < count:
-            want[row] = min(room[row], count - sum(want.values()))
+    for row in sorted(capacity, key=lambda row: (capacity[row], row)):
+        if capacity[row] and sum(want.values()) < count:
+            want[row] = min(capacity[row], count - sum(want.values()))
 
     chosen = choose(state.framework, shape, count, region, "pack")
 
-    if sum(room.values()) < count:
+    if sum(capacity.values()) < count:
         assert chosen is None
     else:
         assert chosen is not None

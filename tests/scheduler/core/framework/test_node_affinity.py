@@ -2,12 +2,12 @@
 
 import pytest
 
-from scheduler.core.values.model import Expression, Requirements, Term
+from scheduler.core.values.model import Expression, NodeTerm, Requirements
 from tests.scheduler.core.framework.cluster import chosen_disk, permitted_nodes, prefers_disk, wants
 
 
 def affinity(*expressions: Expression) -> Requirements:
-    return wants(affinity=(Term(expressions),))
+    return wants(affinity=(NodeTerm(expressions),))
 
 
 @pytest.mark.parametrize(
@@ -23,23 +23,23 @@ def affinity(*expressions: Expression) -> Requirements:
         pytest.param(affinity(Expression("size", "Gt", ("5",))), "b", id="Gt compares integers"),
         pytest.param(affinity(Expression("size", "Lt", ("5",))), "a", id="Lt compares integers"),
         pytest.param(affinity(Expression("size", "Gt", ("z",))), "", id="Gt of no integer"),
-        pytest.param(wants(affinity=(Term(()),)), "", id="an empty term matches nothing"),
+        pytest.param(wants(affinity=(NodeTerm(()),)), "", id="an empty term matches nothing"),
         pytest.param(wants(affinity=()), "", id="no term matches nothing"),
         pytest.param(
-            wants(affinity=(Term((), (Expression("metadata.name", "In", ("c",)),)),)),
+            wants(affinity=(NodeTerm((), (Expression("metadata.name", "In", ("c",)),)),)),
             "c",
             id="matchFields names a node",
         ),
         pytest.param(
-            wants(affinity=(Term((), (Expression("metadata.name", "NotIn", ("c",)),)),)),
+            wants(affinity=(NodeTerm((), (Expression("metadata.name", "NotIn", ("c",)),)),)),
             "a b",
             id="matchFields NotIn leaves the others",
         ),
         pytest.param(
             wants(
                 affinity=(
-                    Term((), (Expression("metadata.name", "In", ("c",)),)),
-                    Term((Expression("size", "In", ("3",)),)),
+                    NodeTerm((), (Expression("metadata.name", "In", ("c",)),)),
+                    NodeTerm((Expression("size", "In", ("3",)),)),
                 )
             ),
             "a c",

@@ -4,14 +4,16 @@ from collections.abc import Callable
 
 import pytest
 
-from scheduler.core.groups.tree_validation import Flaw, check
+from scheduler.core.groups.tree_validation import TreeFlaw, check
 from scheduler.core.values.model import COMPOSITE_POD_GROUP, POD_GROUP
 from scheduler.queue.scheduling_queue import Queue
 from tests.scheduler.state_builder import StateBuilder
 from tests.support.counting import calls
 
 
-def flaw(builder: StateBuilder, name: str = "root", kind: str = COMPOSITE_POD_GROUP) -> Flaw | None:
+def flaw(
+    builder: StateBuilder, name: str = "root", kind: str = COMPOSITE_POD_GROUP
+) -> TreeFlaw | None:
     return check(builder.state.forest.groups[kind, "ns", name].top)
 
 

@@ -8,17 +8,17 @@ from itertools import permutations
 import pytest
 
 from scheduler.core.groups.tree_validation import check
-from scheduler.core.groups.workload_templates import Template, TemplateKey
+from scheduler.core.groups.workload_templates import GroupTemplate, TemplateKey
 from scheduler.core.values.model import COMPOSITE_POD_GROUP, POD_GROUP, GroupSpec, Topology
 from tests.scheduler.state_builder import StateBuilder
 from tests.support.counting import calls
 
 RACK = Topology("rack")
-TEMPLATES: dict[TemplateKey, Template] = {
-    (COMPOSITE_POD_GROUP, "all"): Template(gang=True, priority_class="high", priority=7),
-    (COMPOSITE_POD_GROUP, "half"): Template("all", gang=True, topology=RACK),
-    (POD_GROUP, "worker"): Template("half", gang=True, disruption="single"),
-    (POD_GROUP, "top"): Template(gang=False),
+TEMPLATES: dict[TemplateKey, GroupTemplate] = {
+    (COMPOSITE_POD_GROUP, "all"): GroupTemplate(gang=True, priority_class="high", priority=7),
+    (COMPOSITE_POD_GROUP, "half"): GroupTemplate("all", gang=True, topology=RACK),
+    (POD_GROUP, "worker"): GroupTemplate("half", gang=True, disruption="single"),
+    (POD_GROUP, "top"): GroupTemplate(gang=False),
 }
 WORKLOAD = ("ns", "w")
 

@@ -8,7 +8,7 @@ from scheduler.core.devices.table import DeviceTable
 from scheduler.core.nodes.label_expressions import compares, matches_value
 from scheduler.core.nodes.node_table import NodeTable
 from scheduler.core.topology.topology import UNLABELLED, Topologies
-from scheduler.core.values.model import Expression, NodeInfo, Term
+from scheduler.core.values.model import Expression, NodeInfo, NodeTerm
 from tests.scheduler.core.framework.cluster import wants
 from tests.scheduler.state_builder import StateBuilder
 from tests.support.counting import calls
@@ -85,7 +85,7 @@ def cluster(nodes: int) -> StateBuilder:
 
 def test_keys_that_no_node_has_cost_the_same_on_any_number_of_nodes() -> None:
     selector = tuple((f"example.com/k{number}", "x") for number in range(50))
-    terms = tuple(Term((Expression(key, "NotIn", ("x",)),)) for key, _ in selector)
+    terms = tuple(NodeTerm((Expression(key, "NotIn", ("x",)),)) for key, _ in selector)
     strange = wants(selector=selector, affinity=terms)
 
     def work(nodes: int) -> int:

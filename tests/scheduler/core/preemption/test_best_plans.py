@@ -51,7 +51,7 @@ def test_victims_are_those_of_the_exact_solver(
             assert best is not None, f"seed {seed}: placed what does not fit"
             continue
         plan = preempt(builder.state, builder.root(ROOT), decision, SearchBudget())
-        outcome = judge(builder, plan, best)
+        outcome = evaluate(builder, plan, best)
         found[outcome] += 1
         if outcome == "equal" and isinstance(plan, Plan) and best is not None:
             ratios.append(len(plan.victims) / best.units)
@@ -63,7 +63,7 @@ def test_victims_are_those_of_the_exact_solver(
     assert sum(ratios) <= 1.05 * len(ratios), sum(ratios) / len(ratios)
 
 
-def judge(builder: PreemptionBuilder, plan: Plan | Refusal, best: Optimum | None) -> str:
+def evaluate(builder: PreemptionBuilder, plan: Plan | Refusal, best: Optimum | None) -> str:
     """Return the comparison of the plan, which must be valid and without a needless victim."""
     if isinstance(plan, Refusal):
         return "impossible" if best is None else "missed"

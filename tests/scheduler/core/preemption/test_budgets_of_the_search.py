@@ -4,7 +4,7 @@ from itertools import product
 
 import pytest
 
-from scheduler.core.preemption.dry_run import Effort
+from scheduler.core.preemption.dry_run import SearchEffort
 from scheduler.core.preemption.plan import Plan, preempt
 from scheduler.core.preemption.protected_units import ProtectedUnits
 from scheduler.core.search.place import Refusal, SearchBudget, place
@@ -41,7 +41,7 @@ def crowded(nodes: int, *, free: int = 0) -> PreemptionBuilder:
 def test_putting_victims_back_ends_with_the_effort() -> None:
     builder = crowded(60)
 
-    plan = builder.preempt("g", effort=Effort(solves=10))
+    plan = builder.preempt("g", effort=SearchEffort(solves=10))
 
     assert isinstance(plan, Plan)
     assert plan.solves <= 12
@@ -51,7 +51,7 @@ def test_putting_victims_back_ends_with_the_effort() -> None:
 def test_a_plan_whose_search_ended_early_has_no_victim_that_its_placement_can_spare() -> None:
     builder = crowded(60)
 
-    plan = builder.preempt("g", effort=Effort(solves=10))
+    plan = builder.preempt("g", effort=SearchEffort(solves=10))
 
     assert isinstance(plan, Plan)
     assert len(plan.victims) == 60
@@ -79,7 +79,7 @@ def test_when_the_time_is_over_at_once_the_plan_says_that_it_may_not_be_minimal(
     refusal = place(builder.state, root, SearchBudget())
     assert isinstance(refusal, Refusal)
 
-    plan = preempt(builder.state, root, refusal, SearchBudget(expired=lambda: True), Effort())
+    plan = preempt(builder.state, root, refusal, SearchBudget(expired=lambda: True), SearchEffort())
 
     assert isinstance(plan, Plan)
     assert len(plan.victims) == 4
@@ -93,7 +93,7 @@ def test_a_plan_with_the_fewest_that_can_be_is_minimal_without_a_trial_for_each_
     builder.group("g", 60, priority=5)
     builder.waits("g", 60, priority=5)
 
-    plan = builder.preempt("g", effort=Effort(solves=10))
+    plan = builder.preempt("g", effort=SearchEffort(solves=10))
 
     assert isinstance(plan, Plan)
     assert (plan.minimal, len(plan.victims)) == (True, 60)
@@ -111,7 +111,7 @@ def test_extras_that_preempt_after_the_time_is_over_do_not_end_in_an_error() -> 
     refusal = place(builder.state, root, SearchBudget())
     assert isinstance(refusal, Refusal)
 
-    plan = preempt(builder.state, root, refusal, SearchBudget(expired=lambda: True), Effort())
+    plan = preempt(builder.state, root, refusal, SearchBudget(expired=lambda: True), SearchEffort())
 
     assert isinstance(plan, Plan)
 
@@ -277,7 +277,7 @@ def test_whoever_need_not_go_is_put_back_where_another_resource_is_overcommitted
     builder.group("g", 1, priority=10)
     builder.waits("g", cpu=2, priority=10)
 
-    plan = builder.preempt("g", effort=Effort(solves=4))
+    plan = builder.preempt("g", effort=SearchEffort(solves=4))
 
     assert isinstance(plan, Plan)
     assert len(plan.victims) == 2
@@ -293,7 +293,7 @@ def test_a_pod_whose_own_ports_overlap_does_not_keep_others_from_staying() -> No
     builder.group("g", 1, priority=10)
     builder.waits("g", cpu=2, priority=10)
 
-    plan = builder.preempt("g", effort=Effort(solves=4))
+    plan = builder.preempt("g", effort=SearchEffort(solves=4))
 
     assert isinstance(plan, Plan)
     assert len(plan.victims) == 2

@@ -10,7 +10,7 @@ import pytest
 
 from scheduler.core.decide import decide
 from scheduler.core.groups.forest import Pod
-from scheduler.core.preemption.dry_run import DryRun, Effort
+from scheduler.core.preemption.dry_run import DryRun, SearchEffort
 from scheduler.core.preemption.equal_plans import preempt_equals
 from scheduler.core.preemption.plan import Plan, preempt
 from scheduler.core.search.batching import alike, signature
@@ -26,7 +26,7 @@ from tests.scheduler.core.framework.cluster import HOST, ZONE, on
 from tests.scheduler.preemption_builder import PreemptionBuilder
 from tests.scheduler.state_builder import requests
 
-EFFORT = Effort(overdue=0.0, soon=100.0)
+EFFORT = SearchEffort(overdue=0.0, soon=100.0)
 WANTED = 8
 
 

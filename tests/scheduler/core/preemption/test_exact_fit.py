@@ -11,7 +11,7 @@ import pytest
 
 from scheduler.core.groups.forest import Group
 from scheduler.core.preemption.candidates import NONE
-from scheduler.core.preemption.dry_run import DryRun, Effort
+from scheduler.core.preemption.dry_run import DryRun, SearchEffort
 from scheduler.core.preemption.exact_fit import ExactFit
 from scheduler.core.search.place import Refusal, SearchBudget, place
 from scheduler.core.search.tree import shapes_of
@@ -46,7 +46,7 @@ def tried(builder: PreemptionBuilder, budget: SearchBudget | None = None) -> Dry
     assert isinstance(root, Group)
     shortage = Shortage("capacity", root.key, "")
     refusal = Refusal(root.key, shortage, shapes_of(root))
-    return DryRun(builder.state, root, refusal, budget or SearchBudget(), Effort())
+    return DryRun(builder.state, root, refusal, budget or SearchBudget(), SearchEffort())
 
 
 @pytest.mark.timeout(1800)

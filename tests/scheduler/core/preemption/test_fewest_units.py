@@ -7,7 +7,7 @@ from itertools import combinations
 import numpy as np
 
 from scheduler.core.preemption.candidates import EvictionScopes
-from scheduler.core.preemption.dry_run import DryRun, Effort
+from scheduler.core.preemption.dry_run import DryRun, SearchEffort
 from scheduler.core.preemption.plan import Plan
 from scheduler.core.preemption.protected_units import ProtectedUnits
 from scheduler.core.search.place import Refusal, SearchBudget, place
@@ -61,7 +61,7 @@ def dry_runs() -> Iterator[tuple[PreemptionBuilder, DryRun]]:
         refusal = place(builder.state, root, SearchBudget())
         if isinstance(refusal, Refusal) and refusal.shortage.resolvable:
             builder.state.units.refresh()
-            yield builder, DryRun(builder.state, root, refusal, SearchBudget(), Effort())
+            yield builder, DryRun(builder.state, root, refusal, SearchBudget(), SearchEffort())
 
 
 def test_the_bound_never_exceeds_the_fewest_and_is_often_exact() -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from scheduler.core.explain.domain_capacity import domains
 from scheduler.core.preemption.candidates import EvictionScopes
-from scheduler.core.preemption.dry_run import DryRun, Effort
+from scheduler.core.preemption.dry_run import DryRun, SearchEffort
 from scheduler.core.preemption.plan import Plan
 from scheduler.core.search.place import Refusal, SearchBudget, place
 from scheduler.core.values.model import PodInfo
@@ -333,7 +333,7 @@ def test_parts_that_hold_the_root_are_tried_before_cheaper_ones_that_do_not() ->
     refusal = place(builder.state, root, SearchBudget())
     assert isinstance(refusal, Refusal)
     builder.state.units.refresh()
-    dry_run = DryRun(builder.state, root, refusal, SearchBudget(), Effort())
+    dry_run = DryRun(builder.state, root, refusal, SearchBudget(), SearchEffort())
 
     parts = EvictionScopes(dry_run, builder.state.units.below(5))._places()
 

@@ -11,13 +11,13 @@ from scheduler.core.values.model import (
     Disk,
     Expression,
     HostPort,
+    NodeTerm,
     PodInfo,
     PodSelector,
     PodTerm,
     Requirements,
     StorageClassInfo,
     Taint,
-    Term,
     VolumeInfo,
 )
 from tests.scheduler.preemption_builder import PreemptionBuilder
@@ -68,7 +68,7 @@ def test_only_pods_on_nodes_that_the_affinity_admits_go() -> None:
     builder = cluster()
     runs(builder, "n0", Requirements(requests(2)))
     victim = runs(builder, "n1", Requirements(requests(2)))
-    ssd = (Term((Expression("disk", "In", ("ssd",)),)),)
+    ssd = (NodeTerm((Expression("disk", "In", ("ssd",)),)),)
 
     name = asks(builder, Requirements(requests(1), affinity=ssd))
 
@@ -191,7 +191,7 @@ def test_only_the_node_that_the_volume_admits_is_cleared() -> None:
     builder = cluster(2, cpu=1)
     runs(builder, "n0", Requirements(requests(1)))
     victim = runs(builder, "n1", Requirements(requests(1)))
-    ssd = (Term((Expression("disk", "In", ("ssd",)),)),)
+    ssd = (NodeTerm((Expression("disk", "In", ("ssd",)),)),)
     builder.state.volumes.set_claim(ClaimInfo(("ns", "data"), "pv", "now"))
     builder.state.volumes.set_volume(VolumeInfo("pv", affinity=ssd))
 
@@ -216,7 +216,7 @@ def by_hand(builder: PreemptionBuilder, *disks: str) -> Requirements:
     storage.set_class(StorageClassInfo("local", "kubernetes.io/no-provisioner", waits=True))
     storage.set_claim(ClaimInfo(("ns", "data"), storage_class="local"))
     for node in disks:
-        terms = (Term((Expression(HOST, "In", (node,)),)),)
+        terms = (NodeTerm((Expression(HOST, "In", (node,)),)),)
         volume = VolumeInfo(f"disk-{node}", terms, storage_class="local", available=True)
         storage.set_volume(volume)
     return Requirements(requests(1), claims=(("ns", "data"),))

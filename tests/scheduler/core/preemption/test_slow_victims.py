@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from scheduler.core.preemption.dry_run import Effort
+from scheduler.core.preemption.dry_run import SearchEffort
 from scheduler.core.preemption.plan import Plan
 from scheduler.core.state.units import LONGEST_GRACE
 from scheduler.core.values.model import PodInfo, PreemptionInfo
@@ -35,7 +35,7 @@ def names(*infos: PodInfo) -> set[str]:
 
 
 def victims(builder: PreemptionBuilder, high: PodInfo) -> set[str]:
-    plan = builder.preempt(high.name, effort=Effort.at(0.0, 60))
+    plan = builder.preempt(high.name, effort=SearchEffort.at(0.0, 60))
     assert isinstance(plan, Plan), plan
     return {pod.info.name for unit in plan.victims for pod in unit.pods.values()}
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from scheduler.core.preemption.dry_run import Effort
+from scheduler.core.preemption.dry_run import SearchEffort
 from scheduler.core.preemption.plan import Plan, may_preempt, preempt
 from scheduler.core.search.place import Refusal, SearchBudget, place
 from scheduler.core.state.units import Units
@@ -25,7 +25,7 @@ def units_of(builder: PreemptionBuilder) -> Units:
 
 
 def preempt_now(builder: PreemptionBuilder, name: str) -> Plan | Refusal:
-    return builder.preempt(name, effort=Effort.at(NOW, 60))
+    return builder.preempt(name, effort=SearchEffort.at(NOW, 60))
 
 
 def victims(plan: Plan | Refusal) -> set[str]:
@@ -133,7 +133,7 @@ def test_our_own_victims_are_waited_for_as_long_as_they_were_granted() -> None:
     (high,) = builder.waits(None, priority=5)
 
     assert victims(preempt_now(builder, high.name)) == set()
-    late = builder.preempt(high.name, effort=Effort.at(NOW + 661, 60))
+    late = builder.preempt(high.name, effort=SearchEffort.at(NOW + 661, 60))
     assert victims(late) != set()
 
 

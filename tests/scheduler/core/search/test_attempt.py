@@ -58,7 +58,7 @@ def test_when_the_time_is_over_only_the_first_order_of_unequal_pods_is_tried(
     group = builder.state.forest.groups[key]
 
     with builder.state.nodes.trial():
-        shortage = attempt.fill(group, attempt.left_of(group), None)
+        shortage = attempt.fill(group, attempt.remaining_demand(group), None)
 
     assert shortage is not None
     assert len(orders) == tried

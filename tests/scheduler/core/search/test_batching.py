@@ -14,12 +14,12 @@ from tests.scheduler.harness import Harness
 from tests.scheduler.state_builder import StateBuilder, requests
 
 
-def filled(rooms: list[int], taken: list[int], count: int) -> tuple[StateBuilder, list[Pod]]:
+def filled(capacities: list[int], taken: list[int], count: int) -> tuple[StateBuilder, list[Pod]]:
     builder = StateBuilder()
-    for index, room in enumerate(rooms):
-        builder.node(f"n{index}", cpu=room)
-    for index, pods in enumerate(taken[: len(rooms)]):
-        for _ in range(min(pods, rooms[index])):
+    for index, capacity in enumerate(capacities):
+        builder.node(f"n{index}", cpu=capacity)
+    for index, pods in enumerate(taken[: len(capacities)]):
+        for _ in range(min(pods, capacities[index])):
             builder.pod(node=f"n{index}")
     infos = [builder.pod() for _ in range(count)]
     return builder, [builder.state.pods[info.uid] for info in infos]
@@ -47,9 +47,9 @@ def nominate(builder: StateBuilder, places: list[Nominated]) -> None:
     nominated,
 )
 def test_many_in_one_go_are_as_one_by_one(
-    rooms: list[int], taken: list[int], count: int, others: list[Nominated]
+    capacities: list[int], taken: list[int], count: int, others: list[Nominated]
 ) -> None:
-    builder, pods = filled(rooms, taken, count)
+    builder, pods = filled(capacities, taken, count)
     nominate(builder, others)
     assert batchable(builder.state, pods[0].shape)
     at_once = {
@@ -133,7 +133,7 @@ def test_a_gang_that_expects_pods_is_decided_alone() -> None:
 
 
 @given(
-    rooms=st.lists(st.integers(0, 9), min_size=1, max_size=12),
+    capacities=st.lists(st.integers(0, 9), min_size=1, max_size=12),
     taken=st.lists(st.integers(0, 5), min_size=12, max_size=12),
     size=st.integers(1, 5),
     cpu=st.integers(1, 3),
@@ -143,7 +143,7 @@ def test_a_gang_that_expects_pods_is_decided_alone() -> None:
     above=st.integers(0, 2),
 )
 def test_many_gangs_in_one_go_are_as_one_by_one(
-    rooms: list[int],
+    capacities: list[int],
     taken: list[int],
     size: int,
     cpu: int,
@@ -154,10 +154,10 @@ def test_many_gangs_in_one_go_are_as_one_by_one(
 ) -> None:
     def fresh() -> tuple[StateBuilder, list[Group]]:
         builder = StateBuilder()
-        for index, room in enumerate(rooms):
-            builder.node(f"n{index}", cpu=room, labels={"rack": f"r{index % 3}"})
-        for index, pods in enumerate(taken[: len(rooms)]):
-            for _ in range(min(pods, rooms[index])):
+        for index, capacity in enumerate(capacities):
+            builder.node(f"n{index}", cpu=capacity, labels={"rack": f"r{index % 3}"})
+        for index, pods in enumerate(taken[: len(capacities)]):
+            for _ in range(min(pods, capacities[index])):
                 builder.pod(node=f"n{index}")
         for number in range(gangs):
             builder.gang(f"g{number}", size, rack=rack)

@@ -8,7 +8,7 @@ from scheduler.core.decide import decide
 from scheduler.core.groups.forest import Pod
 from scheduler.core.search.batching import batchable_by_affinity, place_batch, signature
 from scheduler.core.search.place import Placement, SearchBudget
-from scheduler.core.search.tree import Search
+from scheduler.core.search.tree import TreeSearch
 from scheduler.core.values.model import (
     SINGLE_POD,
     Expression,
@@ -138,13 +138,13 @@ def test_what_may_be_batched(requirements: Requirements, budget: SearchBudget, w
 
 def test_a_batch_is_one_search(monkeypatch: pytest.MonkeyPatch) -> None:
     searches: list[int] = []
-    minimums = Search.minimums
+    minimums = TreeSearch.minimums
 
-    def counted(self: Search, *arguments: object) -> object:
+    def counted(self: TreeSearch, *arguments: object) -> object:
         searches.append(1)
         return minimums(self, *arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(Search, "minimums", counted)
+    monkeypatch.setattr(TreeSearch, "minimums", counted)
     builder = StateBuilder()
     builder.nodes(40, rack_of=2)
     pods = waiting(builder, Requirements(required_anti_affinity=(PodTerm(WEB, "rack"),)), 20)

@@ -1,7 +1,7 @@
 """Backtracking over pods of different shapes, and the nodes that it treats as equal."""
 
 from scheduler.core.search.exhaustive_packing import pack_exhaustively
-from scheduler.core.values.model import Expression, Requirements, Term
+from scheduler.core.values.model import Expression, NodeTerm, Requirements
 from tests.scheduler.state_builder import StateBuilder, requests
 
 
@@ -10,7 +10,7 @@ def test_nodes_with_equal_room_are_both_tried_if_a_shape_may_use_only_one_of_the
     builder = StateBuilder()
     builder.node("n0", cpu=2, labels={"disk": "ssd"})
     builder.node("n1", cpu=2)
-    on_ssd = (Term((Expression("disk", "In", ("ssd",)),)),)
+    on_ssd = (NodeTerm((Expression("disk", "In", ("ssd",)),)),)
     large = builder.state.shapes.intern(Requirements(requests(2)))
     small = builder.state.shapes.intern(Requirements(requests(1), affinity=on_ssd))
 

@@ -187,10 +187,10 @@ def test_children_whose_pods_must_all_be_in_one_zone(seed: int) -> None:
     """The first pod decides for all: the tree starts if it fits one zone completely."""
     drawn = random.Random(seed)
     builder = StateBuilder()
-    room = Counter[str]()
+    capacity = Counter[str]()
     for number in range(drawn.randint(4, 9)):
         zone, cpu = f"z{number % 3}", drawn.randint(1, 4)
-        room[zone] += cpu
+        capacity[zone] += cpu
         builder.node(f"n{number}", cpu, labels={"zone": zone})
     together = Requirements(requests(1), required_affinity=(PodTerm(APP, "zone"),))
     sizes = [drawn.randint(1, 4) for _ in range(drawn.randint(2, 3))]
@@ -203,4 +203,4 @@ def test_children_whose_pods_must_all_be_in_one_zone(seed: int) -> None:
 
     found = builder.place("tree", composite=True)
 
-    assert isinstance(found, Placement) == (sum(sizes) <= max(room.values()))
+    assert isinstance(found, Placement) == (sum(sizes) <= max(capacity.values()))

@@ -9,13 +9,13 @@ from scheduler.core.values.model import (
     ClaimInfo,
     Expression,
     HostPort,
+    NodeTerm,
     PodSelector,
     PodTerm,
     Requirements,
     Spread,
     StorageClassInfo,
     Taint,
-    Term,
     VolumeInfo,
 )
 from tests.scheduler.preemption_builder import PreemptionBuilder
@@ -47,7 +47,7 @@ def nodes(builder: PreemptionBuilder) -> list[str]:
     return sorted(builder.where(builder.place("leaf")).values())
 
 
-SSD = (Term((Expression("disk", "In", ("ssd",)),)),)
+SSD = (NodeTerm((Expression("disk", "In", ("ssd",)),)),)
 FILTERS = [
     pytest.param(Requirements(requests(1), selector=(("disk", "ssd"),)), id="node selector"),
     pytest.param(Requirements(requests(1), affinity=SSD), id="node affinity"),

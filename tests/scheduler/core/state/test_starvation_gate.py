@@ -11,7 +11,7 @@ LARGE: GroupKey = (POD_GROUP, "ns", "large")
 
 def place_others(gate: StarvationGate, count: int, priority: int = 0) -> None:
     for number in range(count):
-        gate.placed((POD_GROUP, "ns", f"small{number}"), priority)
+        gate.on_root_placed((POD_GROUP, "ns", f"small{number}"), priority)
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_a_root_that_was_placed_waits_from_the_beginning_again() -> None:
     gate = StarvationGate()
     gate.refused(LARGE, 0, now=0.0)
     place_others(gate, 3)
-    gate.placed(LARGE, 0)
+    gate.on_root_placed(LARGE, 0)
     gate.refused(LARGE, 0, now=100.0)
 
     assert not gate.starves(LARGE, 0, 200.0, LIMITS)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from scheduler.core.values.model import Expression, Term
+from scheduler.core.values.model import Expression, NodeTerm
 from tests.scheduler.core.framework.cluster import (
     SSD,
     bound,
@@ -26,7 +26,7 @@ from tests.scheduler.core.framework.cluster import (
             id="node affinity by label",
         ),
         pytest.param(
-            {"affinity": (Term((), (Expression("metadata.name", "In", ("b",)),)),)},
+            {"affinity": (NodeTerm((), (Expression("metadata.name", "In", ("b",)),)),)},
             "a b c",
             "",
             id="node affinity by a field, which volumes do not see",

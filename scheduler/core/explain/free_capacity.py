@@ -26,7 +26,7 @@ _UNITS: Final = {"cpu": 1000}
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class ResourceAmounts:
     """Amounts of one resource on all nodes: cores of cpu, bytes of memory, numbers of all others.
 
     `held` is the amount that is not free because it is reserved for expected pods.
@@ -39,7 +39,7 @@ class Room:
 
 
 @dataclass(frozen=True, slots=True)
-class DomainRoom:
+class DomainAmounts:
     """Free amounts in the domains of one key: `free` by domain and resource, `largest` by resource.
 
     `largest` is the highest amount of any domain. `free` is empty if there are more than
@@ -52,7 +52,7 @@ class DomainRoom:
     largest: dict[str, float]
 
 
-def room(nodes: NodeTable, held: Ints | None = None) -> list[Room]:
+def free_amounts(nodes: NodeTable, held: Ints | None = None) -> list[ResourceAmounts]:
     """Return the amounts of each resource on all nodes together. Costs O(nodes).
 
     `held` (R, N) is the amount of each resource that held places take on each node, or None.
@@ -65,13 +65,13 @@ def room(nodes: NodeTable, held: Ints | None = None) -> list[Room]:
         amounts = [_free(nodes, index), offered]
         amounts += [held[index] * offering] if held is not None else []
         totals = [float(amount.sum(dtype=float)) / unit for amount in amounts]
-        found.append(Room(resource, *totals))
+        found.append(ResourceAmounts(resource, *totals))
     return found
 
 
-def rooms_of_domains(
+def amounts_of_domains(
     nodes: NodeTable, topologies: Topologies, keys: Sequence[str]
-) -> list[DomainRoom]:
+) -> list[DomainAmounts]:
     """Return the free amounts in the domains of each key. Costs O(keys * resources * nodes)."""
     found = []
     for key in keys:
@@ -85,7 +85,7 @@ def rooms_of_domains(
             largest[resource] = float(sums.max())
             if named:
                 free[resource] = dict(zip(domains.paths, sums.tolist(), strict=True))
-        found.append(DomainRoom(key, len(domains.paths), free, largest))
+        found.append(DomainAmounts(key, len(domains.paths), free, largest))
     return found
 
 

@@ -26,7 +26,7 @@ _MOST: Final = LARGEST + 1
 """Largest amount of one resource that is reserved: more than any node has."""
 
 
-class _Place:
+class _TreeOnNode:
     """One tree on one node: `used` by (stage, whether the pods exist), and the reserved amount."""
 
     __slots__ = ("held", "used")
@@ -53,12 +53,12 @@ class _Place:
         for (number, exists), amounts in self.used.items():
             # Existing pods have taken their resources already.
             for name in () if exists else amounts:
-                amount = min(self.lacking(number, name), _MOST)
+                amount = min(self.missing_amount(number, name), _MOST)
                 if amount > most.get(name, 0):
                     most[name] = amount
         return most
 
-    def lacking(self, number: int, name: str) -> int:
+    def missing_amount(self, number: int, name: str) -> int:
         """Return what expected pods of a stage need beyond the pods of others; negative if less.
 
         Pods of other stages will have ended when these pods are created.
@@ -72,17 +72,17 @@ class _Place:
 
     def spare(self, stage: Stage, name: str) -> int:
         """Return how much one more pod of the stage may use of a resource besides what is free."""
-        lacking = self.lacking(stage.number, name)
+        lacking = self.missing_amount(stage.number, name)
         # An expected pod may also use what existing pods of other stages will have released.
         return self.held.get(name, 0) - (max(0, lacking) if stage.exists else lacking)
 
 
-class StageRoom:
+class StageCapacity:
     """The pods with a stage, by tree and node row. It takes and frees their resources."""
 
     def __init__(self, resources: ResourceTable) -> None:
         self._resources = resources
-        self._places: dict[GroupKey | None, dict[int, _Place]] = {}
+        self._places: dict[GroupKey | None, dict[int, _TreeOnNode]] = {}
 
     def take(self, row: int, count: int, request: Request, stage: Stage) -> None:
         """Put `count` pods of a stage on the node; a negative count removes them."""
@@ -90,7 +90,7 @@ class StageRoom:
         if stage.exists:
             self._resources.take_one(row, count, request)
         places = self._places.setdefault(stage.tree, {})
-        place = places.setdefault(row, _Place())
+        place = places.setdefault(row, _TreeOnNode())
         place.add(stage, count, request)
         held = place.most()
         # Most pods stay below the maximum of their tree, so usually nothing changes.

@@ -5,7 +5,7 @@ from controllers.runtime.controller import Writer
 from kube.client.patch import PatchBuilder, pointer
 
 
-async def wait_for_nobody(writer: Writer, group: Group) -> None:
+async def release_minimum(writer: Writer, group: Group) -> None:
     """Set minCount to 1, so that each further pod starts alone. Raises kube errors."""
     meta, minimum = group.metadata, group.min_count
     # A clean-up pod may come after the gang has ended, as KubeRay's does. With the old minCount it
@@ -15,7 +15,7 @@ async def wait_for_nobody(writer: Writer, group: Group) -> None:
         await writer.patch(POD_GROUPS, meta.name, ops.of_uid(meta.uid), meta.namespace)
 
 
-async def expect_nothing(writer: Writer, group: Group) -> None:
+async def release_expected_pods(writer: Writer, group: Group) -> None:
     """Remove `expectedPods` from a PodGroup, which releases its held places. Raises kube errors."""
     if group.expected:
         meta, ops = group.metadata, PatchBuilder().remove(pointer("spec", "expectedPods"))
