@@ -1,0 +1,1 @@
+"""Muster as its users run it: in containers, on kubelets."""
