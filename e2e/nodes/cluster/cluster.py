@@ -68,6 +68,8 @@ class RealNodes:
         """Start everything, and wait until all nodes are Ready. Raises BuildError, MissingError."""
         build.build()
         shutil.rmtree(self._folder, ignore_errors=True)
+        # Of a run that was killed. Connections keep its namespaces, with the link, for a while.
+        network.disconnect()
         control_groups.remove()
         first = self.nodes[CONTROL_PLANE]
         servers = self._folder / "servers"
