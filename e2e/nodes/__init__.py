@@ -1,1 +1,1 @@
-"""Muster on real kubelets."""
+"""Muster as its users run it: in containers, on kubelets."""

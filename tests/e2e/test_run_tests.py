@@ -11,6 +11,7 @@ from e2e.harness.controlplane import build
 from e2e.harness.controlplane.build import RELEASES
 from e2e.harness.controlplane.errors import BuildError, MissingGoError
 from e2e.harness.controlplane.places import ROOT, USUAL
+from e2e.nodes.cluster import requirements
 from e2e.run_tests import (
     CHECK,
     LANES,
@@ -18,6 +19,7 @@ from e2e.run_tests import (
     LOCAL_PARTS,
     LONG_LANES,
     LONG_UNITS,
+    NODES,
     ON_BOTH,
     PARTS,
     REAL,
@@ -79,6 +81,7 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> Iterator[Runs]:
     monkeypatch.setattr(run_tests, "_pytest", recorded)
     monkeypatch.setattr(run_tests, "_run", recorded)
     monkeypatch.setattr(build, "build", lambda *_, **__: None)
+    monkeypatch.setattr(requirements, "missing", list)
     yield recorded
     assert recorded.most <= recorded.lanes
 
@@ -160,8 +163,32 @@ def test_outcomes_are_in_the_order_of_the_suites(runs: Runs, long: bool) -> None
         *(f"{LOCAL}, {which}" for which in PARTS),
         *(f"{REAL}, {which}" for which in (PARTS if long else REAL_PARTS)),
         *(name for version in RELEASES if long and version != USUAL for name in on(version)),
+        *([NODES] if long else []),
     ]
     assert runs.most == runs.lanes
+
+
+@pytest.mark.parametrize(("required", "code"), [(False, None), (True, 1)])
+def test_nodes_are_left_out_where_they_cannot_run(
+    monkeypatch: pytest.MonkeyPatch, runs: Runs, required: bool, code: int | None
+) -> None:
+    runs.use(LONG_LANES)
+    monkeypatch.setattr(requirements, "missing", lambda: ["root", "the command unshare"])
+
+    *_, last = run_tests.run_suites(long=True, require_real=required)
+
+    assert (last.name, last.code, last.note) == (NODES, code, "root; the command unshare")
+
+
+def test_nodes_run_last_and_only_if_they_are_built(runs: Runs) -> None:
+    runs.use(LONG_LANES)
+    runs.failing = {"building the nodes"}
+
+    *_, last = run_tests.run_suites(long=True, require_real=True)
+
+    assert (last.name, last.code) == (NODES, 1)
+    assert NODES not in runs.made
+    assert list(runs.made)[-1] == "building the nodes"
 
 
 def test_no_part_on_a_real_control_plane_begins_before_it_is_built(

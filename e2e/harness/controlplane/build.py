@@ -3,9 +3,9 @@
 `python -m e2e.harness.controlplane.build` uses the Go that `e2e.harness.controlplane.go` finds. A
 second call returns at once, because each module's binaries have a stamp of its go.mod and go.sum.
 `--neighbours` also builds the other projects that the suites run with Muster, `--workloads` the
-controllers of other workloads than JobSet's, `--monitoring` only Prometheus. With MUSTER_KUBERNETES
-another of the Kubernetes versions is built, in addition to the default one and into a separate
-folder.
+controllers of other workloads than JobSet's, `--nodes` what runs on a node, `--monitoring` only
+Prometheus. With MUSTER_KUBERNETES another of the Kubernetes versions is built, in addition to the
+default one and into a separate folder.
 """
 
 import argparse
@@ -39,7 +39,8 @@ class Module:
 
     `renames` maps the tool's last path element to the binary's fixed name. `source` is the module
     whose files (CRDs, stages) are read at run time. `release` is its Kubernetes version, if it is
-    Kubernetes. `tags` are build tags.
+    Kubernetes. `tags` are build tags. `packages` are those to build, every tool unless given.
+    `shares` names another module whose folder this one uses.
     """
 
     name: str
@@ -49,6 +50,8 @@ class Module:
     source: str | None = None
     release: str = ""
     tags: str = ""
+    packages: tuple[str, ...] = ("tool",)
+    shares: str = ""
 
     @property
     def bin(self) -> Path:
@@ -57,7 +60,7 @@ class Module:
 
     @property
     def folder(self) -> Path:
-        return MODULES / self.name
+        return MODULES / (self.shares or self.name)
 
     def stamp(self) -> str:
         digest = hashlib.sha256(self.ldflags.encode())
@@ -86,13 +89,23 @@ def kubernetes(release: str) -> Module:
     if release not in RELEASES:
         known = ", ".join(RELEASES)
         raise BuildError(f"MUSTER_KUBERNETES is {release}; there are modules for {known}")
+    programs = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl")
     return Module(
         RELEASES[release],
-        ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl"),
-        ldflags=f"-s -w -X k8s.io/component-base/version.gitVersion=v{release}",
+        ("etcd", *programs),
+        ldflags=_kubernetes_flags(release),
         renames=(("server", "etcd"),),
         release=release,
+        packages=("go.etcd.io/etcd/server/v3", *map(_command, programs)),
     )
+
+
+def _kubernetes_flags(release: str) -> str:
+    return f"-s -w -X k8s.io/component-base/version.gitVersion=v{release}"
+
+
+def _command(program: str) -> str:
+    return f"k8s.io/kubernetes/cmd/{program}"
 
 
 CONTROL_PLANE = (
@@ -138,6 +151,18 @@ WORKLOADS = (
 )
 """Controllers whose pods Muster groups, for `make test-workloads`."""
 
+NODES = (
+    Module(
+        "nodes",
+        ("kubelet", "kube-proxy"),
+        ldflags=_kubernetes_flags(USUAL),
+        packages=(_command("kubelet"), _command("kube-proxy")),
+        shares=RELEASES[USUAL],
+        release=USUAL,
+    ),
+)
+"""What runs on a node of the default Kubernetes, for `make test-nodes`."""
+
 MONITORING = (
     # Without service discovery, its largest part: the tests configure static targets.
     Module("prometheus", ("prometheus", "promtool"), tags="remove_all_sd"),
@@ -151,17 +176,19 @@ def build(
     neighbours: bool = False,
     workloads: bool = False,
     monitoring: bool = False,
+    nodes: bool = False,
 ) -> None:
     """Build missing or stale binaries.
 
     Raises BuildError, or MissingGoError without a usable Go.
 
-    `monitoring` builds only Prometheus; `neighbours` and `workloads` build theirs in addition to
-    the control plane. Progress goes to standard output unless one is given.
+    `monitoring` builds only Prometheus; `neighbours`, `workloads` and `nodes` build theirs in
+    addition to the control plane. Progress goes to standard output unless one is given.
     """
     more = (*(NEIGHBOURS if neighbours else ()), *(WORKLOADS if workloads else ()))
     shared = [*CONTROL_PLANE, *more]
-    modules = MONITORING if monitoring else (kubernetes(WANTED), *shared)
+    of_nodes = NODES if nodes else ()
+    modules = MONITORING if monitoring else (kubernetes(WANTED), *shared, *of_nodes)
     stale = [module for module in modules if not _is_fresh(module)]
     if stale:
         progress = progress or Progress(sys.stdout, DURATIONS, live=sys.stdout.isatty())
@@ -259,7 +286,7 @@ def _build(found: go.Go, module: Module, progress: Progress) -> None:
         module.ldflags,
     ]
     tags = ["-tags", module.tags] if module.tags else []
-    command = [*compile_, *tags, "-o", f"{staging}/", "tool"]
+    command = [*compile_, *tags, "-o", f"{staging}/", *module.packages]
     with progress.step(module.name, f"{', '.join(module.binaries)} with {found.name}") as heard:
         for line in follow(command, module.folder, go.environment()):
             heard(line)
@@ -287,6 +314,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--neighbours", action="store_true", help="Karpenter and cert-manager too")
     parser.add_argument("--workloads", action="store_true", help="controllers of workloads too")
+    parser.add_argument("--nodes", action="store_true", help="kubelet and kube-proxy too")
     parser.add_argument("--monitoring", action="store_true", help="Prometheus, and nothing else")
     wanted = parser.parse_args()
     try:
@@ -294,6 +322,7 @@ def main() -> int:
             neighbours=wanted.neighbours,
             workloads=wanted.workloads,
             monitoring=wanted.monitoring,
+            nodes=wanted.nodes,
         )
     except BuildError as error:
         print(error, file=sys.stderr)

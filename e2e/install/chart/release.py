@@ -62,6 +62,10 @@ class Release:
         """Run another command, as users do."""
         return await self._helm(*arguments, fails=False)
 
+    async def remove(self) -> str:
+        """Run `helm uninstall` where the cluster runs the pod of its hook; return its output."""
+        return await self._helm("uninstall", RELEASE, "--wait", "--timeout=300s", fails=False)
+
     async def _helm(self, *arguments: str, fails: bool) -> str:
         options = (f"--kubeconfig={self._admin}", f"--namespace={NAMESPACE}")
         code, said = await _output(str(binary("helm")), *arguments, *options, home=self._folder)

@@ -24,6 +24,7 @@ from e2e.flows.admission.webhook.replicas import Replicas
 from e2e.harness.controlplane.places import ROOT
 from e2e.harness.support import manifests
 from e2e.harness.support.rest import APPLY_PATCH, Rest
+from e2e.nodes.cluster.images import sent
 
 Stage = list[tuple[str, str]]
 
@@ -38,13 +39,6 @@ def stages() -> list[Stage]:
             found.append([])
         found[-1].append((word, rest.strip()))
     return found
-
-
-def sent() -> list[Path]:
-    """Return the project files that the engine gets; everything else is excluded first."""
-    first, *rest = (ROOT / ".dockerignore").read_text().split()
-    assert first == "*"
-    return [ROOT / entry.removeprefix("!") for entry in rest if entry.startswith("!")]
 
 
 def words(stage: Stage, word: str) -> list[str]:

@@ -195,6 +195,20 @@ def test_the_controllers_of_workloads_are_built_when_they_are_wanted(site: Site)
     assert site.build(workloads=True) == []
 
 
+def test_what_runs_on_nodes_is_built_of_the_same_module_when_it_is_wanted(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nodes = build.Module("nodes", ("helper-2",), packages=("a/helper", "a/proxy"), shares="tool")
+    monkeypatch.setattr(build, "NODES", (nodes,))
+    site.put_go(site.path, f'{COMPILES}; echo 2 > "$out/helper-2"')
+
+    assert site.build(nodes=True)[0] == "building the real control plane: 2 steps"
+    assert (site.cache / "bin" / "helper-2").is_file()
+    assert site.build(nodes=True) == []
+    (site.modules / "tool" / "go.sum").write_text("changed")
+    assert site.build(nodes=True)[0] == "building the real control plane: 2 steps"
+
+
 def test_without_any_go_nothing_is_built_and_the_reason_is_told(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,0 +1,21 @@
+"""Paths and names of the nodes, and of what they are built from."""
+
+import tomllib
+
+from e2e.harness.controlplane.places import ROOT
+
+CACHE = ROOT / ".cache" / "nodes"
+TREES = CACHE / "trees"
+NODE_TREE = TREES / "node"
+IMAGE_TREE = TREES / "image"
+BUILDER = CACHE / "builder"
+IMAGES = CACHE / "images"
+STORE = CACHE / "containerd"
+"""The data of a containerd that has imported all images."""
+DURATIONS = CACHE / "durations.json"
+RUN = CACHE / "run"
+"""What the nodes write; each start empties it."""
+
+IMAGE = f"muster:{tomllib.loads((ROOT / 'pyproject.toml').read_text())['project']['version']}"
+BUSYBOX = "busybox:1.36"
+PAUSE = "docker.io/library/pause:1"

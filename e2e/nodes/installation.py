@@ -1,0 +1,57 @@
+"""Muster in the cluster, installed as its users install it."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from e2e.harness.controlplane.places import ROOT
+from e2e.harness.support.kubectl import Kubectl
+
+NAMESPACE = "muster-system"
+_PROCESSES = ("controller", "scheduler", "webhook")
+DEPLOYMENTS = tuple(f"muster-{process}" for process in _PROCESSES)
+
+_TIMEOUT = "--timeout=240s"
+
+
+async def by_manifests(kubectl: Kubectl) -> None:
+    """Apply manifests/base unless it is applied, and wait until every replica is ready."""
+    if not await kubectl("get", "deployments", "-n", NAMESPACE, "-o", "name"):
+        await kubectl("apply", "-k", f"{ROOT / 'manifests/base'}")
+    await rolled_out(kubectl)
+
+
+async def rolled_out(kubectl: Kubectl, *more: str) -> None:
+    """Wait until every replica of every process is ready."""
+    for name in (*DEPLOYMENTS, *more):
+        await kubectl("rollout", "status", f"deployment/{name}", "-n", NAMESPACE, _TIMEOUT)
+
+
+async def restarted(kubectl: Kubectl) -> None:
+    """Replace every replica of every process, one after the other, and wait until all are ready."""
+    for name in DEPLOYMENTS:
+        await kubectl("rollout", "restart", f"deployment/{name}", "-n", NAMESPACE)
+    await rolled_out(kubectl)
+
+
+async def are_spread(kubectl: Kubectl, nodes: Sequence[str]) -> bool:
+    """Return True if each process has a replica on each of the nodes."""
+    found = {(_process(it), it["spec"].get("nodeName")) for it in await pods(kubectl)}
+    return found >= {(process, node) for process in _PROCESSES for node in nodes}
+
+
+def _process(pod: dict[str, Any]) -> str:
+    return str(pod["metadata"]["labels"]["app.kubernetes.io/component"])
+
+
+async def pods(kubectl: Kubectl) -> list[dict[str, Any]]:
+    """Return Muster's pods."""
+    found: list[dict[str, Any]] = json.loads(
+        await kubectl("get", "pods", "-n", NAMESPACE, "-o", "json")
+    )["items"]
+    return found
+
+
+def is_ready(pod: dict[str, Any]) -> bool:
+    conditions = pod["status"].get("conditions", [])
+    return any(it["type"] == "Ready" and it["status"] == "True" for it in conditions)

@@ -1,0 +1,120 @@
+"""The chart with every option on, by the real Helm; nothing is left when it is uninstalled."""
+
+import json
+import ssl
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from e2e.harness.controlplane.places import ROOT
+from e2e.harness.support import pki
+from e2e.harness.support.kubectl import Kubectl
+from e2e.harness.support.rest import Rest
+from e2e.harness.support.waiting import eventually
+from e2e.install.chart.helm import Object
+from e2e.install.chart.release import Release
+from e2e.install.removal import inventory
+from e2e.nodes.cluster.cluster import RealNodes
+from e2e.nodes.cluster.network import PODS
+from e2e.nodes.installation import NAMESPACE, is_ready, pods, rolled_out
+
+pytestmark = pytest.mark.timeout(900)
+
+CONSOLE = "muster-console"
+HOST = f"{CONSOLE}.{NAMESPACE}"
+MONITORS = "/apis/monitoring.coreos.com/v1/servicemonitors"
+VALUES: Object = {
+    "profiles": [{"schedulerName": "muster-scheduler"}, {"schedulerName": "muster-spread"}],
+    "topologyKeys": ["example.com/rack"],
+    "crds": {"install": True, "keep": False},
+    "console": {"enabled": True, "hosts": [HOST]},
+    "metrics": {"serviceMonitor": {"enabled": True}},
+    "networkPolicy": {"enabled": True, "podNetworks": [PODS]},
+    "flowControl": {"enabled": True},
+}
+
+
+def service_monitors() -> Object:
+    """Return the kind of the Prometheus operator, as far as the chart needs it."""
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    version = {
+        "name": "v1",
+        "served": True,
+        "storage": True,
+        "schema": {"openAPIV3Schema": schema},
+    }
+    names = {"kind": "ServiceMonitor", "plural": "servicemonitors"}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "servicemonitors.monitoring.coreos.com"},
+        "spec": {
+            "group": "monitoring.coreos.com",
+            "scope": "Namespaced",
+            "names": names,
+            "versions": [version],
+        },
+    }
+
+
+async def test_every_option_becomes_ready_and_nothing_is_left(
+    nodes: RealNodes, kubectl: Kubectl, tmp_path: Path
+) -> None:
+    await kubectl("create", "-f", "-", stdin=service_monitors())
+    crd = "crd/servicemonitors.monitoring.coreos.com"
+    await kubectl("wait", crd, "--for=condition=Established")
+    await kubectl("apply", "-f", str(ROOT / "manifests/base/namespace.yaml"))
+    keys = pki.issue(tmp_path / "tls")
+    secret = (f"--cert={keys.certificate}", f"--key={keys.key}")
+    await kubectl("create", "secret", "tls", "muster-console-tls", "-n", NAMESPACE, *secret)
+    async with nodes.client() as rest:
+        await eventually(lambda: lists(rest, MONITORS), "the kind to be served", 60)
+        release = Release(nodes.kubeconfig, rest)
+        before = await inventory.take(rest)
+
+        await release.install(VALUES)
+        await rolled_out(kubectl, CONSOLE)
+
+        found = await pods(kubectl)
+        assert len(found) == 7
+        assert all(is_ready(pod) for pod in found)
+        await answers_through_its_service(kubectl, keys.ca)
+
+        await release.remove()
+        await nothing_is_left(rest, before)
+    await kubectl("delete", "namespace", NAMESPACE)
+    await kubectl("delete", crd)
+
+
+async def lists(rest: Rest, path: str) -> bool:
+    return (await rest.get(path)).status == 200
+
+
+async def nothing_is_left(rest: Rest, before: inventory.Inventory) -> None:
+    left: list[tuple[str, str, str]] = []
+
+    async def nothing() -> bool:
+        nonlocal left
+        found = (key for key in await inventory.take(rest) if key not in before)
+        left = [key for key in found if "muster" in key[0] + key[2]]
+        return not left
+
+    try:
+        await eventually(nothing, "all objects of the release to be deleted", 120)
+    except TimeoutError as error:
+        raise AssertionError(f"{error}: {left}") from error
+
+
+async def answers_through_its_service(kubectl: Kubectl, authority: Path) -> None:
+    """The console serves its page at the address of its Service, which kube-proxy routes."""
+    shown = await kubectl("get", "service", CONSOLE, "-n", NAMESPACE, "-o", "json")
+    address = json.loads(shown)["spec"]["clusterIP"]
+    context = ssl.create_default_context(cafile=str(authority))
+    options: Object = {"headers": {"Host": HOST}, "ssl": context, "server_hostname": "localhost"}
+    async with (
+        aiohttp.ClientSession(trust_env=False) as session,
+        session.get(f"https://{address}/", **options) as answer,
+    ):
+        assert answer.status == 200
+        assert "<title>Muster</title>" in await answer.text()
