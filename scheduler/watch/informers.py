@@ -301,18 +301,16 @@ class SchedulerInformers:
             self.pods.serve_claims(templates=templates)
             self.devices_known.set()
             self.on_change()
-            # An administrator may enable the API or grant the right at any time.
-            while not (rules_watched and templates):
+            # An administrator may upgrade the API server, enable the API or grant the right at any
+            # time. The release first: it decides what a rule without a selector taints.
+            while True:
                 await asyncio.sleep(_PROBE_SECONDS)
+                await self._read_release()
                 rules_watched = rules_watched or await self._watch_taint_rules(group)
                 if not templates and await self._watch_templates(group):
                     templates = True
                     self.pods.serve_claims(templates=True)
                     self.on_change()
-            # An API server may be upgraded while this process runs.
-            while True:
-                await asyncio.sleep(_PROBE_SECONDS)
-                await self._read_release()
 
     async def _read_release(self) -> Release:
         """Decide as kube-scheduler of the API server's release does, and return that.

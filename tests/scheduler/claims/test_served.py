@@ -91,6 +91,25 @@ async def test_decisions_follow_the_release_of_the_api_server() -> None:
     task.cancel()
 
 
+async def test_an_upgrade_is_noticed_where_no_rules_are_served(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def never(_informers: SchedulerInformers, _group: asyncio.TaskGroup) -> bool:
+        return False
+
+    monkeypatch.setattr(informers_module, "_PROBE_SECONDS", 0.0)
+    monkeypatch.setattr(SchedulerInformers, "_watch_taint_rules", never)
+    informers = of()
+    task = await known(informers)
+    informers.state.set_release((1, 30))
+    changed = asyncio.Event()
+    informers.on_change = changed.set
+    await asyncio.wait_for(changed.wait(), 10)
+
+    assert informers.state.release == (1, 37)
+    task.cancel()
+
+
 @pytest.mark.parametrize("at", range(3))
 async def test_pods_with_claims_are_refused_where_a_kind_is_not_served(at: int) -> None:
     served = [Unreachable("GET", "/", "reset")] if at == 2 else []
