@@ -2,7 +2,7 @@
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -166,15 +166,17 @@ async def important(env: Environment) -> AsyncIterator[str]:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Show the end of every process's log for a failed flow."""
     report = yield
-    if report.when == "call":  # type: ignore[attr-defined]
-        item.stash[_PASSED] = report.passed  # type: ignore[attr-defined]
+    if report.when == "call":
+        item.stash[_PASSED] = report.passed
     arguments = getattr(item, "funcargs", {})
     muster = arguments.get("running_muster") or arguments.get("muster")
-    if report.failed and isinstance(muster, Muster):  # type: ignore[attr-defined]
+    if report.failed and isinstance(muster, Muster):
         for log in sorted(muster.logs.glob("*.log")):
             end = log.read_text(errors="replace").splitlines()[-30:]
-            report.sections.append((f"{log.name}", "\n".join(end)))  # type: ignore[attr-defined]
+            report.sections.append((f"{log.name}", "\n".join(end)))
     return report

@@ -1,4 +1,4 @@
-"""A cluster of real nodes on this machine, of which nothing is left when it ends."""
+"""A cluster of real nodes on this machine. It leaves nothing behind when it ends."""
 
 import asyncio
 import contextlib

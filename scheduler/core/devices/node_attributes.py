@@ -104,7 +104,7 @@ class NodeAttributes:
         """Drop the least recently used column beyond the limit."""
         if len(self._columns) > MOST_COLUMNS:
             self._columns.popitem(last=False)
-            # Later changes of the dropped column go unnoticed: nobody may rely on it any longer.
+            # Later changes of the dropped column go unnoticed, so no caller may rely on it.
             self.version += 1
 
 
