@@ -106,7 +106,7 @@ e2e-upgrade: e2e-modules ## from each released version to this one and back, ROU
 	$(BIN)/python -m pytest e2e/install/upgrade --cluster=real --rounds=$(or $(ROUNDS),1) -s
 
 kind: ## Muster from this checkout on a kind cluster, with two gangs; needs docker, kind and kubectl
-	@e2e/nodes/kind/up.sh
+	@e2e/install/kind/up.sh
 
 up: e2e-modules ## keep a real control plane with Muster running; kubeconfig: .cache/controlplane/kubeconfig
 	$(BIN)/python -m e2e.harness.controlplane.up --muster

@@ -16,7 +16,7 @@ commit=$(git rev-parse HEAD 2>/dev/null || true)
 docker build --build-arg COMMIT="$commit" --tag "$image" .
 docker pull "$workload"
 kind get clusters 2>/dev/null | grep -qx "$cluster" ||
-  kind create cluster --name "$cluster" --config e2e/nodes/kind/cluster.yaml ${NODE_IMAGE:+--image "$NODE_IMAGE"}
+  kind create cluster --name "$cluster" --config e2e/install/kind/cluster.yaml ${NODE_IMAGE:+--image "$NODE_IMAGE"}
 kind load docker-image --name "$cluster" "$image" "$workload"
 
 on_cluster apply --server-side -k manifests/base
@@ -24,7 +24,7 @@ for process in webhook controller scheduler; do
   on_cluster --namespace muster-system rollout status "deployment/muster-$process" --timeout=5m
 done
 
-on_cluster apply -f e2e/nodes/kind/gangs.yaml
+on_cluster apply -f e2e/install/kind/gangs.yaml
 on_cluster wait --for=create podgroups.scheduling.muster.dev/pg-job-one-rack podgroups.scheduling.muster.dev/pg-job-too-big --timeout=1m
 on_cluster wait --for=condition=PodGroupInitiallyScheduled podgroups.scheduling.muster.dev/pg-job-one-rack --timeout=2m
 on_cluster wait --for=jsonpath='{.status.blocker.kind}'=capacity podgroups.scheduling.muster.dev/pg-job-too-big --timeout=2m

@@ -60,7 +60,7 @@ def test_the_steps_in_their_order(tmp_path: Path) -> None:
         f"docker build --build-arg COMMIT={COMMIT} --tag {IMAGE} .",
         "docker pull busybox:1.37",
         "kind get clusters",
-        "kind create cluster --name muster --config e2e/nodes/kind/cluster.yaml",
+        "kind create cluster --name muster --config e2e/install/kind/cluster.yaml",
         f"kind load docker-image --name muster {IMAGE} busybox:1.37",
         f"{ON_CLUSTER} apply --server-side -k manifests/base",
     ]
@@ -68,7 +68,7 @@ def test_the_steps_in_their_order(tmp_path: Path) -> None:
     assert calls[6:9] == [
         f"{status}{process} --timeout=5m" for process in ("webhook", "controller", "scheduler")
     ]
-    assert calls[9] == f"{ON_CLUSTER} apply -f e2e/nodes/kind/gangs.yaml"
+    assert calls[9] == f"{ON_CLUSTER} apply -f e2e/install/kind/gangs.yaml"
 
 
 def test_a_cluster_that_exists_is_used_again(tmp_path: Path) -> None:
