@@ -32,7 +32,7 @@ from scheduler.preemption.nominated_nodes import NominatedNodes
 from scheduler.preemption.pod_deletions import delete_pod
 from scheduler.queue.shell import Shell
 from scheduler.support.config import Preemption
-from scheduler.support.kinds import GROUPS
+from scheduler.support.kinds import GROUP_RESOURCES
 from scheduler.support.metrics import EVICTIONS_OPEN, VICTIMS, VICTIMS_SPARED
 from scheduler.support.ports import EvictorApi
 from scheduler.support.priority_semaphore import SharedSemaphore
@@ -265,7 +265,9 @@ class Evictor:
     ) -> None:
         """Set the condition on a group. It only informs, so a failure is logged."""
         kind, namespace, name = group.key
-        mark = partial(self._marks.set_group, GROUPS[kind], namespace, name, message(namespace))
+        mark = partial(
+            self._marks.set_group, GROUP_RESOURCES[kind], namespace, name, message(namespace)
+        )
         error = await self._send(plan, namespace, mark, fence)
         if error is not None:
             _log.error("failed to set DisruptionTarget on a group", error=str(error))

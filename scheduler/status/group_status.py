@@ -14,6 +14,7 @@ from api.constants import (
     CONDITION_DISRUPTION_TARGET,
     CONDITION_HOLD_EXPIRED,
     REASON_SCHEDULED,
+    REASON_UNSCHEDULABLE,
 )
 from api.reading import listing, text
 from kube.client.meta import Json
@@ -87,6 +88,8 @@ def _with_condition(
     old = next((each for each in before if each["type"] == name), None)
     if view.reason is None:
         return before, False
+    if old is not None and _is_reported(view, old):
+        return before, False
     if old is not None and old.get("status") == "True":
         # Only the message may change: the domain in which the group runs.
         current = {**old, "message": view.message} if view.scheduled else old
@@ -105,6 +108,21 @@ def _with_condition(
         "lastTransitionTime": since or now,
     }
     return [each for each in before if each["type"] != name] + [condition], changed
+
+
+def _is_reported(view: GroupView, condition: Json) -> bool:
+    """Return True if the condition states already that a shared group is in error.
+
+    A tree with pods of two schedulers is reported by both. If each corrected the words of the
+    other, they would never stop.
+    """
+    shared = view.group.spec is not None and view.group.spec.shared
+    reasons = [str(each) for each in (view.reason, condition.get("reason"))]
+    return (
+        shared
+        and condition.get("status") == "False"
+        and all(it.endswith("Error") for it in reasons)
+    )
 
 
 def _with_hold(conditions: list[Json], held: Json | None, generation: int, now: str) -> list[Json]:
@@ -154,6 +172,12 @@ def only_numbers_differ(status: Json, before: Json) -> bool:
 def _without_numbers(status: Json) -> Json | None:
     """Return the status without such numbers; None if it does not report missing capacity."""
     blocker = status.get("blocker")
+    if blocker is None and any(
+        it.get("reason") == REASON_UNSCHEDULABLE for it in _conditions(status)
+    ):
+        # A group of Kubernetes' own: its condition says all.
+        said = [(it, _NUMBER.sub("", text(it.get("message")))) for it in _conditions(status)]
+        return {**status, "conditions": [{**it, "message": message} for it, message in said]}
     if not isinstance(blocker, dict) or blocker.get("kind") != "capacity":
         return None
     first = next(iter(listing(blocker.get("counts"))), None)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from kube.base.clock import Clock
 from scheduler.core.state.state import State
-from scheduler.core.values.model import COMPOSITE_POD_GROUP, POD_GROUP, GroupKey
+from scheduler.core.values.model import COMPOSITE_POD_GROUP, POD_GROUP, GroupKey, plain_kind
 from scheduler.support.metrics import GANG_FIRST_BIND_SECONDS, GANG_SECONDS
 
 KINDS = (POD_GROUP, COMPOSITE_POD_GROUP)
@@ -38,7 +38,7 @@ class GangTimes:
 
     def changed(self, key: GroupKey) -> None:
         """Handle an entity or group that changed or is gone, in O(1)."""
-        waits = self._waits.get(key[0])
+        waits = self._waits.get(plain_kind(key[0]))
         if waits is None:
             return
         if not self._waiting(key):
@@ -51,17 +51,17 @@ class GangTimes:
 
     def on_pod_bound(self, key: GroupKey) -> None:
         """Record that a pod of the root is bound."""
-        wait = self._waits.get(key[0], {}).get(key)
+        wait = self._waits.get(plain_kind(key[0]), {}).get(key)
         if wait is not None and not wait.begun:
             wait.begun = True
             seconds = self._clock.monotonic() - wait.since
-            GANG_FIRST_BIND_SECONDS.labels(key[0]).observe(seconds)
+            GANG_FIRST_BIND_SECONDS.labels(plain_kind(key[0])).observe(seconds)
 
     def on_root_bound(self, key: GroupKey) -> None:
         """Record that all Bindings of the root's decision have results, and none was refused."""
-        wait = self._waits.get(key[0], {}).pop(key, None)
+        wait = self._waits.get(plain_kind(key[0]), {}).pop(key, None)
         if wait is not None and wait.begun:
-            GANG_SECONDS.labels(key[0]).observe(self._clock.monotonic() - wait.since)
+            GANG_SECONDS.labels(plain_kind(key[0])).observe(self._clock.monotonic() - wait.since)
 
     def longest(self, kind: str) -> float:
         """Return the seconds that the oldest root has waited; 0.0 if there is none."""

@@ -54,7 +54,10 @@ class PendingPod:
 
 
 class PodHandler:
-    """Event handler of all pods. `pending` has the fields for status patches of waiting pods."""
+    """Event handler of all pods. `pending` has the fields for status patches of waiting pods.
+
+    `native` means that Kubernetes' own PodGroups are served.
+    """
 
     def __init__(
         self,
@@ -73,6 +76,7 @@ class PodHandler:
         machine's counts.
         """
         self.pending: dict[str, PendingPod] = {}
+        self.native = False
         self._state = state
         self._schedulers = schedulers
         self._on_change = on_change
@@ -158,7 +162,7 @@ class PodHandler:
         self._uids[key] = meta.uid
         known = self._state.pods.get(meta.uid)
         before_info = known.info if known is not None else None
-        info = decode.pod_info(obj, before_info, self._schedulers)
+        info = decode.pod_info(obj, before_info, self._schedulers, native=self.native)
         # Before anything keeps the pod: the decoded stamp is a time of day.
         info = self._departures.timed(info, before_info, meta.deletion_grace_period_seconds)
         promoted = self.claims.note(obj, info)
@@ -203,7 +207,7 @@ class PodHandler:
         if self._expected is not None:
             info = self._expected.staged(info)
         try:
-            if known is not None and known.info.group != info.group:
+            if known is not None and _group_of(known.info) != _group_of(info):
                 # The state assigns a group only when it adds a pod.
                 self._state.remove_pod(info.uid)
             self._state.set_pod(info)
@@ -235,6 +239,10 @@ class PodHandler:
         """Evaluate pods that moved up among the pods that changes of a claim concern."""
         for uid in uids:
             self.reshape(uid)
+
+
+def _group_of(info: PodInfo) -> tuple[str | None, str]:
+    return info.group, info.group_kind
 
 
 class PriorityClassHandler:
@@ -319,6 +327,10 @@ class GroupHandler:
         if self._pods is not None:
             self._pods.on_group_changed((spec.key[1], spec.key[2]), obj)
         self._on_change()
+
+    def known(self) -> list[Key]:
+        """Return the keys of all groups of the kind."""
+        return [(namespace, name) for kind, namespace, name in self._observed if kind == self._kind]
 
     def delete(self, key: Key) -> None:
         group: GroupKey = (self._kind, *key)

@@ -45,6 +45,7 @@ from scheduler.core.values.model import (
     GroupSpec,
     PodInfo,
     Topology,
+    plain_kind,
 )
 
 MAX_DEPTH: Final = 4
@@ -199,7 +200,7 @@ class Group:
 
     def __init__(self, key: GroupKey) -> None:
         self.key = key
-        self.composite = key[0] == COMPOSITE_POD_GROUP
+        self.composite = plain_kind(key[0]) == COMPOSITE_POD_GROUP
         self.spec: GroupSpec | None = None
         self.parent: Group | None = None
         self.children: dict[GroupKey, Group] = {}
@@ -256,7 +257,7 @@ class Group:
     @property
     def phrase(self) -> str:
         """The kind and name of the group, for messages."""
-        return f'{self.key[0]} "{self.name}"'
+        return f'{plain_kind(self.key[0])} "{self.name}"'
 
     @property
     def minimum(self) -> int | None:

@@ -34,7 +34,6 @@ from scheduler.core.state.units import Units
 from scheduler.core.topology.topology import Topologies
 from scheduler.core.values.devices import Allocation
 from scheduler.core.values.model import (
-    POD_GROUP,
     ClaimKey,
     GroupKey,
     GroupSpec,
@@ -439,12 +438,12 @@ class State:
         if info.group is None:
             return None
         # Objects arrive in any order: this creates a group without a spec until its object arrives.
-        return self.forest.group((POD_GROUP, info.namespace, info.group))
+        return self.forest.group((info.group_kind, info.namespace, info.group))
 
     def _known_group_of(self, info: PodInfo) -> Group | None:
         if info.group is None:
             return None
-        return self.forest.groups.get((POD_GROUP, info.namespace, info.group))
+        return self.forest.groups.get((info.group_kind, info.namespace, info.group))
 
     def _new_shape(self, pod: Pod, info: PodInfo) -> Shape:
         old = pod.info
