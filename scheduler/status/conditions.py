@@ -141,7 +141,7 @@ def _native(view: GroupView, blocker: Blocker | None) -> GroupView:
     if reason == REASON_INCOMPLETE:
         reason = REASON_UNSCHEDULABLE
     elif reason == REASON_INVALID:
-        reason = f"{plain_kind(group.key[0])}Error"
+        reason = f"{group.kind}Error"
     return replace(view, reason=reason, message=message, counts={}, blocker=None)
 
 

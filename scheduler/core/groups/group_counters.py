@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from typing import Literal, TypeVar
 
 from scheduler.core.groups.groups import Group, GroupState, Pod, Traits
-from scheduler.core.values.model import plain_kind
 
 T = TypeVar("T", int, str, Traits)
 
@@ -231,9 +230,9 @@ class GroupCounters:
             return
         group.state = after
         if before:
-            self.states[plain_kind(group.key[0]), before] -= 1
+            self.states[group.kind, before] -= 1
         if after:
-            self.states[plain_kind(group.key[0]), after] += 1
+            self.states[group.kind, after] += 1
 
     def _count_idle(self, group: Group, pod: Pod, sign: int) -> None:
         """Count a pod that counts for neither the quorum nor the minimum, and has not ended."""

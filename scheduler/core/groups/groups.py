@@ -68,24 +68,20 @@ GROUP_STATES: Final[tuple[GroupState, ...]] = (
 class Pod:
     """A pod that this scheduler places, or one that another scheduler places.
 
-    `node` is the name of the node whose resources it takes, or empty. `row` is the row of that
-    node, -1 if there is none or it is not known.
+    `key` is its queue key if it has no group. `node` is the name of the node whose resources it
+    takes, or empty. `row` is the row of that node, -1 if there is none or it is not known.
     """
 
-    __slots__ = ("assumed", "group", "info", "node", "row", "shape")
+    __slots__ = ("assumed", "group", "info", "key", "node", "row", "shape")
 
     def __init__(self, info: PodInfo, shape: Shape, group: Group | None) -> None:
+        self.key: GroupKey = (SINGLE_POD, info.namespace, info.name)
         self.info = info
         self.shape = shape
         self.group = group
         self.node = ""
         self.row = -1
         self.assumed = False
-
-    @property
-    def key(self) -> GroupKey:
-        """Queue key of a pod without a group."""
-        return (SINGLE_POD, self.info.namespace, self.info.name)
 
     @property
     def ended(self) -> bool:
@@ -181,9 +177,9 @@ class Group:
     `parent` is the linked parent. A group whose link would close a cycle, or make its tree deeper
     than MAX_DEPTH, is `cut_from` the parent that it names, and is in that parent's `cut_children`.
     `exceeding` are the pods that wait until its minCount has followed its owner, if any ever did.
-    `unclaimed` are those that wait for their ResourceClaims. `traits` is None while the group has
-    no policy. `clashing` is how many of the `described_children`, those with traits, contradict the
-    group's own.
+    `unclaimed` are those that wait for their ResourceClaims. `kind` is that of the key without its
+    API. `traits` is None while the group has no policy. `clashing` is how many of the
+    `described_children`, those with traits, contradict the group's own.
     """
 
     __slots__ = (
@@ -192,15 +188,15 @@ class Group:
         "described_children", "exceeding", "expected_held", "expected_waiting", "failed", "faulty",
         "faulty_children", "foreign",
         "gated", "heights", "held", "initially_scheduled", "initially_scheduled_children", "key",
-        "leaving", "members", "off", "off_children", "parent", "pending", "pending_total",
+        "kind", "leaving", "members", "off", "off_children", "parent", "pending", "pending_total",
         "priorities", "quorate", "quorate_children", "running", "running_total", "schedulers",
         "settled", "size", "spec", "standing", "standing_children", "state", "template_flaw",
         "traits", "unclaimed",
     )  # fmt: skip
 
     def __init__(self, key: GroupKey) -> None:
-        self.key = key
-        self.composite = plain_kind(key[0]) == COMPOSITE_POD_GROUP
+        self.key, self.kind = key, plain_kind(key[0])
+        self.composite = self.kind == COMPOSITE_POD_GROUP
         self.spec: GroupSpec | None = None
         self.parent: Group | None = None
         self.children: dict[GroupKey, Group] = {}
@@ -257,7 +253,7 @@ class Group:
     @property
     def phrase(self) -> str:
         """The kind and name of the group, for messages."""
-        return f'{plain_kind(self.key[0])} "{self.name}"'
+        return f'{self.kind} "{self.name}"'
 
     @property
     def minimum(self) -> int | None:
