@@ -39,6 +39,7 @@ from kube.client.meta import OwnerReference
 from scheduler.core.state.disruption_budgets import DisruptionBudget
 from scheduler.core.values.model import (
     COMPOSITE_POD_GROUP,
+    NEWEST_RELEASE,
     POD_GROUP,
     GroupKey,
     GroupSpec,
@@ -46,6 +47,7 @@ from scheduler.core.values.model import (
     NodeInfo,
     PodInfo,
     PreemptionInfo,
+    Release,
     Taint,
     Topology,
     plain_kind,
@@ -110,12 +112,13 @@ def pod_info(
     schedulers: SchedulerNames = USUAL,
     *,
     native: bool = False,
+    release: Release = NEWEST_RELEASE,
 ) -> PodInfo:
     """Decode a pod; `schedulers` decides whether it is Muster's.
 
-    `native` means that Kubernetes' own PodGroups are served. `before` is the same pod as it was
-    decoded for the previous event. Raises kube.client.quantity.QuantityError for an invalid
-    request.
+    `native` means that Kubernetes' own PodGroups are served, `release` is that of Kubernetes.
+    `before` is the same pod as it was decoded for the previous event. Raises
+    kube.client.quantity.QuantityError for an invalid request.
     """
     meta, spec, owner = pod.metadata, pod.spec, pod.metadata.controller
     ours = spec.scheduler_name in schedulers
@@ -123,10 +126,10 @@ def pod_info(
         # A binding is the most frequent event and changes no requirement: this halves its cost.
         requirements, to_group = before.requirements, before.group_affinity
     elif ours:
-        requirements, to_group = requirements_of(pod)
+        requirements, to_group = requirements_of(pod, release)
     else:
         # Muster never places this pod, so only what it takes from others counts.
-        requirements, to_group = requirements_of_others(pod), ()
+        requirements, to_group = requirements_of_others(pod, release), ()
     reference, claims = _reference_and_claims(pod, owner, ours=ours, native=native)
     group = None if reference is None else reference.name
     asks = ours and reference is not None and ask_of(reference, meta.annotations) is not None

@@ -162,7 +162,9 @@ class PodHandler:
         self._uids[key] = meta.uid
         known = self._state.pods.get(meta.uid)
         before_info = known.info if known is not None else None
-        info = decode.pod_info(obj, before_info, self._schedulers, native=self.native)
+        info = decode.pod_info(
+            obj, before_info, self._schedulers, native=self.native, release=self._state.release
+        )
         # Before anything keeps the pod: the decoded stamp is a time of day.
         info = self._departures.timed(info, before_info, meta.deletion_grace_period_seconds)
         promoted = self.claims.note(obj, info)

@@ -37,7 +37,13 @@ from scheduler.core.values.devices import (
     PoolKey,
     SliceInfo,
 )
-from scheduler.core.values.model import ClaimKey, Expression, NodeTerm
+from scheduler.core.values.model import (
+    NEWEST_RELEASE,
+    ClaimKey,
+    Expression,
+    NodeTerm,
+    Release,
+)
 
 _MOST_STATES: Final = 4096
 """Limit of states, plus twice the number of nodes; beyond it, all states are dropped."""
@@ -57,7 +63,8 @@ class DeviceTable:
     """Device objects and their use, updated by events.
 
     The open trial undoes `assume` and `set_states`. `freed` are the claims that are released in the
-    open trial, in addition to those of pods that are freed in `held`. `version` changes with
+    open trial, in addition to those of pods that are freed in `held`. Allocations have the form of
+    the Kubernetes `release`. `version` changes with
     classes, `claims_version` with claims and assumed allocations, `slices_version` with slices.
     """
 
@@ -74,6 +81,7 @@ class DeviceTable:
         self.extended = ExtendedResources(nodes.resources)
         self.claims: dict[ClaimKey, DeviceClaimInfo] = {}
         self.assumed: dict[ClaimKey, Allocation] = {}
+        self.release: Release = NEWEST_RELEASE
         self.allowance = DeviceAllowance()
         self.states = DeviceStates(self.allowance)
         self.sortings = Sortings(evaluate, self.allowance)

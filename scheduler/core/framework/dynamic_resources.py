@@ -533,8 +533,8 @@ class DynamicResources(Plugin):
         return tuple(keys[pick.position] for pick in put.picks)
 
     def _results(self, asks: int, put: Put, row: int) -> tuple[Allocation, ...]:
-        name, view = self._nodes.name_of(row), self._table.view(row)
-        return allocations(self._table.states.asks(asks), put.picks, view, name)
+        table, name = self._table, self._nodes.name_of(row)
+        return allocations(table.states.asks(asks), put.picks, table.view(row), name, table.release)
 
     def _state_of(self, row: int) -> Iterable[Put]:
         number = int(self._table.states_of(np.array([row]))[0])

@@ -34,6 +34,7 @@ from scheduler.core.state.units import Units
 from scheduler.core.topology.topology import Topologies
 from scheduler.core.values.devices import Allocation
 from scheduler.core.values.model import (
+    NEWEST_RELEASE,
     ClaimKey,
     GroupKey,
     GroupSpec,
@@ -43,9 +44,6 @@ from scheduler.core.values.model import (
 )
 from scheduler.core.volumes.assumed_volumes import AssumedVolume
 from scheduler.core.volumes.volume_table import VolumeTable
-
-NEWEST_RELEASE: Final[Release] = (1, 37)
-"""Release that decisions follow until `set_release`."""
 
 _STEPS: Final = 256
 """Postponed steps of the forest that `take_changes` does: about a millisecond."""
@@ -104,7 +102,7 @@ class State:
         """Decide as kube-scheduler of this release does by default, from now on."""
         if release == self.release:
             return
-        self.release = release
+        self.release = self.devices.release = release
         self.framework.plugins.node_declared_features.enabled = release >= (1, 36)
         self.nodes.filters_changed()
         self.reconsider_all()

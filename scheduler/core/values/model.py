@@ -34,6 +34,9 @@ def parent_kind(kind: str) -> str:
 Release = tuple[int, int]
 """A release of Kubernetes: major and minor version."""
 
+NEWEST_RELEASE: Final[Release] = (1, 37)
+"""Release that decisions follow until another is known."""
+
 
 @dataclass(frozen=True, slots=True)
 class Taint:
