@@ -165,10 +165,10 @@ async def test_a_tree_starts_in_one_rack_or_not_at_all(env: Environment) -> None
 
 
 async def test_a_job_whose_controller_creates_the_group_starts_whole(env: Environment) -> None:
-    """The Job controller creates a gang for an Indexed Job, and a basic group for others."""
+    """The Job controller creates a gang if the Job asks for one, else a basic group."""
     await env.add_node(cpu=3)
     gang = job("gang", env.name, mode=None)
-    gang["spec"] |= {"completionMode": "Indexed"}
+    gang["spec"]["scheduling"] = {"schedulingPolicy": {"gang": {}}}
     plain = job("plain", env.name, pods=1, mode=None)
     for each in (gang, plain):
         each["spec"]["template"]["spec"]["schedulerName"] = OURS
@@ -191,7 +191,7 @@ async def test_a_job_whose_controller_creates_the_group_starts_whole(env: Enviro
 async def test_a_gang_of_muster_wins_over_the_job_controllers_group(env: Environment) -> None:
     await env.add_node(cpu=3)
     made = job("both", env.name)
-    made["spec"] |= {"completionMode": "Indexed"}
+    made["spec"]["scheduling"] = {"schedulingPolicy": {"gang": {}}}
     await env.create(JOBS, made)
     await env.waits("pg-job-both", needed=4)
     assert await env.bound() == 0
@@ -227,26 +227,17 @@ async def test_a_tree_of_two_schedulers_starts_nothing(env: Environment) -> None
     assert await env.bound("gang=half") == 0
 
 
-async def test_a_group_that_is_deleted_while_its_pods_wait_can_be_created_again(
-    env: Environment,
-) -> None:
+async def test_a_deleted_group_is_kept_for_its_pods_and_starts(env: Environment) -> None:
+    """Kubernetes' finalizer keeps it until they have ended."""
     await env.add_node(cpu=1)
-    await group(env, "again", 2)
-    await pods(env, "again", 2)
-    await until(env, "again", "Unschedulable")
-    await env.client.delete(GROUPS, "again", env.name)
-
-    async def told() -> bool:
-        found = await env.pods("gang=again")
-        said = [c["message"] for it in found for c in it["status"].get("conditions") or []]
-        return sum('PodGroup "again" does not exist' in each for each in said) == 2
-
-    await env.until("the pods to say that their group is gone", told)
+    await group(env, "leaving", 2)
+    await pods(env, "leaving", 2)
+    await until(env, "leaving", "Unschedulable")
+    await env.client.delete(GROUPS, "leaving", env.name)
+    assert (await env.client.get(GROUPS, "leaving", env.name))["metadata"]["deletionTimestamp"]
     await env.add_node(cpu=1)
-    await settled(env)
-    assert await env.bound() == 0
-    await group(env, "again", 2)
-    await env.runs("gang=again", 2)
+    await env.runs("gang=leaving", 2)
+    await until(env, "leaving", "Scheduled")
 
 
 @pytest.mark.parametrize("mode", ["all", "single"])

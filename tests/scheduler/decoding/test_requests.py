@@ -1,4 +1,4 @@
-"""A pod's requests during an in-place resize, as kube-scheduler counts them until 1.36, and since."""
+"""A resized pod's requests, as kube-scheduler counts them until 1.36, and since 1.37."""
 
 from dataclasses import replace
 from typing import Any
