@@ -138,7 +138,9 @@ def is_native(obj: Mapping[str, Any]) -> bool:
     return native and text(obj.get("kind")) in _KINDS
 
 
-def groups_of_object(pod: Mapping[str, Any], *, ours: bool) -> list[GroupReference]:
+def groups_of_object(
+    pod: Mapping[str, Any], *, ours: bool, native: bool = False
+) -> list[GroupReference]:
     """Return all references of a pod or a pod template, as raw JSON of any structure."""
     annotations = texts(annotations_of(pod))
     return list(
@@ -149,6 +151,7 @@ def groups_of_object(pod: Mapping[str, Any], *, ours: bool) -> list[GroupReferen
             workload=_workload_field(pod),
             managed=annotations.get(ANNOTATION_MANAGED_GROUP, ""),
             group_by=annotations.get(ANNOTATION_GROUP_BY, ""),
+            native=native,
         )
     )
 

@@ -4,6 +4,7 @@ Each schedules the groups of its own pods: whole or not at all, and no group is 
 suite has its own control plane: elsewhere the gates have their default, off.
 """
 
+import asyncio
 from collections.abc import Iterator
 from typing import Any
 
@@ -267,3 +268,44 @@ async def test_of_a_group_of_kube_scheduler_all_pods_go_or_none(
         assert len(left) == (0 if mode == "all" else 2)
     finally:
         await env.client.delete(PRIORITY_CLASSES, high)
+
+
+@pytest.mark.long
+async def test_killed_schedulers_start_no_group_half(
+    env: Environment, cluster: ControlPlane, running_muster: Muster
+) -> None:
+    """Both schedulers are killed while gangs of three of each start; room is for six of nine."""
+    names = {f"g{at}": OURS if at % 2 else DEFAULT for at in range(9)}
+    for name, scheduler in names.items():
+        await group(env, name, 3)
+        await pods(env, name, 3, scheduler)
+
+    async def bound() -> dict[str, int]:
+        return {name: await env.bound(f"gang={name}") for name in names}
+
+    for at in range(6):
+        await env.add_node(cpu=3)
+        # At another moment of the decisions and Bindings each time.
+        await asyncio.sleep(0.05 * at)
+        running_muster.kill("scheduler")
+        if at % 3 == 0:
+            cluster.kill("kube-scheduler")
+            await cluster.restart("kube-scheduler")
+        await running_muster.restart("scheduler")
+
+    ours = [name for name, scheduler in names.items() if scheduler == OURS]
+
+    async def whole() -> bool:
+        """Each group of Muster's is whole, and says so. A killed kube-scheduler may leave half."""
+        now = await bound()
+        said = {name: (await condition(env, name)).get("reason") for name in ours}
+        wanted = {name: "Scheduled" if now[name] else "Unschedulable" for name in ours}
+        return {now[name] for name in ours} <= {0, 3} and said == wanted
+
+    await env.until("all groups of Muster's to run or to wait whole", whole)
+    await settled(env)
+    assert await whole()
+    assert sum((await bound()).values()) >= 15
+    for name, scheduler in names.items():
+        found = await env.pods(f"gang={name}")
+        assert {each["spec"]["schedulerName"] for each in found} == {scheduler}
