@@ -5,8 +5,8 @@ no controller would release an allocation without consumers. Then it waits until
 that write. If another scheduler has allocated a device earlier, its claim is known by then, and it
 keeps the device.
 
-A claim for extended resources is created with the finalizer. After its allocation, the pod's status
-names it.
+A claim for extended resources is created with the finalizer. Once all claims of the decision are
+ready, the pod's status names it.
 
 Claims contain everything about allocated devices: a new leader finds in them what its predecessor
 wrote. A waiting pod whose claim is allocated can only go to nodes that can use the allocation. If
@@ -41,6 +41,7 @@ from scheduler.core.groups.forest import Pod
 from scheduler.core.state.state import State
 from scheduler.core.values.devices import Allocation, DeviceClaimInfo
 from scheduler.core.values.model import ClaimKey
+from scheduler.decoding.extended_resources import claim_key
 from scheduler.events.group_events import GroupEvents
 from scheduler.support.event_wait import wait_until
 from scheduler.support.metrics import CLAIM_RACES_LOST, CLAIM_WRITES, DEVICES_TWICE
@@ -141,7 +142,21 @@ class AllocationWriter:
         async with asyncio.TaskGroup() as group:
             for key, of in users.items():
                 group.create_task(self._write_claim(key, of, effort))
+        if effort.problem:
+            return effort.problem
+        # Last of all: API servers since 1.37 never remove the name of a claim from a pod again.
+        async with asyncio.TaskGroup() as group:
+            for key, (pod, *_) in users.items():
+                if claim_key(pod.info) == key:
+                    group.create_task(self._publish_name(key, pod, effort))
         return effort.problem
+
+    async def _publish_name(self, key: ClaimKey, pod: Pod, effort: _WriteAttempt) -> None:
+        await self._freeze.over()
+        try:
+            await self._extended.publish_name(key, pod, effort.deadline, effort.fence)
+        except (UnusableError, KubeError) as error:
+            effort.fail(str(error))
 
     async def _write_claim(self, key: ClaimKey, pods: list[Pod], effort: _WriteAttempt) -> None:
         try:
@@ -151,10 +166,6 @@ class AllocationWriter:
                 async with self._access.locked(key):
                     if needed:
                         await self._write(key, pods, effort)
-                    if not effort.problem:
-                        await self._extended.publish_name(
-                            key, pods[0], effort.deadline, effort.fence
-                        )
                 if needed:
                     # Outside the lock: a driver may take minutes, and others become consumers.
                     await self._confirm(key, pods, effort)
