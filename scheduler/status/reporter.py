@@ -199,7 +199,7 @@ class Reporter:
         for key in begun:
             self._reports.put(key, self._report(key))
         writes = await self._collect("groups", self._reports, _ROUND_WRITES)
-        more = len(begun) == _ROUND_ROOTS or len(self._reports) > 0
+        more = len(begun) == _ROUND_ROOTS or self._reports.size > 0
         for key in self._due.take_pods(self._pod_reports, self._blockers, _ROUND_ROOTS):
             self._pod_reports.put(key, self._report_pods(key))
         # Groups first: one status describes thousands of pods. But pods get some writes, too, so
@@ -208,7 +208,7 @@ class Reporter:
         writes += await self._collect("pods", self._pod_reports, most)
         await self._carry_out(writes, fence)
         self._count_due()
-        return more or len(self._pod_reports) > 0
+        return more or self._pod_reports.size > 0
 
     def _has_turn(self, key: GroupKey) -> bool:
         """Return True if no report of the group is under way, and not too many of its namespace."""
@@ -244,7 +244,7 @@ class Reporter:
 
     def _open(self) -> int:
         """Return the number of reports that are under way."""
-        return len(self._reports) + len(self._pod_reports)
+        return self._reports.size + self._pod_reports.size
 
     def _failed(self, key: GroupKey, target: GroupKey, step: str, error: Exception) -> None:
         """Record an unexpected error of one root, and retry its report after a back-off."""
@@ -252,7 +252,7 @@ class Reporter:
         self._retry_later(key, target, self._failures.failed((key, step), error))
 
     def _count_due(self) -> None:
-        REPORTS_DUE.set(self._open() + len(self._due))
+        REPORTS_DUE.set(self._open() + self._due.size)
 
     def _report(self, key: GroupKey) -> _Report:
         """Yield the writes for the tree under `key`, or for one group of a large tree."""

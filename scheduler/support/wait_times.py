@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from kube.base.clock import Clock
 from scheduler.core.state.state import State
 from scheduler.core.values.model import COMPOSITE_POD_GROUP, POD_GROUP, GroupKey, plain_kind
+from scheduler.support.kinds import GROUP_RESOURCES
 from scheduler.support.metrics import GANG_FIRST_BIND_SECONDS, GANG_SECONDS
 
 KINDS = (POD_GROUP, COMPOSITE_POD_GROUP)
@@ -29,7 +30,9 @@ class GangTimes:
     def __init__(self, state: State, clock: Clock) -> None:
         self._state = state
         self._clock = clock
-        self._waits: dict[str, dict[GroupKey, _Wait]] = {kind: {} for kind in KINDS}
+        waits: dict[str, dict[GroupKey, _Wait]] = {kind: {} for kind in KINDS}
+        # Native groups count with Muster's of the same kind.
+        self._waits = {kind: waits[plain_kind(kind)] for kind in GROUP_RESOURCES}
 
     def reset(self) -> None:
         """Forget all times: another process may have led meanwhile."""
@@ -38,7 +41,7 @@ class GangTimes:
 
     def changed(self, key: GroupKey) -> None:
         """Handle an entity or group that changed or is gone, in O(1)."""
-        waits = self._waits.get(plain_kind(key[0]))
+        waits = self._waits.get(key[0])
         if waits is None:
             return
         if not self._waiting(key):
@@ -51,7 +54,7 @@ class GangTimes:
 
     def on_pod_bound(self, key: GroupKey) -> None:
         """Record that a pod of the root is bound."""
-        wait = self._waits.get(plain_kind(key[0]), {}).get(key)
+        wait = self._waits.get(key[0], {}).get(key)
         if wait is not None and not wait.begun:
             wait.begun = True
             seconds = self._clock.monotonic() - wait.since
@@ -59,7 +62,7 @@ class GangTimes:
 
     def on_root_bound(self, key: GroupKey) -> None:
         """Record that all Bindings of the root's decision have results, and none was refused."""
-        wait = self._waits.get(plain_kind(key[0]), {}).pop(key, None)
+        wait = self._waits.get(key[0], {}).pop(key, None)
         if wait is not None and wait.begun:
             GANG_SECONDS.labels(plain_kind(key[0])).observe(self._clock.monotonic() - wait.since)
 

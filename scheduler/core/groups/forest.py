@@ -104,7 +104,7 @@ class Forest:
 
     def set_spec(self, spec: GroupSpec) -> Group:
         group = self.group(spec.key)
-        before, group.spec = group.spec, spec
+        before = group.set_spec(spec)
         self._index(group, before)
         self._describe(group)
         # A new object may be a recreated one. Failures of pods before it do not count.
@@ -127,7 +127,7 @@ class Forest:
         if group is None or group.spec is None:
             return None
         self._links.unlink(group)
-        before, group.spec = group.spec, None
+        before = group.set_spec(None)
         self._index(group, before)
         self._describe(group)
         self._counters.renew(group)

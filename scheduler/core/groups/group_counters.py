@@ -33,7 +33,7 @@ class GroupCounters:
 
     def _count_existing(self, group: Group, pod: Pod, sign: int) -> None:
         info = pod.info
-        ended, waiting, running = pod.ended, pod.waiting, pod.running
+        ended, waiting, running = pod.counts_as()
         if not ended:
             group.alive += sign
             if info.node:

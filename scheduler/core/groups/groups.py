@@ -44,7 +44,6 @@ from scheduler.core.values.model import (
     GroupKey,
     GroupSpec,
     PodInfo,
-    Topology,
     plain_kind,
 )
 
@@ -95,20 +94,23 @@ class Pod:
     @property
     def waiting(self) -> bool:
         """True if this scheduler has to place the pod now."""
-        info = self.info
-        if not info.ours or info.node or self.assumed:
-            return False
-        gated = info.gated or info.exceeds or info.unclaimed
-        return not (gated or info.terminating or self.ended)
+        return self.counts_as()[1]
 
     @property
     def running(self) -> bool:
         """True if it counts for the minimum: placed or succeeded, not failed or terminating."""
+        return self.counts_as()[2]
+
+    def counts_as(self) -> tuple[bool, bool, bool]:
+        """Return whether it has ended, is waiting, and is running: one call for each event."""
         info = self.info
-        if info.terminating or info.phase == "Failed":
-            return False
+        ended, placed = info.phase in _ENDED, bool(info.node) or self.assumed
+        gated = info.gated or info.exceeds or info.unclaimed or info.terminating
+        waiting = info.ours and not (placed or gated or ended)
         # A Job's last pods must not wait for members that are done.
-        return bool(info.node) or self.assumed or info.phase == "Succeeded"
+        done = info.phase == "Succeeded"
+        running = (placed or done) and not (info.terminating or info.phase == "Failed")
+        return ended, waiting, running
 
     @property
     def failed(self) -> bool:
@@ -174,12 +176,14 @@ _NOTHING_BELOW: Final = _Below()
 class Group:
     """A PodGroup, which has pods, or a CompositePodGroup, which has child groups.
 
+    `kind` is that of the key without its API. `minimum` is the minCount or minGroupCount, None if
+    the object or its policy does not exist yet; `topology` is its own topology constraint, if any.
     `parent` is the linked parent. A group whose link would close a cycle, or make its tree deeper
     than MAX_DEPTH, is `cut_from` the parent that it names, and is in that parent's `cut_children`.
     `exceeding` are the pods that wait until its minCount has followed its owner, if any ever did.
-    `unclaimed` are those that wait for their ResourceClaims. `kind` is that of the key without its
-    API. `traits` is None while the group has no policy. `clashing` is how many of the
-    `described_children`, those with traits, contradict the group's own.
+    `unclaimed` are those that wait for their ResourceClaims. `traits` is None while the group has
+    no policy. `clashing` is how many of the `described_children`, those with traits, contradict the
+    group's own.
     """
 
     __slots__ = (
@@ -188,16 +192,17 @@ class Group:
         "described_children", "exceeding", "expected_held", "expected_waiting", "failed", "faulty",
         "faulty_children", "foreign",
         "gated", "heights", "held", "initially_scheduled", "initially_scheduled_children", "key",
-        "kind", "leaving", "members", "off", "off_children", "parent", "pending", "pending_total",
+        "kind", "leaving", "members", "minimum", "off", "off_children", "parent", "pending",
+        "pending_total",
         "priorities", "quorate", "quorate_children", "running", "running_total", "schedulers",
         "settled", "size", "spec", "standing", "standing_children", "state", "template_flaw",
-        "traits", "unclaimed",
+        "topology", "traits", "unclaimed",
     )  # fmt: skip
 
-    def __init__(self, key: GroupKey) -> None:
+    def __init__(self, key: GroupKey, spec: GroupSpec | None = None) -> None:
         self.key, self.kind = key, plain_kind(key[0])
         self.composite = self.kind == COMPOSITE_POD_GROUP
-        self.spec: GroupSpec | None = None
+        self.set_spec(spec)
         self.parent: Group | None = None
         self.children: dict[GroupKey, Group] = {}
         self.members: dict[str, Pod] = {}
@@ -243,6 +248,14 @@ class Group:
         self.faulty = self.off = False
         self.state: GroupState = ""
 
+    def set_spec(self, spec: GroupSpec | None) -> GroupSpec | None:
+        """Set the spec, and return the one before."""
+        before = getattr(self, "spec", None)
+        self.spec = spec
+        self.minimum = spec.minimum if spec is not None else None
+        self.topology = spec.topology if spec is not None else None
+        return before
+
     def __repr__(self) -> str:
         return f"Group({'/'.join(self.key)})"
 
@@ -254,16 +267,6 @@ class Group:
     def phrase(self) -> str:
         """The kind and name of the group, for messages."""
         return f'{self.kind} "{self.name}"'
-
-    @property
-    def minimum(self) -> int | None:
-        """The minCount or minGroupCount; None if the object or its policy does not exist yet."""
-        return self.spec.minimum if self.spec is not None else None
-
-    @property
-    def topology(self) -> Topology | None:
-        """The group's own topology constraint; None if it has none or has no object yet."""
-        return self.spec.topology if self.spec is not None else None
 
     @property
     def known(self) -> bool:

@@ -173,14 +173,9 @@ def group_of(pods: Sequence[Pod], *, minimum: int, priority: int | None = None) 
     has the first pod's priority.
     """
     first = pods[0]
-    group = Group(first.key)
-    group.spec = GroupSpec(
-        group.key,
-        minimum=minimum,
-        gang=False,
-        priority=first.priority if priority is None else priority,
-        created=first.info.created,
-    )
+    own = first.priority if priority is None else priority
+    spec = GroupSpec(first.key, minimum, gang=False, priority=own, created=first.info.created)
+    group = Group(first.key, spec)
     group.pending = {first.shape: {pod.info.uid: pod for pod in pods}}
     group.available = group.pending_total = len(pods)
     group.quorate = True
