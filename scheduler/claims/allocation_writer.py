@@ -32,6 +32,7 @@ from scheduler.claims.claim_client import ClaimClient, UnusableError
 from scheduler.claims.claim_patches import (
     FINALIZER,
     allocation_patch,
+    consumer_of,
     consumers_patch,
     finalizer_patch,
 )
@@ -41,6 +42,7 @@ from scheduler.core.groups.forest import Pod
 from scheduler.core.state.state import State
 from scheduler.core.values.devices import Allocation, DeviceClaimInfo
 from scheduler.core.values.model import ClaimKey
+from scheduler.decoding.device_objects import Consumer
 from scheduler.decoding.extended_resources import claim_key
 from scheduler.events.group_events import GroupEvents
 from scheduler.support.event_wait import wait_until
@@ -239,9 +241,11 @@ class AllocationWriter:
     def _next_write(self, key: ClaimKey, pods: list[Pod]) -> _Step | None:
         """Return the next write, None if nothing is missing. Raises UnusableError."""
         claim, seen, pods = *self._usable(key), self._alive(pods)
-        missing = [pod for pod in pods if pod.info.uid not in claim.reserved]
+        known = {each.uid for each in seen.consumers}
+        missing = _missing(key, pods, known)
         if not missing:
             return None
+        known.update(each.uid for each in missing)
         # The API server would reject the write; this names the numbers.
         if len(seen.consumers) + len(missing) > MOST_CONSUMERS:
             raise UnusableError(
@@ -252,7 +256,9 @@ class AllocationWriter:
         if claim.allocation is not None:
             if not self._reaches(claim.allocation, pods):
                 raise UnusableError(f"claim {key[1]} got allocated elsewhere in the meantime")
-            missing += self._others(key, claim, claim.allocation, missing, capacity)
+            missing += self._others(
+                key, claim.allocation, {it.uid for it in missing} | known, capacity
+            )
             return consumers_patch(seen, missing), "status", _reserved
         allocation = self._devices.assumed.get(key)
         if allocation is None:
@@ -265,26 +271,21 @@ class AllocationWriter:
         # Order as upstream: an allocated claim without it could be deleted while in use.
         if FINALIZER not in seen.finalizers:
             return finalizer_patch(seen), None, _finalized
-        missing += self._others(key, claim, allocation, missing, capacity)
+        missing += self._others(key, allocation, known, capacity)
         moment = rfc3339(self._clock.now())
         return allocation_patch(seen, allocation, missing, moment), "status", _allocated
 
     def _others(
-        self,
-        key: ClaimKey,
-        claim: DeviceClaimInfo,
-        allocation: Allocation,
-        missing: list[Pod],
-        capacity: int,
-    ) -> list[Pod]:
-        """Return up to `capacity` pods that wait to become consumers, too: one write serves all."""
-        own = {pod.info.uid for pod in missing} | claim.reserved
-        waiting = [pod for uid, pod in self._users.get(key, {}).items() if uid not in own]
+        self, key: ClaimKey, allocation: Allocation, known: set[str], capacity: int
+    ) -> list[Consumer]:
+        """Return up to `capacity` others that wait to become consumers: one write serves all."""
+        waiting = [pod for uid, pod in self._users.get(key, {}).items() if uid not in known]
         if not waiting:
             return []
         # A pod whose node cannot use the allocation is not bound: it must not take an entry.
         admitted = self._devices.admitted(allocation.nodes)
-        return [pod for pod in self._alive(waiting) if admitted[pod.row]][: max(0, capacity)]
+        there = [pod for pod in self._alive(waiting) if admitted[pod.row]]
+        return _missing(key, there, known)[: max(0, capacity)]
 
     def _usable(self, key: ClaimKey) -> tuple[DeviceClaimInfo, ObservedClaim]:
         claim, seen = self._devices.claims.get(key), self._claims.observed.get(key)
@@ -404,6 +405,12 @@ class AllocationWriter:
                 users.pop(pod.info.uid, None)
             if not users:
                 self._users.pop(key, None)
+
+
+def _missing(key: ClaimKey, pods: Iterable[Pod], known: set[str]) -> list[Consumer]:
+    """Return the consumers of the claim, for these pods, that are not known yet (UIDs)."""
+    found = {it.uid: it for it in (consumer_of(pod, key) for pod in pods)}
+    return [each for uid, each in found.items() if uid not in known]
 
 
 def _conditional(allocation: Allocation) -> bool:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from sys import intern
 
 from api import features
-from api.constants import CONDITION_POD_SCHEDULED, POD_GROUP
+from api.constants import CONDITION_POD_SCHEDULED, NATIVE_POD_GROUP, POD_GROUP
 from api.features import FeatureGates
 from api.priority import PriorityClass
 from api.scheduler_names import USUAL, SchedulerNames
@@ -144,13 +144,22 @@ class PodHandler:
         for info in self._growth.on_group_changed(key, group):
             self._set(info)
         if self.claims.on_group_changed(key, group):
-            known = self._state.forest.groups.get((POD_GROUP.kind, *key))
             # Shared claims of the group: its status names them once they are created.
-            for uid in filter(self.claims.has, list(known.members) if known else ()):
-                self.reshape(uid)
-                self._state.reconsider(uid)
+            self._reshape_members((POD_GROUP.kind, *key))
         if self._expected is not None:
             self._expected.on_group_changed(key, group).apply(self._state)
+
+    def on_native_group_changed(self, key: Key, group: GroupObject | None) -> None:
+        """Apply a native PodGroup (None: deleted), and evaluate its pods with its claims."""
+        if self.claims.on_native_group_changed(key, group):
+            self._reshape_members((NATIVE_POD_GROUP.full_kind, *key))
+
+    def _reshape_members(self, group: GroupKey) -> None:
+        """Evaluate the pods of a group whose claims changed."""
+        known = self._state.forest.groups.get(group)
+        for uid in filter(self.claims.has, list(known.members) if known else ()):
+            self.reshape(uid)
+            self._state.reconsider(uid)
 
     def upsert(self, obj: Pod) -> None:
         meta = obj.metadata
@@ -299,17 +308,17 @@ class GroupHandler:
         state: State,
         on_change: Callable[[], None],
         observed: dict[GroupKey, GroupObject],
-        pods: PodHandler | None = None,
+        members: Callable[[Key, GroupObject | None], None] = lambda _key, _group: None,
         *,
         gates: FeatureGates = features.USUAL,
     ) -> None:
-        """Start without groups. `pods` gets PodGroups, which may keep back or release pods."""
+        """Start without groups. `members` gets PodGroups, which may keep back or release pods."""
         self._gates = gates
         self._kind = kind
         self._state = state
         self._on_change = on_change
         self._observed = observed
-        self._pods = pods
+        self._members = members
 
     def upsert(self, obj: GroupObject) -> None:
         spec = decode.group_spec(self._kind, obj, self._gates)
@@ -326,8 +335,7 @@ class GroupHandler:
             self.delete(key=(spec.key[1], spec.key[2]))
             raise
         self._observed[spec.key] = obj
-        if self._pods is not None:
-            self._pods.on_group_changed((spec.key[1], spec.key[2]), obj)
+        self._members((spec.key[1], spec.key[2]), obj)
         self._on_change()
 
     def known(self) -> list[Key]:
@@ -338,6 +346,5 @@ class GroupHandler:
         group: GroupKey = (self._kind, *key)
         self._observed.pop(group, None)
         self._state.remove_group(group)
-        if self._pods is not None:
-            self._pods.on_group_changed(key, None)
+        self._members(key, None)
         self._on_change()

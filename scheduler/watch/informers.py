@@ -10,6 +10,7 @@ from typing import Any, Final, TypeVar
 import structlog
 
 from api import features
+from api.constants import NATIVE_COMPOSITE_POD_GROUP, NATIVE_POD_GROUP
 from api.features import Feature, FeatureGates, off_text
 from api.scheduler_names import USUAL, SchedulerNames
 from kube.base.clock import Clock, SystemClock
@@ -68,7 +69,7 @@ from scheduler.decoding.volume_objects import (
 from scheduler.expected.pods import ExpectedPods
 from scheduler.support.config import ExpectedLimits
 from scheduler.support.event_wait import done_within
-from scheduler.support.kinds import GROUPS, NATIVE_GROUPS, WORKLOADS
+from scheduler.support.kinds import GROUPS, WORKLOADS
 from scheduler.support.metrics import TAKEOVERS_STALE
 from scheduler.watch.claim_notifications import ClaimNews
 from scheduler.watch.device_handlers import (
@@ -197,11 +198,14 @@ class SchedulerInformers:
             *(
                 self._reflector(
                     GROUPS[kind],
-                    GroupHandler(kind, state, on_change, self.observed, members, gates=self.gates),
+                    GroupHandler(kind, state, on_change, self.observed, *members, gates=self.gates),
                     decode_group,
                 )
                 # Pods name PodGroups only.
-                for kind, members in ((COMPOSITE_POD_GROUP, None), (POD_GROUP, pods))
+                for kind, members in (
+                    (COMPOSITE_POD_GROUP, ()),
+                    (POD_GROUP, (pods.on_group_changed,)),
+                )
             ),
             self._reflector(WORKLOADS, workload_handler(state, on_change), decode_workload),
             self._reflector(PODS, pods, decode_pod, pods.set_aside),
@@ -246,8 +250,11 @@ class SchedulerInformers:
         return NativeGroupWatch(
             self.client,
             {
-                kind: GroupHandler(kind, state, on_change, self.observed, gates=gates)
-                for kind in NATIVE_GROUPS
+                kind: GroupHandler(kind, state, on_change, self.observed, *members, gates=gates)
+                for kind, members in (
+                    (NATIVE_COMPOSITE_POD_GROUP.full_kind, ()),
+                    (NATIVE_POD_GROUP.full_kind, (pods.on_native_group_changed,)),
+                )
             },
             pods,
             reflector=lambda resource, handler: self._reflector(resource, handler, decode_group),

@@ -5,7 +5,7 @@ suite has its own control plane: elsewhere the gates have their default, off.
 """
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
@@ -17,6 +17,14 @@ from api.constants import (
 )
 from e2e.harness.controlplane.commands import Options
 from e2e.harness.controlplane.controlplane import ControlPlane
+from e2e.harness.devices import (
+    CLAIM_TEMPLATES,
+    Devices,
+    claim_template,
+    devices_in,
+    request,
+    with_claims,
+)
 from e2e.harness.environment import Environment
 from e2e.harness.muster import Muster
 from e2e.harness.objects import POD_GROUPS, Json, job, of_job, pod
@@ -65,6 +73,12 @@ def cluster(server_kind: str) -> Iterator[ControlPlane]:
 def running_muster(cluster: ControlPlane) -> Iterator[Muster]:
     with installed(cluster) as muster:
         yield muster
+
+
+@pytest.fixture
+async def devices(env: Environment) -> AsyncIterator[Devices]:
+    async with devices_in(env.client, env.name) as made:
+        yield made
 
 
 async def group(env: Environment, name: str, minimum: int | None, **spec: Any) -> Json:
@@ -209,6 +223,26 @@ async def test_pods_of_a_basic_group_start_one_by_one_once_it_exists(env: Enviro
     await group(env, "loose", None)
     await env.runs("gang=loose", 2)
     await until(env, "loose", "Scheduled")
+
+
+async def test_a_gang_shares_the_claim_of_its_group(env: Environment, devices: Devices) -> None:
+    """Kubernetes creates the claim from the template; it is reserved for the group alone."""
+    channels = await devices.add_class()
+    with_device = await env.add_node(cpu=4)
+    await env.add_node(cpu=4)
+    await devices.publish(with_device, 1)
+    await env.create(CLAIM_TEMPLATES, claim_template("channel", request(channels)))
+    entry = {"resourceClaimTemplateName": "channel"}
+    await group(env, "sharing", 3, resourceClaims=[{"name": "imex", **entry}])
+    member = with_claims(pod("", env.name)["spec"], {"imex": entry})
+    spec = {key: member[key] for key in ("containers", "resourceClaims")}
+    await pods(env, "sharing", 3, **spec)
+
+    await env.runs("gang=sharing", 3)
+    assert {it["spec"]["nodeName"] for it in await env.pods("gang=sharing")} == {with_device}
+    (claim,) = await devices.claims()
+    (consumer,) = claim["status"]["reservedFor"]
+    assert (consumer["resource"], consumer["name"]) == ("podgroups", "sharing")
 
 
 async def test_a_tree_of_two_schedulers_starts_nothing(env: Environment) -> None:

@@ -63,7 +63,8 @@ class DeviceTable:
     """Device objects and their use, updated by events.
 
     The open trial undoes `assume` and `set_states`. `freed` are the claims that are released in the
-    open trial, in addition to those of pods that are freed in `held`. Allocations have the form of
+    open trial, in addition to those of pods that are freed in `held`. `of_groups` are claims that
+    are reserved for groups, so that any number of pods can use them. Allocations have the form of
     the Kubernetes `release`. `version` changes with
     classes, `claims_version` with claims and assumed allocations, `slices_version` with slices.
     """
@@ -97,6 +98,7 @@ class DeviceTable:
         self.excess = DeviceExcess(self.use, self.slices.pools)
         self.held = HeldDevices(self.consumers, self.use, self.assumed)
         self.freed: set[ClaimKey] = set()
+        self.of_groups: set[ClaimKey] = set()
         self._stale_groups: dict[ViewGroup, None] = {}
         self._untidy = False
         self._pool_states: tuple[int, Counter[str]] = (-1, Counter())
@@ -149,6 +151,7 @@ class DeviceTable:
 
     def remove_claim(self, key: ClaimKey) -> None:
         if self.claims.pop(key, None) is not None:
+            self.of_groups.discard(key)
             self.consumers.forget(key)
             # A deleted claim holds nothing, whatever was assumed for it.
             self._put_assumed(key, None)
@@ -178,7 +181,7 @@ class DeviceTable:
         allocation is assumed.
         """
         for key in keys:
-            if key in self.claims:
+            if key in self.claims and key not in self.of_groups:
                 self.consumers.join(key, uid)
                 # After joining: if it took the last entry, cached results for others are wrong.
                 self._count_entries(key)

@@ -195,6 +195,8 @@ class State:
         if info.phase in ("Succeeded", "Failed") and info.group is None:
             self.remove_pod(info.uid)
             return None
+        if info.consumer is not None:
+            self.devices.of_groups.update(info.consumer.claims)
         pod = self.pods.get(info.uid)
         before = None if pod is None else _decision_inputs(pod)
         reshaped = False

@@ -449,6 +449,14 @@ class MembershipInfo:
     asks: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class GroupConsumer:
+    """The group, by its UID, that these `claims` of its pods are reserved for, not each pod."""
+
+    uid: str
+    claims: tuple[ClaimKey, ...]
+
+
 _PREEMPTION: Final = PreemptionInfo()
 _MEMBERSHIP: Final = MembershipInfo()
 
@@ -466,7 +474,8 @@ class PodInfo:
 
     `device_claims` are the keys of the ResourceClaims of `requirements.asks`, in the same order.
     The last key is that of the claim for `requirements.extended`, which may not exist yet. Those of
-    a bound pod are all claims that it uses. `unclaimed` is the reason why its ResourceClaims block
+    a bound pod are all claims that it uses. `consumer` has those of a waiting pod that are reserved
+    for its group, if any. `unclaimed` is the reason why its ResourceClaims block
     a decision: such a pod counts as one with a scheduling gate. It is empty if they do not.
 
     `expected` means that no such pod exists yet: it represents one that its group will have. It has
@@ -503,6 +512,7 @@ class PodInfo:
     membership: MembershipInfo = _MEMBERSHIP
     unclaimed: str = ""
     group_kind: str = POD_GROUP
+    consumer: GroupConsumer | None = None
     expected: bool = False
     # Not compared: a pod that differs only in these counts as unchanged.
     version: str = field(default="", compare=False)

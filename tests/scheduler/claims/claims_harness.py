@@ -185,7 +185,9 @@ class ClaimsHarness(Harness):
             state, self.changed.set, claims_refused=self.claims_refused, expected=expected
         )
         self.claims = ResourceClaimHandler(state, self.changed.set, self.pods, self.news)
-        self.groups = GroupHandler(POD_GROUP, state, self.changed.set, self.observed, self.pods)
+        self.groups = GroupHandler(
+            POD_GROUP, state, self.changed.set, self.observed, self.pods.on_group_changed
+        )
         self.slices = ResourceSliceHandler(state, self.changed.set)
         self.classes = DeviceClassHandler(state, self.changed.set, self.pods)
         self.templates = claim_template_handler(self.changed.set, self.pods)
