@@ -31,7 +31,7 @@ from api.constants import (
     LABEL_SUBSET,
     LABEL_TEMPLATE,
     LABEL_WORKLOAD,
-    NATIVE_GROUP,
+    NATIVE_GROUP_KINDS,
 )
 from api.reading import annotations_of, dig, labels_of, mapping, text, texts
 from api.scheduler_names import USUAL, SchedulerNames
@@ -115,7 +115,9 @@ def groups_of_pod(
     """
     # A generator: most pods name one group, and most callers need only the first.
     label = labels.get(LABEL_POD_GROUP, "")
-    if scheduling_group and (ours or native) and (not managed or managed != label):
+    # Where native groups are served, the Job controller may add the field to the pods of any Job.
+    by_label = label and ours and (native or managed == label)
+    if scheduling_group and (ours or native) and not by_label:
         yield GroupReference(scheduling_group, Form.NATIVE if native else Form.FIELD)
     if label:
         yield GroupReference(_by_label(label, labels, managed, group_by), Form.LABEL)
@@ -133,9 +135,11 @@ def is_ours(pod: Mapping[str, Any], schedulers: SchedulerNames = USUAL) -> bool:
 
 
 def is_native(obj: Mapping[str, Any]) -> bool:
-    """Return True for a group or Workload of Kubernetes' own, as raw JSON of any structure."""
-    native = text(obj.get("apiVersion")).startswith(f"{NATIVE_GROUP}/")
-    return native and text(obj.get("kind")) in _KINDS
+    """Return True for a group or Workload of Kubernetes' own, as raw JSON of any structure.
+
+    Those of Kubernetes 1.36 and earlier do not count: Muster does not know their versions.
+    """
+    return text(obj.get("apiVersion")) in _NATIVE and text(obj.get("kind")) in _KINDS
 
 
 def groups_of_object(
@@ -172,6 +176,7 @@ def workload_form(labels: Mapping[str, str], said: WorkloadForm | None) -> Workl
     return said if said.name and said.pod_group else None
 
 
+_NATIVE: Final = frozenset(kind.api_version for kind in NATIVE_GROUP_KINDS)
 _KINDS: Final = frozenset(kind.kind for kind in KINDS)
 
 # The pods of a group arrive one after the other, so a small cache saves most hashes.

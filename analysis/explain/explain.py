@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import islice
 from types import MappingProxyType
 from typing import Final
 
@@ -87,8 +86,10 @@ def find(
         found = [pod for pod in pods if pod.info.namespace == namespace]
     else:
         kind = kinds[0]
-        groups = (state.forest.groups.get((it, namespace, name)) for it in kinds)
-        found = list(islice(filter(None, groups), 1))
+        named = (state.forest.groups.get((it, namespace, name)) for it in kinds)
+        # One with an object first: pods create the others by naming them.
+        groups = sorted(filter(None, named), key=lambda it: it.spec is None)
+        found = list(groups[:1])
     if not found:
         what = f'{kind} "{name}"'
         if not kinds:
@@ -121,6 +122,9 @@ def explain_lines(
         yield from _pod_lines(state, entity, budget, gates)
         return
     yield headline(entity)
+    if entity.of_others and entity.has_foreign_pods:
+        yield "  is scheduled by another scheduler"
+        return
     yield from (f"  {line}" for line in _holding_lines(entity, observed))
     members = (uid for leaf in entity.leaves() for uid in leaf.members)
     yield from (f"  {line}" for line in _device_lines(state, members))

@@ -24,7 +24,6 @@ from api.constants import (
     JOB,
     JOBSET,
     LEADER_WORKER_SET,
-    NATIVE_GROUP,
     PLUGINS_POD_GROUP,
     POD,
     POD_GROUP,
@@ -35,6 +34,7 @@ from api.constants import (
     TRAIN_JOB,
     WORKLOAD,
 )
+from api.groups import is_native
 from api.integration.ray.kinds import workers_of
 from api.reading import dig, integer, labels_of, listing, mapping, text
 from api.scheduler_names import SchedulerNames
@@ -54,14 +54,14 @@ _REPLICA_SPECS: Final = "ReplicaSpecs"
 _GROUPS: Final[Mapping[str, frozenset[str]]] = {
     **{kind.kind: frozenset({kind.group}) for kind in (JOB, JOBSET, CRON_JOB, LEADER_WORKER_SET)},
     **{kind.kind: frozenset({kind.group}) for kind in (DEPLOYMENT, STATEFUL_SET)},
-    **dict.fromkeys((COMPOSITE_POD_GROUP.kind, WORKLOAD.kind), frozenset({GROUP, NATIVE_GROUP})),
+    **{kind.kind: frozenset({GROUP}) for kind in (COMPOSITE_POD_GROUP, WORKLOAD)},
     **dict.fromkeys(DEVICE_KINDS, frozenset({"resource.k8s.io"})),
     **{it.kind: frozenset({it.group}) for it in (RAY_CLUSTER, RAY_JOB, RAY_SERVICE)},
     **dict.fromkeys((TRAIN_JOB.kind, *RUNTIMES), frozenset({TRAIN_JOB.group})),
     **dict.fromkeys(KUBEFLOW_JOBS, frozenset({"kubeflow.org"})),
     POD.kind: frozenset({""}),
     LIST: frozenset({""}),
-    POD_GROUP.kind: frozenset({GROUP, NATIVE_GROUP, COSCHEDULING.group, PLUGINS_POD_GROUP.group}),
+    POD_GROUP.kind: frozenset({GROUP, COSCHEDULING.group, PLUGINS_POD_GROUP.group}),
     REPLICA_SET: frozenset({DEPLOYMENT.group}),
     **dict.fromkeys(VOLUME_KINDS, frozenset({""})),
     STORAGE_CLASS: frozenset({"storage.k8s.io"}),
@@ -89,6 +89,8 @@ class EqualPods(NamedTuple):
 
 def is_simulated(obj: Json) -> bool:
     """Return true if its kind is simulated; without an apiVersion it has the usual group."""
+    if is_native(obj):
+        return True
     version = text(obj.get("apiVersion"))
     groups = _GROUPS.get(obj["kind"], frozenset())
     return bool(groups) if not version else version.rpartition("/")[0] in groups

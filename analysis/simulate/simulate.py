@@ -227,7 +227,10 @@ def add_all(
     devices = SimulatedDevices(state)
     others = [each for each in objects if each["kind"] not in DEVICE_KINDS]
     for obj in (each for each in others if each["kind"] != WORKLOAD.kind):
-        if not is_native(obj):
+        if is_native(obj):
+            # Kubernetes' own admission fills in the priority of its groups.
+            admission.set_priority(obj, obj.setdefault("spec", {}))
+        else:
             admission.admit(obj)
     # After admission, which may add resourceClaims to groups, and before the pods that use these.
     devices.add_all(objects)

@@ -10,6 +10,7 @@ from api.constants import (
     FOREIGN_GROUPS_ENABLED,
     LABEL_FOREIGN_GROUPS,
     NATIVE_GROUP_KINDS,
+    NATIVE_POD_GROUP,
     PLUGINS_POD_GROUP,
 )
 from api.features import USUAL, Feature, FeatureGates
@@ -106,7 +107,7 @@ def check_native(
             about = About("APIGroup", f"{NATIVE}/{version}")
             if version not in versions:
                 yield _finding(_KUBE_SCHEDULER, about)
-            elif "podgroups" in plurals:
+            elif version == NATIVE_POD_GROUP.version and "podgroups" in plurals:
                 yield Check("neighbours", about).info(_SERVED, _NAMES)
 
 

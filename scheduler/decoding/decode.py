@@ -344,7 +344,8 @@ def _off(
     spec, used = group.spec, []
     if plain_kind(kind) == COMPOSITE_POD_GROUP or spec.parent_composite_pod_group_name:
         used.append(Feature.COMPOSITE_POD_GROUP)
-    if spec.scheduling_constraints is not None and spec.scheduling_constraints.topology:
+    preferred = _preferred(group.metadata, native=kind in _NATIVE)
+    if topology_of(spec.scheduling_constraints) or preferred:
         used.append(Feature.TOPOLOGY)
     # Kept apart: a disabled owner kind blocks only groups that were never scheduled. A running gang
     # may still replace lost pods.

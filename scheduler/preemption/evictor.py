@@ -246,7 +246,12 @@ class Evictor:
         fence: Fence,
     ) -> None:
         # A tree's condition is on each of its groups that exists as an object.
-        marked = [each for group in groups for each in group.walk() if each.spec is not None]
+        marked = [
+            each
+            for group in groups
+            for each in group.walk()
+            if each.spec is not None and not each.of_others
+        ]
         await asyncio.gather(
             # Side by side: conditions of groups only inform, so those of pods do not wait for them.
             self._for_each(marked, partial(self._set_group_condition, plan, message, fence)),

@@ -14,7 +14,6 @@ from api.constants import (
     CONDITION_DISRUPTION_TARGET,
     CONDITION_HOLD_EXPIRED,
     REASON_SCHEDULED,
-    REASON_UNSCHEDULABLE,
 )
 from api.reading import listing, text
 from kube.client.meta import Json
@@ -111,18 +110,14 @@ def _with_condition(
 
 
 def _is_reported(view: GroupView, condition: Json) -> bool:
-    """Return True if the condition states already that a shared group is in error.
+    """Return True if a shared tree with pods of two schedulers has a condition already.
 
-    A tree with pods of two schedulers is reported by both. If each corrected the words of the
-    other, they would never stop.
+    Both report it. If each corrected the words of the other, they would never stop.
     """
-    shared = view.group.spec is not None and view.group.spec.shared
-    reasons = [str(each) for each in (view.reason, condition.get("reason"))]
-    return (
-        shared
-        and condition.get("status") == "False"
-        and all(it.endswith("Error") for it in reasons)
-    )
+    spec, waits = view.group.spec, condition.get("status") == "False"
+    if spec is None or not spec.shared or view.scheduled or not waits:
+        return False
+    return view.group.has_foreign_pods
 
 
 def _with_hold(conditions: list[Json], held: Json | None, generation: int, now: str) -> list[Json]:
@@ -155,6 +150,9 @@ def _moment(value: Any) -> str | None:
     return written
 
 
+_NODES: Final = re.compile(r"0/\d+ nodes are available")
+"""Beginning of a message about missing capacity."""
+
 _NUMBER: Final = re.compile(r"\d+|s\b")
 """Numbers, and the endings that depend on them: 1 pod fits, 2 pods fit."""
 
@@ -172,12 +170,13 @@ def only_numbers_differ(status: Json, before: Json) -> bool:
 def _without_numbers(status: Json) -> Json | None:
     """Return the status without such numbers; None if it does not report missing capacity."""
     blocker = status.get("blocker")
-    if blocker is None and any(
-        it.get("reason") == REASON_UNSCHEDULABLE for it in _conditions(status)
-    ):
+    if blocker is None:
         # A group of Kubernetes' own: its condition says all.
-        said = [(it, _NUMBER.sub("", text(it.get("message")))) for it in _conditions(status)]
-        return {**status, "conditions": [{**it, "message": message} for it, message in said]}
+        said = [(it, text(it.get("message"))) for it in _conditions(status)]
+        if not any(_NODES.match(message) for _, message in said):
+            return None
+        bare = [{**it, "message": _NUMBER.sub("", message)} for it, message in said]
+        return {**status, "conditions": bare}
     if not isinstance(blocker, dict) or blocker.get("kind") != "capacity":
         return None
     first = next(iter(listing(blocker.get("counts"))), None)

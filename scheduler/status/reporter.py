@@ -352,7 +352,7 @@ class Reporter:
         """Return the write of the group's status; None if it is current or not due yet."""
         key = group.key
         observed = self._observed.get(key)
-        if observed is None or group.spec is None or _is_of_others(group):
+        if observed is None or group.spec is None or group.of_others:
             return None
         view = group_view(self._state, group, blocker)
         status, _ = self._status(view, observed)
@@ -504,8 +504,3 @@ class Reporter:
             times = self._written_at.items()
             self._written_at = {key: at for key, at in times if key in self._observed}
         self._pod_conditions.forget_deleted()
-
-
-def _is_of_others(group: Group) -> bool:
-    """Return True if another scheduler reports the group, or if no pod shows which one."""
-    return group.spec is not None and group.spec.shared and not group.top.schedulers

@@ -7,7 +7,7 @@ An exception of a handler concerns the object that it got, and the reflector ski
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from sys import intern
 
 from api import features
@@ -213,6 +213,9 @@ class PodHandler:
         known = self._state.pods.get(info.uid)
         # Read before the change: an expected pod may take over the place that the pod leaves.
         left = LastPodState.of(self._state, info.uid) if self._expected is not None else None
+        if known is not None and known.assumed and info.group == known.info.group:
+            # It is being bound, and another API by now has its group: it stays until it is bound.
+            info = replace(info, group_kind=known.info.group_kind)
         # Claims first: the stage is part of the requirements that they replace.
         info = self.claims.applied(info, known)
         if self._expected is not None:

@@ -307,6 +307,8 @@ class SchedulerInformers:
         if self.native_groups is not None:
             # Until then, it is not known whose groups pods name by `spec.schedulingGroup`.
             await self.native_groups.discovered.wait()
+        # What a resized pod requests depends on the release.
+        await self._read_release()
         await pods.run()
 
     async def wait(self) -> None:
@@ -377,6 +379,8 @@ class SchedulerInformers:
                 _log.info("read the release of the API server", release="{}.{}".format(*release))
                 self.state.set_release(release)
                 self.on_change()
+                if (pods := self.reflectors[-1]).synced.is_set():
+                    await pods.relist()
             return self.state.release
 
     async def _serves_devices(self) -> bool:

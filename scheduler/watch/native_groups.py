@@ -15,7 +15,8 @@ import structlog
 
 from api.constants import NATIVE_POD_GROUP
 from kube.base.clock import Clock
-from kube.base.errors import STARTING, KubeError, NotFound
+from kube.base.errors import STARTING, Forbidden, KubeError, NotFound
+from kube.base.metrics import WATCH_LAG
 from kube.client.client import Client
 from kube.client.decoding import Decoder
 from kube.client.resources import Resource
@@ -31,6 +32,13 @@ _PROBE_SECONDS: Final = 60.0
 
 _ASKED_AGAIN: Final = 1.0
 """Seconds between two requests after an error of the API server, until the first answer."""
+
+_PATIENCE: Final = 30.0
+"""Seconds that the scheduler waits at its start for groups that it may read."""
+
+_MISSED: Final = 3
+"""Probes in a row that do not find a kind before it is gone: one of several API servers may lack it
+while all of them restart."""
 
 _log = structlog.get_logger()
 
@@ -77,6 +85,7 @@ class NativeGroupWatch:
         self._freeze = freeze
         self._pace = Pace("native groups", clock)
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._missed: dict[str, int] = {}
 
     async def run(self) -> None:
         """Watch what is served, until cancelled."""
@@ -84,11 +93,13 @@ class NativeGroupWatch:
             while True:
                 served = await self._discover()
                 for kind in self._handlers:
-                    if kind in served and kind not in self._tasks:
+                    if kind not in served:
+                        await self._miss(kind)
+                        continue
+                    self._missed.pop(kind, None)
+                    if kind not in self._tasks:
                         self._begin(kind, group)
-                    elif kind not in served and kind in self._tasks:
-                        await self._end(kind)
-                await self._set_native(NATIVE_POD_GROUP.full_kind in served)
+                await self._set_native(NATIVE_POD_GROUP.full_kind in self._tasks)
                 if not self.known.is_set():
                     await self._wait_for_groups()
                 await asyncio.sleep(_PROBE_SECONDS)
@@ -106,10 +117,24 @@ class NativeGroupWatch:
         # Discovery, not a list: pods name these groups even if the role does not allow to read any.
         path = f"/apis/{resource.group}/{resource.version}"
         try:
-            found = _served_resources(await self._client.request("GET", path))
+            body = await self._permitted(path)
         except NotFound:
             return False
+        found = _served_resources(body) if body is not None else _ServedResources()
         return any(each.name == resource.plural for each in found.resources)
+
+    async def _permitted(self, path: str, **params: str) -> bytes | None:
+        """Return the response, or None if it may not be read. Raises other KubeErrors."""
+        starts_until = self._clock.monotonic() + STARTING
+        while True:
+            try:
+                return await self._client.request("GET", path, params=params)
+            except Forbidden as error:
+                # An API server that is starting responds with 403 for a moment.
+                if self._clock.monotonic() >= starts_until:
+                    _log.error("may not read Kubernetes' own groups", error=str(error))
+                    return None
+            await asyncio.sleep(_ASKED_AGAIN)
 
     def _begin(self, kind: str, group: asyncio.TaskGroup) -> None:
         _log.info("the API server serves groups of Kubernetes' own", kind=kind)
@@ -117,10 +142,17 @@ class NativeGroupWatch:
         self.reflectors[kind] = reflector
         self._tasks[kind] = group.create_task(reflector.run())
 
-    async def _end(self, kind: str) -> None:
+    async def _miss(self, kind: str) -> None:
+        """Count a probe that did not find the kind, and end its watch after the last one."""
+        if kind not in self._tasks:
+            return
+        self._missed[kind] = self._missed.get(kind, 0) + 1
+        if self._missed[kind] < _MISSED:
+            return
         _log.info("the API server no longer serves groups of Kubernetes' own", kind=kind)
         self._tasks.pop(kind).cancel()
         del self.reflectors[kind]
+        WATCH_LAG.remove(NATIVE_GROUPS[kind].full_name)
         handler = self._handlers[kind]
         for key in handler.known():
             await self._freeze.over()
@@ -137,10 +169,15 @@ class NativeGroupWatch:
             await self._reread_pods()
 
     async def _wait_for_groups(self) -> None:
-        # Not longer: the role may not allow to read them.
-        await done_within(self._synced(), STARTING, self._clock)
+        await done_within(self._synced(), _PATIENCE, self._clock)
         self.known.set()
 
     async def _synced(self) -> None:
+        """Wait for the first lists of the kinds that may be read."""
         for reflector in list(self.reflectors.values()):
-            await reflector.synced.wait()
+            try:
+                readable = await self._permitted(reflector.resource.path(), limit="1") is not None
+            except KubeError:
+                readable = True  # the reflector tries again
+            if readable:
+                await reflector.synced.wait()

@@ -15,7 +15,7 @@ from api.constants import (
     NATIVE_GROUP,
     NATIVE_POD_GROUP,
 )
-from e2e.harness.controlplane.commands import Options
+from e2e.harness.controlplane.commands import DEVICES, Options
 from e2e.harness.controlplane.controlplane import ControlPlane
 from e2e.harness.devices import (
     CLAIM_TEMPLATES,
@@ -62,7 +62,7 @@ def cluster(server_kind: str) -> Iterator[ControlPlane]:
             scheduler=True,
             feature_gates=dict.fromkeys(GATES, True),
             runtime_config=(f"{NATIVE_GROUP}/v1beta1=true", f"{NATIVE_GROUP}/v1alpha3=true"),
-            extra_controllers=("podgroup-protection-controller",),
+            extra_controllers=("podgroup-protection-controller", *DEVICES),
         )
     )
     with started(made):

@@ -337,6 +337,16 @@ class Group:
         return self.spec is not None and self.spec.owner is not None
 
     @property
+    def of_others(self) -> bool:
+        """True for a shared group that no pod of this scheduler shows to be this scheduler's."""
+        return self.spec is not None and self.spec.shared and not self.top.schedulers
+
+    @property
+    def has_foreign_pods(self) -> bool:
+        """True if its tree has pods of another scheduler. Visits the leaves of the tree."""
+        return any(leaf.foreign for leaf in self.top.leaves())
+
+    @property
     def scheduler(self) -> str:
         """The schedulerName of its pods; any of them if they differ, empty without pods."""
         return next(iter(self.schedulers), "")

@@ -74,21 +74,26 @@ def test_the_root_names_the_child_at_fault() -> None:
     assert found["message"] == 'Waiting for PodGroup "a": No node fits.'
 
 
+@pytest.mark.parametrize("foreign", [False, True])
 @pytest.mark.parametrize(
-    ("said", "kept"),
+    "said",
     [
-        ({"status": "False", "reason": "SchedulerError"}, True),
-        ({"status": "False", "reason": "Unschedulable"}, False),
-        ({"status": "True", "reason": "Scheduled"}, True),
+        {"status": "False", "reason": "SchedulerError"},
+        {"status": "False", "reason": "Unschedulable"},
     ],
 )
-def test_two_schedulers_do_not_correct_each_other_for_ever(said: Json, kept: bool) -> None:
+def test_two_schedulers_do_not_correct_each_other_for_ever(said: Json, *, foreign: bool) -> None:
+    """In a tree of Muster's pods alone, its own earlier condition is replaced."""
     builder, root, _ = tree()
+    if foreign:
+        info = builder.pod(None, ours=False)
+        builder.state.remove_pod(info.uid)
+        builder.state.set_pod(replace(info, group="b", group_kind=LEAF))
     old = {"type": "CompositePodGroupInitiallyScheduled", "message": "theirs", **said}
 
     found = condition(builder, root, blocker("invalid", root.key), {"conditions": [old]})
 
-    assert (found["message"] == "theirs") is kept
+    assert (found["message"] == "theirs") is foreign
 
 
 @pytest.mark.parametrize(
@@ -96,6 +101,7 @@ def test_two_schedulers_do_not_correct_each_other_for_ever(said: Json, kept: boo
     [
         ("0/5 nodes are available: 5 Insufficient cpu.", True),
         ("0/4 nodes are available: 4 Insufficient memory.", False),
+        ("The group has 3 of 4 pods.", False),
     ],
 )
 def test_a_message_of_which_only_numbers_change_is_written_later(summary: str, later: bool) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from api.constants import NATIVE_COMPOSITE_POD_GROUP, NATIVE_POD_GROUP
 from kube.base.clock import SystemClock
-from kube.base.errors import KubeError, NotFound, Unreachable
+from kube.base.errors import Forbidden, KubeError, NotFound, Unreachable
 from kube.client.client import Client
 from kube.client.resources import Resource
 from kube.concurrency.freeze import Freeze
@@ -17,6 +17,7 @@ from scheduler.watch import native_groups
 from scheduler.watch.native_groups import NativeGroupWatch
 
 LEAVES, TREES = NATIVE_POD_GROUP.full_kind, NATIVE_COMPOSITE_POD_GROUP.full_kind
+FORBIDDEN = Forbidden(403, "Forbidden", "no")
 ABSENT = NotFound(404, "NotFound", "the server could not find the requested resource")
 SERVED = b'{"resources": [{"name": "workloads"}, {"name": "%s"}, {"name": "%s/status"}]}'
 
@@ -31,12 +32,21 @@ PODGROUPS, COMPOSITES = serving("podgroups"), serving("compositepodgroups")
 
 
 class Discovery:
-    """An API server whose answers come in this order; the last one is repeated."""
+    """An API server whose answers come in this order; the last one is repeated.
+
+    The role may list the groups if they are `readable`.
+    """
+
+    readable = True
 
     def __init__(self, **answers: Sequence[Answer]) -> None:
         self.answers = {version: [*said] for version, said in answers.items()}
 
     async def request(self, _method: str, path: str, **_more: Any) -> bytes:
+        if path.endswith("podgroups"):
+            if self.readable:
+                return b"{}"
+            raise FORBIDDEN
         said = self.answers.get(path.rpartition("/")[2], [ABSENT])
         answer = said.pop(0) if len(said) > 1 else said[0]
         if isinstance(answer, KubeError):
@@ -48,6 +58,7 @@ class Watched:
     """A watch of native groups whose reflectors and handlers only count."""
 
     def __init__(self, discovery: Discovery, *, readable: bool = True) -> None:
+        discovery.readable = readable
         self.reread = 0
         self.dropped: list[str] = []
         self.pods = SimpleNamespace(native=False)
@@ -96,6 +107,7 @@ class Watched:
 def fast(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(native_groups, "_PROBE_SECONDS", 0.05)
     monkeypatch.setattr(native_groups, "_ASKED_AGAIN", 0.01)
+    monkeypatch.setattr(native_groups, "STARTING", 0.05)
 
 
 @pytest.mark.parametrize(
@@ -116,6 +128,9 @@ def fast(monkeypatch: pytest.MonkeyPatch) -> None:
             Discovery(v1beta1=[b"[]", PODGROUPS]), True, {LEAVES}, id="an odd answer first"
         ),
         pytest.param(
+            Discovery(v1beta1=[FORBIDDEN]), False, set[str](), id="discovery is forbidden"
+        ),
+        pytest.param(
             Discovery(v1beta1=[b'{"resources": null}']), False, set[str](), id="an empty list"
         ),
     ],
@@ -134,7 +149,9 @@ async def test_what_is_served_is_watched(
 
 
 async def test_a_kind_that_appears_and_disappears() -> None:
-    watched = Watched(Discovery(v1beta1=[ABSENT, ABSENT, PODGROUPS, PODGROUPS, ABSENT]))
+    """A server that lacks it for a moment does not end the watch."""
+    said: list[Answer] = [ABSENT, ABSENT, PODGROUPS, ABSENT, ABSENT, PODGROUPS, ABSENT]
+    watched = Watched(Discovery(v1beta1=said))
     task = asyncio.ensure_future(watched.watch.run())
     await watched.until(True, {LEAVES})
     assert watched.reread == 1
@@ -156,11 +173,8 @@ async def test_an_outage_ends_no_watch() -> None:
     task.cancel()
 
 
-async def test_the_scheduler_starts_without_groups_that_it_may_not_read(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_the_scheduler_starts_without_groups_that_it_may_not_read() -> None:
     """Their pods wait: the field still names native groups, which are not known."""
-    monkeypatch.setattr(native_groups, "STARTING", 0.05)
     watched = Watched(Discovery(v1beta1=[PODGROUPS]), readable=False)
     task = asyncio.ensure_future(watched.watch.run())
     await asyncio.wait_for(watched.watch.known.wait(), 20)
