@@ -307,7 +307,6 @@ class SchedulerInformers:
         if self.native_groups is not None:
             # Until then, it is not known whose groups pods name by `spec.schedulingGroup`.
             await self.native_groups.discovered.wait()
-        # What a resized pod requests depends on the release.
         await self._read_release()
         await pods.run()
 
@@ -374,14 +373,17 @@ class SchedulerInformers:
                 continue
             release = release_of(said)
             await self.freeze.over()
+            before = self.state.release
             # A proxy in front of the API server may answer without numbers.
-            if release not in {(0, 0), self.state.release}:
-                _log.info("read the release of the API server", release="{}.{}".format(*release))
-                self.state.set_release(release)
-                self.on_change()
-                if (pods := self.reflectors[-1]).synced.is_set():
-                    await pods.relist()
-            return self.state.release
+            if release in {(0, 0), before}:
+                return before
+            _log.info("read the release of the API server", release="{}.{}".format(*release))
+            self.state.set_release(release)
+            self.on_change()
+            if (pods := self.reflectors[-1]).synced.is_set():
+                # What a resized pod requests depends on the release.
+                await pods.relist()
+            return release
 
     async def _serves_devices(self) -> bool:
         """True if all kinds are served and readable. Waits while the API server is down."""
