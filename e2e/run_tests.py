@@ -99,6 +99,7 @@ REAL_PARTS: Final[Mapping[str, Sequence[str]]] = {
         "e2e/flows/admission/kinds/test_owners.py",
         "e2e/flows/admission/kinds/test_table.py",
         "e2e/flows/admission/webhook/test_confined.py",
+        "e2e/flows/native",
     ),
     "conformance and hostile tenants": (
         "e2e/kubernetes/apiserver",
