@@ -155,6 +155,8 @@ class AllocationWriter:
 
     async def _publish_name(self, key: ClaimKey, pod: Pod, effort: _WriteAttempt) -> None:
         await self._freeze.over()
+        if effort.problem:
+            return
         try:
             await self._extended.publish_name(key, pod, effort.deadline, effort.fence)
         except (UnusableError, KubeError) as error:
