@@ -29,6 +29,11 @@ class KindName(NamedTuple):
         """`plural.group`, the name that `kubectl` and RBAC know it by."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
+    @property
+    def full_kind(self) -> str:
+        """`Kind.group`, which tells kinds of one name apart."""
+        return f"{self.kind}.{self.group}"
+
     def path(
         self,
         namespace: str | None = None,
@@ -76,6 +81,15 @@ WORKLOAD: Final = KindName(GROUP, VERSION, "workloads", "Workload")
 POD_GROUP: Final = KindName(GROUP, VERSION, "podgroups", "PodGroup")
 COMPOSITE_POD_GROUP: Final = KindName(GROUP, VERSION, "compositepodgroups", "CompositePodGroup")
 KINDS: Final = (WORKLOAD, POD_GROUP, COMPOSITE_POD_GROUP)
+
+# Kubernetes' own kinds, served since 1.37 behind gates.
+NATIVE_GROUP: Final = "scheduling.k8s.io"
+NATIVE_POD_GROUP: Final = KindName(NATIVE_GROUP, "v1beta1", "podgroups", "PodGroup")
+NATIVE_COMPOSITE_POD_GROUP: Final = KindName(
+    NATIVE_GROUP, "v1alpha3", "compositepodgroups", "CompositePodGroup"
+)
+NATIVE_GROUP_KINDS: Final = (NATIVE_COMPOSITE_POD_GROUP, NATIVE_POD_GROUP)
+
 # The scheduler's own record of decisions that are not completely bound yet.
 RESERVATION: Final = KindName(GROUP, VERSION, "reservations", "Reservation", namespaced=False)
 

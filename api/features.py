@@ -56,6 +56,7 @@ class Feature(StrEnum):
     POD_GROUPS_FROM_PODS = "PodGroupsFromPods"
     DEVICE_CLAIMS = "DeviceClaims"
     EXPECTED_PODS = "ExpectedPods"
+    NATIVE_GROUPS = "NativeGroups"
 
 
 class Gate(NamedTuple):
@@ -103,6 +104,12 @@ GATES: Final[Mapping[Feature, Gate]] = {
     ),
     Feature.EXPECTED_PODS: Gate(
         FeatureStage.ALPHA, False, "capacity reserved for pods of a group that do not exist yet"
+    ),
+    Feature.NATIVE_GROUPS: Gate(
+        FeatureStage.BETA,
+        True,
+        "Kubernetes' own PodGroups and CompositePodGroups (`scheduling.k8s.io`), where the API "
+        "server serves them",
     ),
 }
 

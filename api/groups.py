@@ -1,4 +1,7 @@
-"""The group of a pod: the four forms of a reference, in order of precedence.
+"""The group of a pod: the forms of a reference, in order of precedence.
+
+Where Kubernetes serves its own PodGroups (`native`), `spec.schedulingGroup` names one of these,
+whatever schedules the pod. Elsewhere it names a group of Muster's.
 
 Kubernetes' own fields and scheduler-plugins' label are foreign forms, on which other schedulers
 act, too. They count only for pods that Muster schedules. A namespace may opt in
@@ -21,12 +24,14 @@ from api import names
 from api.constants import (
     ANNOTATION_GROUP_BY,
     ANNOTATION_MANAGED_GROUP,
+    KINDS,
     LABEL_COSCHEDULING,
     LABEL_POD_GROUP,
     LABEL_REPLICA_KEY,
     LABEL_SUBSET,
     LABEL_TEMPLATE,
     LABEL_WORKLOAD,
+    NATIVE_GROUP_KINDS,
 )
 from api.reading import annotations_of, dig, labels_of, mapping, text, texts
 from api.scheduler_names import USUAL, SchedulerNames
@@ -35,6 +40,7 @@ from api.scheduler_names import USUAL, SchedulerNames
 class Form(IntEnum):
     """The form in which a pod names its group; the lower value takes precedence."""
 
+    NATIVE = 0  # spec.schedulingGroup.podGroupName where Kubernetes' own PodGroups are served
     FIELD = 1  # spec.schedulingGroup.podGroupName, Kubernetes 1.36+ with the gate
     LABEL = 2  # label scheduling.muster.dev/pod-group
     WORKLOAD = 3  # KEP-4671: Workload, template and replica key
@@ -80,7 +86,10 @@ class GroupBy(NamedTuple):
 
 
 class GroupReference(NamedTuple):
-    """The PodGroup `name` in the pod's own namespace, and the form of the reference."""
+    """The PodGroup `name` in the pod's own namespace, and the form of the reference.
+
+    With Form.NATIVE it is one of Kubernetes' own, else one of Muster's.
+    """
 
     name: str
     form: Form
@@ -94,18 +103,22 @@ def groups_of_pod(
     workload: WorkloadForm | None = None,
     managed: str = "",
     group_by: str = "",
+    native: bool = False,
 ) -> Iterator[GroupReference]:
     """Yield all references of a pod, the one that takes precedence first.
 
-    Foreign forms count if the pod is `ours`. `scheduling_group` is
+    Foreign forms count if the pod is `ours`. `native` means that Kubernetes' own PodGroups are
+    served. `scheduling_group` is
     `spec.schedulingGroup.podGroupName`, and `workload` is `spec.workloadRef`. `managed` is the
     group that Muster named, and `group_by` the key of the label that separates groups, both from
     the pod's annotations.
     """
     # A generator: most pods name one group, and most callers need only the first.
     label = labels.get(LABEL_POD_GROUP, "")
-    if ours and scheduling_group and (not managed or managed != label):
-        yield GroupReference(scheduling_group, Form.FIELD)
+    # Where native groups are served, the Job controller may add the field to the pods of any Job.
+    by_label = label and ours and (native or managed == label)
+    if scheduling_group and (ours or native) and not by_label:
+        yield GroupReference(scheduling_group, Form.NATIVE if native else Form.FIELD)
     if label:
         yield GroupReference(_by_label(label, labels, managed, group_by), Form.LABEL)
     template = workload_form(labels, workload if ours else None)
@@ -121,7 +134,17 @@ def is_ours(pod: Mapping[str, Any], schedulers: SchedulerNames = USUAL) -> bool:
     return dig(pod, "spec", "schedulerName") in schedulers
 
 
-def groups_of_object(pod: Mapping[str, Any], *, ours: bool) -> list[GroupReference]:
+def is_native(obj: Mapping[str, Any]) -> bool:
+    """Return True for a group or Workload of Kubernetes' own, as raw JSON of any structure.
+
+    Those of Kubernetes 1.36 and earlier do not count: Muster does not know their versions.
+    """
+    return text(obj.get("apiVersion")) in _NATIVE and text(obj.get("kind")) in _KINDS
+
+
+def groups_of_object(
+    pod: Mapping[str, Any], *, ours: bool, native: bool = False
+) -> list[GroupReference]:
     """Return all references of a pod or a pod template, as raw JSON of any structure."""
     annotations = texts(annotations_of(pod))
     return list(
@@ -132,6 +155,7 @@ def groups_of_object(pod: Mapping[str, Any], *, ours: bool) -> list[GroupReferen
             workload=_workload_field(pod),
             managed=annotations.get(ANNOTATION_MANAGED_GROUP, ""),
             group_by=annotations.get(ANNOTATION_GROUP_BY, ""),
+            native=native,
         )
     )
 
@@ -151,6 +175,9 @@ def workload_form(labels: Mapping[str, str], said: WorkloadForm | None) -> Workl
         )
     return said if said.name and said.pod_group else None
 
+
+_NATIVE: Final = frozenset(kind.api_version for kind in NATIVE_GROUP_KINDS)
+_KINDS: Final = frozenset(kind.kind for kind in KINDS)
 
 # The pods of a group arrive one after the other, so a small cache saves most hashes.
 _group_of_value: Final = lru_cache(maxsize=4096)(names.pod_group_of_value)

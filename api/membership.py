@@ -33,7 +33,7 @@ from api.ownership import Noted, OwnerId, created_for
 Owners = tuple[str, ...]
 """The names of an owner: a UID, or kind and name if pods know no more."""
 
-NOBODY: Final[Owners] = ()
+NO_OWNERS: Final[Owners] = ()
 """The owner of a user's PodGroup, and the claim of a pod that belongs to any group of the name."""
 
 
@@ -62,30 +62,32 @@ def claims_of(
     workload: WorkloadForm | None = None,
     controller: Owned | None = None,
 ) -> Owners:
-    """Return the possible owners of a pod's group; NOBODY if any owner is right.
+    """Return the possible owners of a pod's group; NO_OWNERS if any owner is right.
 
     `workload` is the Workload and template that the pod names, if any. With `certain` only owners
     that the pod knows by UID count.
     """
+    if reference.form is Form.NATIVE:
+        return NO_OWNERS
     if reference.form is Form.WORKLOAD and workload is not None:
         # A pod that has a node stays in the group that it joined.
-        return NOBODY if certain else (template_owner(workload),)
+        return NO_OWNERS if certain else (template_owner(workload),)
     if reference.form is Form.COSCHEDULING:
-        return NOBODY if certain else (coscheduling_owner(labels[LABEL_COSCHEDULING]),)
+        return NO_OWNERS if certain else (coscheduling_owner(labels[LABEL_COSCHEDULING]),)
     if annotations.get(ANNOTATION_MANAGED_GROUP) != reference.name:
-        return NOBODY
+        return NO_OWNERS
     return tuple(dict.fromkeys(_job_owners(labels, controller)))
 
 
 def owners_of(meta: Noted, name: str, template: str, *, leaving: bool) -> Owners:
-    """Return the owners of the PodGroup `name` in the form of `claims_of`; NOBODY for a user's.
+    """Return the owners of the PodGroup `name` in the form of `claims_of`; NO_OWNERS for a user's.
 
     `template` is the template that it names. `leaving` is True if it is being deleted, or has to
     be.
     """
     owner_id = created_for(meta)
     if owner_id is None:
-        return NOBODY
+        return NO_OWNERS
     if leaving:
         # Pods that know only the name may belong to the next owner of that name.
         return (owner_id.uid,)
@@ -119,7 +121,7 @@ def taken_name_advice(meta: Noted) -> str:
 
 def belongs(claims: Owners, owners: Owners) -> bool:
     """Return True if a pod with these claims is a member of a PodGroup of these owners."""
-    return claims == NOBODY or any(claim in owners for claim in claims)
+    return claims == NO_OWNERS or any(claim in owners for claim in claims)
 
 
 def coscheduling_owner(group: str) -> str:

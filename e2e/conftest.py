@@ -49,10 +49,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if not item.path.is_relative_to(Path(__file__).parent):
             continue
-        since = item.get_closest_marker("since")
-        if since is not None and real and before(since.args[0]):
-            reason = f"{since.args[1]}; this is Kubernetes {KUBERNETES}"
-            item.add_marker(pytest.mark.skip(reason=reason))
+        since, until = map(item.get_closest_marker, ("since", "until"))
+        for mark, older in ((since, True), (until, False)):
+            if mark is not None and real and before(mark.args[0]) is older:
+                reason = f"{mark.args[1]}; this is Kubernetes {KUBERNETES}"
+                item.add_marker(pytest.mark.skip(reason=reason))
 
 
 @pytest.fixture(scope="session")

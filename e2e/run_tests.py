@@ -99,6 +99,7 @@ REAL_PARTS: Final[Mapping[str, Sequence[str]]] = {
         "e2e/flows/admission/kinds/test_owners.py",
         "e2e/flows/admission/kinds/test_table.py",
         "e2e/flows/admission/webhook/test_confined.py",
+        "e2e/flows/native",
     ),
     "conformance and hostile tenants": (
         "e2e/kubernetes/apiserver",
@@ -213,10 +214,11 @@ class Suite:
         return self.after is None or self.after.done()
 
 
-def run_suites(*, long: bool, require_real: bool) -> list[Outcome]:
+def run_suites(*, long: bool, require_real: bool, only: Sequence[str] = ()) -> list[Outcome]:
     """Run every suite, even after a failure; return the outcomes in the order of the suites.
 
-    The real control plane is built meanwhile, if needed.
+    With `only`, run those whose names contain one of these texts. The real control plane is built
+    meanwhile, if needed.
     """
     flags = ["--long"] if long else []
     with ThreadPoolExecutor(1) as builder:
@@ -241,10 +243,19 @@ def run_suites(*, long: bool, require_real: bool) -> list[Outcome]:
             name = f"{REAL}, {which}"
             made.append(Suite(name, partial(real, name, suites), built))
         if long:
-            made += _on_versions([it for it in RELEASES if it != USUAL], builder)
-        outcomes = _in_lanes(made, LONG_LANES if long else LANES)
+            others = (it for it in RELEASES if it != USUAL)
+            versions = [it for it in others if _is_chosen(f"Kubernetes {it}", only)]
+            made += _on_versions(versions, builder)
+        chosen = [suite for suite in made if _is_chosen(suite.name, only)]
+        outcomes = _in_lanes(chosen, LONG_LANES if long else LANES)
     # Alone: kubelets that wait for a processor lose their nodes.
-    return [*outcomes, _on_nodes(require_real=require_real)] if long else outcomes
+    if long and _is_chosen(NODES, only):
+        outcomes.append(_on_nodes(require_real=require_real))
+    return outcomes
+
+
+def _is_chosen(name: str, only: Sequence[str]) -> bool:
+    return not only or any(text in name for text in only)
 
 
 def _on_nodes(*, require_real: bool) -> Outcome:
@@ -397,13 +408,16 @@ def main() -> int:
         "--versions", nargs="*", metavar="VERSION", choices=RELEASES,
         help=f"the suites of the real control plane alone, on these of {', '.join(RELEASES)}",
     )  # fmt: skip
+    parser.add_argument(
+        "--only", nargs="+", default=(), metavar="TEXT", help="suites whose names contain a text"
+    )
     parsed = parser.parse_args()
     required = os.environ.get("MUSTER_REQUIRE_REAL") == "1"
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _interrupt)
     guardian = Guardian.begin()
     if parsed.versions is None:
-        outcomes = run_suites(long=parsed.long, require_real=required)
+        outcomes = run_suites(long=parsed.long, require_real=required, only=parsed.only)
     else:
         outcomes = run_versions(parsed.versions or list(RELEASES))
     guardian.end()

@@ -366,8 +366,7 @@ class Scheduler:
         """Run all parts until `stop`. Failures of the API server are retried."""
         # If there is no leader at this moment, the lists that follow are new enough to lead with.
         await self._elector.observe()
-        watches = [reflector.run() for reflector in self._informers.reflectors]
-        watches.append(self._informers.run_devices())
+        watches = self._informers.runs()
         recorders = (self._recorder.run(), self._bound_recorder.run())
         await run_until(stop, *watches, *recorders, self._keep_up(), self._lead_when_synced())
 

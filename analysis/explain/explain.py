@@ -12,6 +12,7 @@ from api import features
 from api.constants import (
     COMPOSITE_POD_GROUP,
     JOBSET,
+    NATIVE_GROUP,
     POD_GROUP,
     REASON_UNSCHEDULABLE,
     TRAIN_JOB,
@@ -42,15 +43,21 @@ _MOST_DOMAINS: Final = 20
 _MOST_HOLDERS: Final = 10
 """Groups with held places that `muster explain` lists. Further ones are counted."""
 
+_NATIVE = f".{NATIVE_GROUP}"
+
 _KINDS = {
-    name: kind
-    for kind, names in {
-        SINGLE_POD: ("pod", "pods", "po"),
-        POD_GROUP.kind: ("podgroup", "podgroups", "pg", "mpg"),
-        COMPOSITE_POD_GROUP.kind: ("compositepodgroup", "compositepodgroups", "cpg", "mcpg"),
+    name: kinds
+    for kinds, names in {
+        (SINGLE_POD,): ("pod", "pods", "po"),
+        # A name without an API group means Muster's, and Kubernetes' own if there is none.
+        (POD_GROUP.kind, POD_GROUP.kind + _NATIVE): ("podgroup", "podgroups", "pg", "mpg"),
+        (COMPOSITE_POD_GROUP.kind, COMPOSITE_POD_GROUP.kind + _NATIVE): (
+            "compositepodgroup", "compositepodgroups", "cpg", "mcpg",
+        ),
     }.items()
     for name in names
-}
+}  # fmt: skip
+"""The kinds of the keys that a word may mean, the first one first."""
 
 
 def find(
@@ -62,30 +69,42 @@ def find(
     `observed` has the owner of each group. Raises ConfigError, which names the possible kinds.
     """
     word, separator, name = what.partition("/")
-    # The group may follow the kind, as with kubectl: podgroup.scheduling.muster.dev.
-    kind = _KINDS.get(word.lower().partition(".")[0])
+    kinds = _kinds_of(word.lower())
     if not separator or not name or not word:
         raise ConfigError(
             f"invalid argument {what!r}: use KIND/NAME, where KIND is pod, podgroup,"
             " compositepodgroup or the kind of a group's owner, such as job, jobset or statefulset"
         )
-    if kind is None:
+    if not kinds:
         kind = owners.KINDS.get(word.lower().partition(".")[0]) or _kind_of_owner(observed, word)
         found: list[Group | Pod] = list(_owned(state, observed, kind, namespace, name))
         if not found and kind == TRAIN_JOB.kind:
             found = list(_owned(state, observed, JOBSET.kind, namespace, name))
-    elif kind == SINGLE_POD:
+    elif kinds == (SINGLE_POD,):
+        kind = SINGLE_POD
         pods = (pod for pod in state.pods.values() if pod.info.name == name)
         found = [pod for pod in pods if pod.info.namespace == namespace]
     else:
-        group = state.forest.groups.get((kind, namespace, name))
-        found = [group] if group is not None else []
+        kind = kinds[0]
+        named = (state.forest.groups.get((it, namespace, name)) for it in kinds)
+        # One with an object first: pods create the others by naming them.
+        groups = sorted(filter(None, named), key=lambda it: it.spec is None)
+        found = list(groups[:1])
     if not found:
         what = f'{kind} "{name}"'
-        if kind not in _KINDS.values():
+        if not kinds:
             what = f"a group of {what}"
         raise ConfigError(f'{what} not found in namespace "{namespace}"')
     return found
+
+
+def _kinds_of(word: str) -> tuple[str, ...]:
+    """Return the kinds of keys that a word such as `podgroup.scheduling.muster.dev` may mean."""
+    plain, _, group = word.partition(".")
+    kinds = _KINDS.get(plain, ())
+    if NATIVE_GROUP in group:
+        return kinds[1:]
+    return kinds[:1] if group else kinds
 
 
 def explain_lines(
@@ -103,6 +122,9 @@ def explain_lines(
         yield from _pod_lines(state, entity, budget, gates)
         return
     yield headline(entity)
+    if entity.of_others and entity.has_foreign_pods:
+        yield "  is scheduled by another scheduler"
+        return
     yield from (f"  {line}" for line in _holding_lines(entity, observed))
     members = (uid for leaf in entity.leaves() for uid in leaf.members)
     yield from (f"  {line}" for line in _device_lines(state, members))

@@ -17,7 +17,7 @@ from analysis.simulate.dry_admission import apply
 from api import names
 from api.constants import POD_GROUP
 from api.group_claims import own_claims, template_entries
-from api.groups import groups_of_object
+from api.groups import groups_of_object, is_native
 from kube.base.errors import ConfigError
 from scheduler.core.state.state import State
 from scheduler.core.values.device_asks import Ask
@@ -74,7 +74,8 @@ class SimulatedDevices:
             self._add(obj)
         # After the templates, from which the claims of groups are created.
         for obj in (each for each in objects if each["kind"] == POD_GROUP.kind):
-            self._add_group(obj)
+            if not is_native(obj):
+                self._add_group(obj)
 
     def _add(self, obj: Json) -> None:
         """Add an object of one of DEVICE_KINDS. Raises ConfigError."""

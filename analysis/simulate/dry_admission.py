@@ -44,7 +44,7 @@ class Admission:
         if obj["kind"] == POD_GROUP.kind and inherit.is_incomplete(spec):
             spec |= inherit.inherited_values(spec, self._template(obj, spec) or {})
         apply(obj, (), defaults(obj["kind"], obj))
-        self._set_priority(obj, spec)
+        self.set_priority(obj, spec)
         if obj.get("apiVersion") == POD_GROUP.api_version:
             apply(obj, validate(obj["kind"], obj, None, "CREATE").causes, ())
 
@@ -56,7 +56,7 @@ class Admission:
         named = find_template(found, template)
         return None if named is None else named.fields
 
-    def _set_priority(self, obj: Json, spec: Json) -> None:
+    def set_priority(self, obj: Json, spec: Json) -> None:
         resolved = priority.resolve(spec, self._pods.priority_classes)
         if isinstance(resolved, Cause):
             apply(obj, [resolved], ())

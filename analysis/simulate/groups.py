@@ -20,7 +20,7 @@ from api.constants import (
     KindName,
 )
 from api.conversion import ConversionError, convert
-from api.groups import Form, WorkloadForm, groups_of_object, workload_form_of
+from api.groups import Form, WorkloadForm, groups_of_object, is_native, workload_form_of
 from api.integration.common import objects
 from api.integration.common.templates import find_root_template
 from api.integration.pods.coscheduling import coscheduling_objects, subsets_of
@@ -150,7 +150,8 @@ def _name(obj: Json) -> Name:
 
 
 def _is_group(obj: Json) -> bool:
-    return obj["kind"] == POD_GROUP.kind and coscheduling_kind(obj) is None
+    own = coscheduling_kind(obj) is None and not is_native(obj)
+    return obj["kind"] == POD_GROUP.kind and own
 
 
 def _exists(state: State, name: Name) -> bool:

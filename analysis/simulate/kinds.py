@@ -34,6 +34,7 @@ from api.constants import (
     TRAIN_JOB,
     WORKLOAD,
 )
+from api.groups import is_native
 from api.integration.ray.kinds import workers_of
 from api.reading import dig, integer, labels_of, listing, mapping, text
 from api.scheduler_names import SchedulerNames
@@ -88,6 +89,8 @@ class EqualPods(NamedTuple):
 
 def is_simulated(obj: Json) -> bool:
     """Return true if its kind is simulated; without an apiVersion it has the usual group."""
+    if is_native(obj):
+        return True
     version = text(obj.get("apiVersion"))
     groups = _GROUPS.get(obj["kind"], frozenset())
     return bool(groups) if not version else version.rpartition("/")[0] in groups

@@ -61,11 +61,13 @@ from api.constants import (
     JOBSET,
     LEADER_WORKER_SET,
     MAX_EXPECTED_PODS,
+    NATIVE_GROUP,
     POD_GROUP,
     TRAIN_JOB,
     WORKLOAD,
 )
 from api.features import Feature, FeatureGates
+from api.groups import is_native
 from api.integration.common.embedding_kind import EmbeddingKind
 from api.integration.common.minimum import NO_PODS
 from api.integration.common.owner_kind import Review
@@ -90,6 +92,7 @@ from scheduler.decoding.objects import Workload, group_of, pod_of
 from scheduler.expected.pods import ExpectedPods
 from scheduler.snapshot.snapshot import queue_of
 from scheduler.support.config import ExpectedLimits
+from scheduler.support.kinds import NATIVE_GROUPS
 from scheduler.watch.workload_templates import templates_of
 
 Json = dict[str, Any]
@@ -224,11 +227,18 @@ def add_all(
     devices = SimulatedDevices(state)
     others = [each for each in objects if each["kind"] not in DEVICE_KINDS]
     for obj in (each for each in others if each["kind"] != WORKLOAD.kind):
-        admission.admit(obj)
+        if is_native(obj):
+            # Kubernetes' own admission fills in the priority of its groups.
+            admission.set_priority(obj, obj.setdefault("spec", {}))
+        else:
+            admission.admit(obj)
     # After admission, which may add resourceClaims to groups, and before the pods that use these.
     devices.add_all(objects)
+    native = any(map(is_native, others)) or any(
+        key[0] in NATIVE_GROUPS for key in state.forest.groups
+    )
     for obj in others:
-        _add(state, obj, schedulers, devices, gates)
+        _add(state, obj, schedulers, devices, gates, native=native)
     if Feature.EXPECTED_PODS in gates:
         _expect(state, objects, schedulers, devices)
     return notes
@@ -243,13 +253,18 @@ def _expect(
     for template, spec in devices.specs.items():
         expected.claims.on_template_changed(template, spec)
     for obj in objects:
-        if obj["kind"] == POD_GROUP.kind and (obj.get("spec") or {}).get("expectedPods"):
+        if _expects_pods(obj):
             group = group_of(obj)
             key = (group.metadata.namespace, group.metadata.name)
             for info in expected.on_group_changed(key, group).set:
                 if info.unclaimed:
                     raise ConfigError(f"PodGroup {key[1]}: {info.name}: {info.unclaimed}")
                 state.set_pod(info)
+
+
+def _expects_pods(obj: Json) -> bool:
+    spec = obj.get("spec") or {}
+    return obj["kind"] == POD_GROUP.kind and not is_native(obj) and bool(spec.get("expectedPods"))
 
 
 def documents_of(files: Iterable[Path]) -> Iterator[Json]:
@@ -321,6 +336,10 @@ def _expand(document: Json, namespace: str, rules: _Rules) -> Iterator[Json]:
         check_elements(made)
     if not is_simulated(made) or kind in AS_THEY_ARE or coscheduling_kind(made) is not None:
         yield made
+    elif is_native(made):
+        # Its Workload only has the templates from which controllers create groups.
+        if kind != WORKLOAD.kind:
+            yield made
     elif kind == LIST:
         for item in made.get("items") or ():
             yield from _expand(item, namespace, rules)
@@ -426,7 +445,10 @@ def _add(
     schedulers: SchedulerNames,
     devices: SimulatedDevices,
     gates: FeatureGates,
+    *,
+    native: bool,
 ) -> None:
+    """Add an object. `native` means that pods name native groups by their field."""
     meta = obj["metadata"]
     meta.setdefault("uid", f"simulated-{meta['namespace']}-{meta.get('name')}")
     # Later than all existing objects: it comes after all others of its priority.
@@ -438,11 +460,12 @@ def _add(
             return
         if obj["kind"] != SINGLE_POD:
             group = group_of(obj)
-            state.set_group(decode.group_spec(obj["kind"], group, gates))
+            kind = f"{obj['kind']}.{NATIVE_GROUP}" if is_native(obj) else obj["kind"]
+            state.set_group(decode.group_spec(kind, group, gates))
             return
         if is_open(obj.setdefault("spec", {}).get("schedulerName")):
             obj["spec"]["schedulerName"] = schedulers.default
-        info = decode.pod_info(pod_of(obj), schedulers=schedulers)
+        info = decode.pod_info(pod_of(obj), schedulers=schedulers, native=native)
         devices.check(obj)
         state.set_pod(devices.with_claims(obj, info))
     except (msgspec.ValidationError, QuantityError) as error:

@@ -254,7 +254,7 @@ def _victims(state: State, plan: Plan) -> dict[str, list[Pod]]:
 
 
 def _root_of(state: State, info: PodInfo) -> str:
-    group = state.forest.groups.get(("PodGroup", info.namespace, info.group or ""))
+    group = state.forest.groups.get((info.group_kind, info.namespace, info.group or ""))
     key = (SINGLE_POD, info.namespace, info.name) if group is None else group.top.key
     return _id(key)
 

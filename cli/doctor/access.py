@@ -7,12 +7,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from api.constants import NATIVE_GROUP
+from api.features import Feature
 from api.reading import dig
 from cli.doctor.findings import About, Check, Finding
 from cli.doctor.installation import APPLY, APPLY_CONSOLE, CONSOLE, Installation
 from cli.manifests.packaged_manifests import Object, roles
 from kube.client.client import Client
 from kube.client.meta import Json
+from kube.client.resources import PRIORITY_CLASSES
 from kube.client.resources import SUBJECT_ACCESS_REVIEWS as REVIEWS
 
 _AT_ONCE: Final = 16
@@ -46,6 +49,7 @@ def needed(installed: Installation) -> list[Right]:
     """
     mounted = installed.config.webhook.certificates.mounted is not None
     leads = installed.config.leader_election.enabled
+    native = Feature.NATIVE_GROUPS in installed.config.gates
     found = {right for binding in _bindings() for right in _given(binding, installed.namespace)}
     return sorted(
         right
@@ -55,7 +59,12 @@ def needed(installed: Installation) -> list[Right]:
             mounted and right.part == "webhook" and (right.verb == "patch" or _is_secret(right))
         )
         and (leads or right.resource != "leases")
+        and (native or not _is_native_group(right))
     )
+
+
+def _is_native_group(right: Right) -> bool:
+    return right.group == NATIVE_GROUP and right.resource != PRIORITY_CLASSES.plural
 
 
 def _is_secret(right: Right) -> bool:

@@ -286,7 +286,7 @@ class Examination:
         self._found += neighbours.check_definitions_of_others(others)
         about = About("APIGroup", neighbours.NATIVE)
         native = await self._read("neighbours", about, neighbours.read_native(self._client))
-        self._found += neighbours.check_native(native or {})
+        self._found += neighbours.check_native(native or {}, self.installed.config.gates)
         allowing: list[Json] = []
         selector = f"{LABEL_FOREIGN_GROUPS}={FOREIGN_GROUPS_ENABLED}"
         await self._each(

@@ -6,7 +6,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from api.constants import FOREIGN_GROUPS_ENABLED, LABEL_FOREIGN_GROUPS, PLUGINS_POD_GROUP
+from api.constants import (
+    FOREIGN_GROUPS_ENABLED,
+    LABEL_FOREIGN_GROUPS,
+    NATIVE_GROUP_KINDS,
+    NATIVE_POD_GROUP,
+    PLUGINS_POD_GROUP,
+)
+from api.features import USUAL, Feature, FeatureGates
 from api.reading import dig, labels_of, listing, mapping, text
 from cli.doctor.findings import About, Check, Finding
 from cli.doctor.installation import mapping_of
@@ -65,6 +72,12 @@ _KUBE_SCHEDULER: Final = Neighbour(
     "set that label on namespaces whose pods Muster must schedule",
 )
 
+_SERVED: Final = (
+    "Kubernetes serves PodGroups of its own: Muster schedules those whose pods have one of its"
+    " schedulerNames, kube-scheduler those of its own pods"
+)
+_NAMES: Final = "`kubectl get podgroups` shows these, `kubectl get mpg` those of Muster's own API"
+
 
 def check_definitions_of_others(definitions: Iterable[Json]) -> Iterator[Finding]:
     """Yield a finding for each scheduler whose definitions are installed."""
@@ -79,14 +92,23 @@ def check_definitions_of_others(definitions: Iterable[Json]) -> Iterator[Finding
         yield _finding(KNOWN[group], About("CustomResourceDefinition", min(names)))
 
 
-def check_native(served: Mapping[str, Iterable[str]]) -> Iterator[Finding]:
+def check_native(
+    served: Mapping[str, Iterable[str]], gates: FeatureGates = USUAL
+) -> Iterator[Finding]:
     """Yield a finding if Kubernetes serves groups of its own.
 
-    `served` has the plurals of each version of its API group.
+    `served` has the plurals of each version of its API group. `gates` are Muster's.
     """
+    versions = (
+        {kind.version for kind in NATIVE_GROUP_KINDS} if Feature.NATIVE_GROUPS in gates else ()
+    )
     for version, plurals in served.items():
         if {"workloads", "podgroups"} & set(plurals):
-            yield _finding(_KUBE_SCHEDULER, About("APIGroup", f"{NATIVE}/{version}"))
+            about = About("APIGroup", f"{NATIVE}/{version}")
+            if version not in versions:
+                yield _finding(_KUBE_SCHEDULER, about)
+            elif version == NATIVE_POD_GROUP.version and "podgroups" in plurals:
+                yield Check("neighbours", about).info(_SERVED, _NAMES)
 
 
 def check_namespaces(namespaces: Iterable[Json]) -> Iterator[Finding]:

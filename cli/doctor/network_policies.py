@@ -141,7 +141,7 @@ def _holds(expression: Mapping[str, Any], labels: Mapping[str, Any]) -> bool:
 
 
 def _rules(policies: Sequence[Json], pod: Json, port: int) -> list[Mapping[str, Any]]:
-    """Return the rules that admit somebody to a port of a pod."""
+    """Return the rules that admit any peer to a port of a pod."""
     rules = [mapping(it) for one in policies for it in listing(dig(one, "spec", "ingress"))]
     return [rule for rule in rules if _covers(listing(rule.get("ports")), pod, port)]
 

@@ -7,14 +7,15 @@ from typing import Any, Final
 
 from api import constants
 from cli.trees.tree import Objects
-from kube.base.errors import NotFound
+from kube.base.errors import Forbidden, NotFound
 from kube.client.client import Client
 from kube.client.resources import JOBS, JOBSETS, NODES, PODS, Resource
 
 WORKLOADS = Resource(*constants.WORKLOAD)
 POD_GROUPS = Resource(*constants.POD_GROUP)
 COMPOSITE_POD_GROUPS = Resource(*constants.COMPOSITE_POD_GROUP)
-DRAWN: Final = (JOBSETS, JOBS, COMPOSITE_POD_GROUPS, POD_GROUPS, PODS)
+NATIVE: Final = tuple(Resource(*kind) for kind in constants.NATIVE_GROUP_KINDS)
+DRAWN: Final = (JOBSETS, JOBS, COMPOSITE_POD_GROUPS, POD_GROUPS, PODS, *NATIVE)
 
 
 async def list_objects(
@@ -42,10 +43,18 @@ async def get_or_none(
 async def list_items(
     client: Client, resource: Resource, namespace: str | None, *, label: str = "", field: str = ""
 ) -> list[dict[str, Any]]:
-    """List the items of one kind, by these selectors; none for a kind that is not served."""
+    """List the items of one kind, by these selectors; none for a kind that is not served.
+
+    Kubernetes' own groups count as not served if they may not be read.
+    """
     where = namespace if resource.namespaced else None
     try:
         answer = await client.list(resource, where, label_selector=label, field_selector=field)
     except NotFound:
         return []
+    except Forbidden:
+        # Roles of earlier versions, and those of many users, do not have Kubernetes' own groups.
+        if resource in NATIVE:
+            return []
+        raise
     return list(answer["items"])

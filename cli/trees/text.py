@@ -32,7 +32,7 @@ def headline(branch: Branch) -> str:
     """
     minimum = ""
     if branch.minimum is not None:
-        field = "minCount" if branch.kind == "PodGroup" else "minGroupCount"
+        field = "minCount" if branch.kind.startswith("PodGroup") else "minGroupCount"
         minimum = f" ({field} {branch.minimum})"
     where = ", ".join(f"{node} x{number}" for node, number in branch.nodes.items())
     if branch.children or not where:

@@ -7,12 +7,12 @@ lines of the demo all draw the same values.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from api import constants
-from api.groups import groups_of_object
+from api.groups import Form, groups_of_object
 from api.reading import integer
 
 Object = Mapping[str, Any]
@@ -23,6 +23,10 @@ _GROUPS_OF_GROUPS: Final = frozenset(
     {constants.GROUP, constants.COSCHEDULING.group, constants.PLUGINS_POD_GROUP.group}
 )
 
+_COMPOSITE: Final = constants.COMPOSITE_POD_GROUP.kind
+_GROUP: Final = constants.POD_GROUP.kind
+_NATIVE_GROUP: Final = constants.NATIVE_POD_GROUP.full_kind
+
 SCHEDULED: Final = constants.REASON_SCHEDULED
 STARTING: Final = "Starting"
 """The state of a group whose pods have nodes, while its condition does not report that yet."""
@@ -31,14 +35,28 @@ WAITING: Final = "Waiting"
 
 @dataclass(frozen=True, slots=True)
 class Objects:
-    """The input of the view: the items of six lists, as the API server returned them."""
+    """The input of the view: the items of lists, as the API server returned them."""
 
     jobsets: Sequence[Object] = ()
     jobs: Sequence[Object] = ()
     composites: Sequence[Object] = ()
     pod_groups: Sequence[Object] = ()
     pods: Sequence[Object] = ()
+    native_composites: Sequence[Object] = ()
+    native_pod_groups: Sequence[Object] = ()
     nodes: Sequence[Object] = ()
+
+    @property
+    def groups(self) -> Iterator[tuple[str, Object]]:
+        """All groups, each with its kind; that of a native one ends with its API group."""
+        native_composite, native_group = (it.full_kind for it in constants.NATIVE_GROUP_KINDS)
+        for kind, items in (
+            (_COMPOSITE, self.composites),
+            (_GROUP, self.pod_groups),
+            (native_composite, self.native_composites),
+            (native_group, self.native_pod_groups),
+        ):
+            yield from ((kind, obj) for obj in items)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +91,7 @@ def build(objects: Objects) -> tuple[Branch, ...]:
     forest = _Forest(objects)
     owned = {
         (obj["metadata"].get("namespace", ""), uid)
-        for obj in [*objects.composites, *objects.pod_groups]
+        for _, obj in objects.groups
         for uid in _owner_uids(obj)
     }
     roots = [
@@ -84,19 +102,15 @@ def build(objects: Objects) -> tuple[Branch, ...]:
     ]
     owners = {_key_uid(obj) for obj in [*objects.jobsets, *objects.jobs]}
     others: dict[tuple[str, ...], list[Branch]] = {}
-    for kind, items in (
-        ("CompositePodGroup", objects.composites),
-        ("PodGroup", objects.pod_groups),
-    ):
-        for obj in items:
-            namespace = obj["metadata"].get("namespace", "")
-            if _parent(obj) or any((namespace, uid) in owners for uid in _owner_uids(obj)):
-                continue
-            above = _other_owner(obj)
-            if above:
-                others.setdefault((namespace, *above), []).append(forest.group(kind, obj))
-            else:
-                roots.append(forest.group(kind, obj))
+    for kind, obj in objects.groups:
+        namespace = obj["metadata"].get("namespace", "")
+        if _parent(obj) or any((namespace, uid) in owners for uid in _owner_uids(obj)):
+            continue
+        above = _other_owner(obj)
+        if above:
+            others.setdefault((namespace, *above), []).append(forest.group(kind, obj))
+        else:
+            roots.append(forest.group(kind, obj))
     for (namespace, kind, name), children in others.items():
         below = tuple(sorted(children, key=lambda it: it.name))
         meta = {"metadata": {"namespace": namespace, "name": name}}
@@ -108,18 +122,20 @@ class _Forest:
     """Indexes over the listed objects; each is visited once."""
 
     def __init__(self, objects: Objects) -> None:
-        self._pods: dict[tuple[str, str], list[Object]] = {}
+        self._pods: dict[tuple[str, str, str], list[Object]] = {}
+        native = bool(objects.native_pod_groups)
         for pod in objects.pods:
-            for reference in groups_of_object(pod, ours=False)[:1]:
-                key = (pod["metadata"]["namespace"], reference.name)
+            for reference in groups_of_object(pod, ours=False, native=native)[:1]:
+                kind = _NATIVE_GROUP if reference.form is Form.NATIVE else _GROUP
+                key = (kind, pod["metadata"]["namespace"], reference.name)
                 self._pods.setdefault(key, []).append(pod)
-        self._below: dict[tuple[str, str], list[tuple[str, Object]]] = {}
+        self._below: dict[tuple[str, str, str], list[tuple[str, Object]]] = {}
         self._tops: dict[tuple[str, str], list[tuple[str, Object]]] = {}
-        kinds = (("CompositePodGroup", objects.composites), ("PodGroup", objects.pod_groups))
-        for kind, obj in ((kind, obj) for kind, items in kinds for obj in items):
+        for kind, obj in objects.groups:
             namespace = obj["metadata"].get("namespace", "")
             if parent := _parent(obj):
-                self._below.setdefault((namespace, parent), []).append((kind, obj))
+                above = (_composite_of(kind), namespace, parent)
+                self._below.setdefault(above, []).append((kind, obj))
             else:
                 for uid in _owner_uids(obj):
                     self._tops.setdefault((namespace, uid), []).append((kind, obj))
@@ -133,8 +149,8 @@ class _Forest:
         """Return a group with its descendants, down to `_LEVELS`; cycles are cut."""
         namespace, name = obj["metadata"].get("namespace", ""), obj["metadata"]["name"]
         minimum = _minimum(obj)
-        if kind == "PodGroup":
-            pods = self._pods.get((namespace, name), [])
+        if kind in (_GROUP, _NATIVE_GROUP):
+            pods = self._pods.get((kind, namespace, name), [])
             nodes = Counter(p["spec"]["nodeName"] for p in pods if p["spec"].get("nodeName"))
             state, reason = _condition(obj, starting=_is_starting(obj, sum(map(_counts, pods))))
             return Branch(
@@ -150,7 +166,7 @@ class _Forest:
                 held=held_places(obj),
             )
         ends = name in above or len(above) >= _LEVELS
-        below = [] if ends else _by_name(self._below.get((namespace, name), ()))
+        below = [] if ends else _by_name(self._below.get((kind, namespace, name), ()))
         children = tuple(self.group(k, o, above | {name}) for k, o in below)
         # One child that is scheduled is not enough: the composite may need more of them.
         placed = sum(child.state in {SCHEDULED, STARTING} for child in children)
@@ -158,6 +174,11 @@ class _Forest:
         starting = starting or (bool(children) and placed >= (minimum or 1))
         state, reason = _condition(obj, starting=starting)
         return _branch(kind, obj, children, state=state, reason=reason, minimum=minimum)
+
+
+def _composite_of(kind: str) -> str:
+    """Return the kind of the parents of groups of this kind."""
+    return _COMPOSITE + kind.removeprefix(_COMPOSITE).removeprefix(_GROUP)
 
 
 def _branch(

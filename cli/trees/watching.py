@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
-from cli.trees.listing import DRAWN
+from cli.trees.listing import DRAWN, NATIVE
 from cli.trees.tree import Objects
-from kube.base.errors import NotFound
+from kube.base.errors import Forbidden, NotFound
 from kube.client.client import Client
 from kube.client.meta import RawObject, decode_raw
 from kube.informers.cache import Cache
@@ -38,6 +38,10 @@ async def watch_objects(
             await client.request("GET", resource.path(namespace), params={"limit": "1"})
         except NotFound:
             continue
+        except Forbidden:
+            if resource in NATIVE:
+                continue
+            raise
         one = Reflector(client, resource, cache, decode=decode_raw, namespace=namespace)
         synced.append(one.synced)
         following.append(asyncio.create_task(one.run()))

@@ -10,9 +10,9 @@ from api.integration.kinds import CREATOR_KINDS, OWNER_KINDS
 from kube.base.errors import KubeError
 from kube.client.client import Client
 from kube.client.resources import PODS, Resource
-from scheduler.support.kinds import GROUPS
+from scheduler.support.kinds import GROUPS, NATIVE_GROUPS
 
-_RESOURCES: Final = {
+_RESOURCES: Final = NATIVE_GROUPS | {
     resource.kind: resource
     for resource in (
         *(Resource(*it.kind) for it in OWNER_KINDS.values()),

@@ -293,9 +293,8 @@ class LiveCluster(ClusterState):
     async def run(self) -> None:
         """Follow the cluster until cancelled; failures of the API server are retried."""
         async with asyncio.TaskGroup() as group:
-            for reflector in self._informers.reflectors:
-                group.create_task(reflector.run())
-            group.create_task(self._informers.run_devices())
+            for run in self._informers.runs():
+                group.create_task(run)
             group.create_task(self._keep_up())
 
     def _state_changed(self) -> None:

@@ -18,7 +18,7 @@ from console.views import timeline
 from console.views.queue import minimum_of, owner_of
 from scheduler.core.groups.forest import Group, Pod
 from scheduler.core.groups.groups import in_order
-from scheduler.core.values.model import COMPOSITE_POD_GROUP, POD_GROUP, SINGLE_POD
+from scheduler.core.values.model import COMPOSITE_POD_GROUP, POD_GROUP, SINGLE_POD, plain_kind
 from scheduler.status.conditions import has_leaving_pods
 
 MOST_PODS: Final = 20_000
@@ -136,7 +136,7 @@ def _pod(cluster: ClusterState, namespace: str, name: str) -> Pod | None:
 
 def _groups(cluster: ClusterState, namespace: str, kind: str, name: str) -> Iterable[Group]:
     groups = cluster.state.forest.groups
-    if kind in (POD_GROUP, COMPOSITE_POD_GROUP):
+    if plain_kind(kind) in (POD_GROUP, COMPOSITE_POD_GROUP):
         group = groups.get((kind, namespace, name))
         return () if group is None else (group,)
     owned = cluster.observed.owned.get((namespace, kind, name), {})

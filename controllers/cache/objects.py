@@ -20,7 +20,7 @@ from api.groups import WorkloadForm
 from api.integration.common.minimum import Progress
 from api.integration.pods.groups_from_pods import GroupDescription
 from api.integration.single_group.kind import NO_UPDATE, Rollout
-from api.membership import NOBODY, Owners
+from api.membership import NO_OWNERS, Owners
 from api.ownership import OwnerId
 from api.reading import integer
 from kube.client.meta import Identity, Json, Key, ObjectMeta, OwnerReference
@@ -64,7 +64,7 @@ class Pod(msgspec.Struct, gc=False):
     groups: tuple[str, ...] = ()
     active: bool = True
     bound: bool = False
-    claims: Owners = NOBODY
+    claims: Owners = NO_OWNERS
     counts: bool = True
     job: str = ""
     implicit: WorkloadForm | None = None

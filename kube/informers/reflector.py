@@ -191,7 +191,7 @@ class Reflector(Generic[T]):
         while not is_at(self._version, wanted):
             # One page is cheap to list, so the watch gets no time to catch up.
             if self._state.size <= self._requests.page_size or self._clock.monotonic() >= until:
-                await self._relist()
+                await self.relist()
                 return
             await self._clock.sleep(_LOOK)
 
@@ -253,7 +253,7 @@ class Reflector(Generic[T]):
             self._interrupt = None
         return True
 
-    async def _relist(self) -> None:
+    async def relist(self) -> None:
         """Abandon the current request, and wait for a list that begins after this call."""
         wanted = self._wanted = self._begun + 1
         if self._interrupt is not None:

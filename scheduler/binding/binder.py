@@ -42,7 +42,7 @@ from scheduler.claims.allocation_writer import AllocationWriter
 from scheduler.claims.claim_releases import ClaimReleases
 from scheduler.core.groups.forest import Pod
 from scheduler.core.search.place import Placement
-from scheduler.core.values.model import COMPOSITE_POD_GROUP, GroupKey
+from scheduler.core.values.model import COMPOSITE_POD_GROUP, GroupKey, plain_kind
 from scheduler.expected.pods import ExpectedPods
 from scheduler.queue.shell import Shell
 from scheduler.status.conditions import binding_failed
@@ -217,7 +217,7 @@ class Binder:
             return True
         if intent.reserved:
             return any(pod.info.uid not in intent.reserved for pod in placement.pods)
-        if placement.root[0] == COMPOSITE_POD_GROUP:
+        if plain_kind(placement.root[0]) == COMPOSITE_POD_GROUP:
             return len(placement.pods) > 1
         return placement.minimums > 1
 

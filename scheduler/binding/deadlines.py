@@ -26,6 +26,7 @@ from scheduler.core.values.model import GroupKey
 from scheduler.preemption.pod_deletions import delete_pod
 from scheduler.queue.shell import Shell
 from scheduler.status.conditions import binding_failed
+from scheduler.support.kinds import NATIVE_GROUPS
 from scheduler.support.metrics import GANGS_GIVEN_UP, GANGS_STUCK
 from scheduler.support.ports import PodDeleter
 
@@ -111,6 +112,8 @@ class Deadlines:
         if intent.open or intent.root in self._ending:
             return False
         group = self._state.forest.groups.get(intent.root)
+        if intent.root[0] in NATIVE_GROUPS and (group is None or group.spec is None):
+            return False  # the group is not known yet, or may not be read
         if group is not None and group.expected_held:
             return False  # its Reservation records where places are held
         if group is not None and (group.expected_waiting or self._keeps(group)):

@@ -104,7 +104,7 @@ class Recovery:
         for (shape, node), pods in self._waiting(decision).items():
             found = (
                 self._assume_with_devices(node, pods)
-                if shape.requirements.needs_devices
+                if shape.needs_devices
                 else self._assume(shape, node, pods)
             )
             if not found and pods[0].info.expected and intent.bound:

@@ -5,8 +5,8 @@ no controller would release an allocation without consumers. Then it waits until
 that write. If another scheduler has allocated a device earlier, its claim is known by then, and it
 keeps the device.
 
-A claim for extended resources is created with the finalizer. After its allocation, the pod's status
-names it.
+A claim for extended resources is created with the finalizer. Once all claims of the decision are
+ready, the pod's status names it.
 
 Claims contain everything about allocated devices: a new leader finds in them what its predecessor
 wrote. A waiting pod whose claim is allocated can only go to nodes that can use the allocation. If
@@ -32,6 +32,7 @@ from scheduler.claims.claim_client import ClaimClient, UnusableError
 from scheduler.claims.claim_patches import (
     FINALIZER,
     allocation_patch,
+    consumer_of,
     consumers_patch,
     finalizer_patch,
 )
@@ -41,6 +42,8 @@ from scheduler.core.groups.forest import Pod
 from scheduler.core.state.state import State
 from scheduler.core.values.devices import Allocation, DeviceClaimInfo
 from scheduler.core.values.model import ClaimKey
+from scheduler.decoding.device_objects import Consumer
+from scheduler.decoding.extended_resources import claim_key
 from scheduler.events.group_events import GroupEvents
 from scheduler.support.event_wait import wait_until
 from scheduler.support.metrics import CLAIM_RACES_LOST, CLAIM_WRITES, DEVICES_TWICE
@@ -141,7 +144,23 @@ class AllocationWriter:
         async with asyncio.TaskGroup() as group:
             for key, of in users.items():
                 group.create_task(self._write_claim(key, of, effort))
+        if effort.problem:
+            return effort.problem
+        # Last of all: API servers since 1.37 never remove the name of a claim from a pod again.
+        async with asyncio.TaskGroup() as group:
+            for key, (pod, *_) in users.items():
+                if claim_key(pod.info) == key:
+                    group.create_task(self._publish_name(key, pod, effort))
         return effort.problem
+
+    async def _publish_name(self, key: ClaimKey, pod: Pod, effort: _WriteAttempt) -> None:
+        await self._freeze.over()
+        if effort.problem:
+            return
+        try:
+            await self._extended.publish_name(key, pod, effort.deadline, effort.fence)
+        except (UnusableError, KubeError) as error:
+            effort.fail(str(error))
 
     async def _write_claim(self, key: ClaimKey, pods: list[Pod], effort: _WriteAttempt) -> None:
         try:
@@ -151,10 +170,6 @@ class AllocationWriter:
                 async with self._access.locked(key):
                     if needed:
                         await self._write(key, pods, effort)
-                    if not effort.problem:
-                        await self._extended.publish_name(
-                            key, pods[0], effort.deadline, effort.fence
-                        )
                 if needed:
                     # Outside the lock: a driver may take minutes, and others become consumers.
                     await self._confirm(key, pods, effort)
@@ -228,9 +243,11 @@ class AllocationWriter:
     def _next_write(self, key: ClaimKey, pods: list[Pod]) -> _Step | None:
         """Return the next write, None if nothing is missing. Raises UnusableError."""
         claim, seen, pods = *self._usable(key), self._alive(pods)
-        missing = [pod for pod in pods if pod.info.uid not in claim.reserved]
+        known = {each.uid for each in seen.consumers}
+        missing = _missing(key, pods, known)
         if not missing:
             return None
+        known.update(each.uid for each in missing)
         # The API server would reject the write; this names the numbers.
         if len(seen.consumers) + len(missing) > MOST_CONSUMERS:
             raise UnusableError(
@@ -241,7 +258,9 @@ class AllocationWriter:
         if claim.allocation is not None:
             if not self._reaches(claim.allocation, pods):
                 raise UnusableError(f"claim {key[1]} got allocated elsewhere in the meantime")
-            missing += self._others(key, claim, claim.allocation, missing, capacity)
+            missing += self._others(
+                key, claim.allocation, {it.uid for it in missing} | known, capacity
+            )
             return consumers_patch(seen, missing), "status", _reserved
         allocation = self._devices.assumed.get(key)
         if allocation is None:
@@ -254,26 +273,21 @@ class AllocationWriter:
         # Order as upstream: an allocated claim without it could be deleted while in use.
         if FINALIZER not in seen.finalizers:
             return finalizer_patch(seen), None, _finalized
-        missing += self._others(key, claim, allocation, missing, capacity)
+        missing += self._others(key, allocation, known, capacity)
         moment = rfc3339(self._clock.now())
         return allocation_patch(seen, allocation, missing, moment), "status", _allocated
 
     def _others(
-        self,
-        key: ClaimKey,
-        claim: DeviceClaimInfo,
-        allocation: Allocation,
-        missing: list[Pod],
-        capacity: int,
-    ) -> list[Pod]:
-        """Return up to `capacity` pods that wait to become consumers, too: one write serves all."""
-        own = {pod.info.uid for pod in missing} | claim.reserved
-        waiting = [pod for uid, pod in self._users.get(key, {}).items() if uid not in own]
+        self, key: ClaimKey, allocation: Allocation, known: set[str], capacity: int
+    ) -> list[Consumer]:
+        """Return up to `capacity` others that wait to become consumers: one write serves all."""
+        waiting = [pod for uid, pod in self._users.get(key, {}).items() if uid not in known]
         if not waiting:
             return []
         # A pod whose node cannot use the allocation is not bound: it must not take an entry.
         admitted = self._devices.admitted(allocation.nodes)
-        return [pod for pod in self._alive(waiting) if admitted[pod.row]][: max(0, capacity)]
+        there = [pod for pod in self._alive(waiting) if admitted[pod.row]]
+        return _missing(key, there, known)[: max(0, capacity)]
 
     def _usable(self, key: ClaimKey) -> tuple[DeviceClaimInfo, ObservedClaim]:
         claim, seen = self._devices.claims.get(key), self._claims.observed.get(key)
@@ -393,6 +407,12 @@ class AllocationWriter:
                 users.pop(pod.info.uid, None)
             if not users:
                 self._users.pop(key, None)
+
+
+def _missing(key: ClaimKey, pods: Iterable[Pod], known: set[str]) -> list[Consumer]:
+    """Return the consumers of the claim, for these pods, that are not known yet (UIDs)."""
+    found = {it.uid: it for it in (consumer_of(pod, key) for pod in pods)}
+    return [each for uid, each in found.items() if uid not in known]
 
 
 def _conditional(allocation: Allocation) -> bool:

@@ -8,12 +8,14 @@ from typing import Final
 
 import msgspec
 
+from api.constants import NATIVE_GROUP, NATIVE_POD_GROUP
 from kube.client.meta import Json
 from kube.client.patch import PatchBuilder
+from kube.client.resources import PODS
 from scheduler.core.groups.forest import Pod
 from scheduler.core.values.device_asks import NANO, Amounts, Ask, DeviceToleration
 from scheduler.core.values.devices import AllocatedConfig, AllocatedDevice, Allocation
-from scheduler.core.values.model import Expression, NodeTerm
+from scheduler.core.values.model import ClaimKey, Expression, NodeTerm
 from scheduler.decoding.device_objects import Consumer
 from scheduler.watch.device_handlers import ObservedClaim
 
@@ -29,8 +31,17 @@ def finalizer_patch(claim: ObservedClaim) -> PatchBuilder:
     return patch.add("/metadata/finalizers", [FINALIZER])
 
 
+def consumer_of(pod: Pod, key: ClaimKey) -> Consumer:
+    """Return the consumer for which the claim is reserved: the pod, or its group."""
+    info = pod.info
+    shared = info.consumer
+    if shared is not None and key in shared.claims:
+        return Consumer(NATIVE_GROUP, NATIVE_POD_GROUP.plural, info.group or "", shared.uid)
+    return Consumer("", PODS.plural, info.name, info.uid)
+
+
 def allocation_patch(
-    claim: ObservedClaim, allocation: Allocation, pods: Iterable[Pod], moment: str
+    claim: ObservedClaim, allocation: Allocation, consumers: Iterable[Consumer], moment: str
 ) -> PatchBuilder:
     """Write the allocation and all its consumers together, to an unallocated claim's status."""
     patch = _patch(claim)
@@ -38,19 +49,19 @@ def allocation_patch(
     if not claim.has_status:
         patch.add("/status", {})
     patch.add("/status/allocation", allocation_json(allocation, moment))
-    return patch.add("/status/reservedFor", _consumers(claim.consumers, pods))
+    return patch.add("/status/reservedFor", _consumers((*claim.consumers, *consumers)))
 
 
-def consumers_patch(claim: ObservedClaim, pods: Iterable[Pod]) -> PatchBuilder:
-    """Add pods as consumers of an allocated claim."""
-    return _patch(claim).add("/status/reservedFor", _consumers(claim.consumers, pods))
+def consumers_patch(claim: ObservedClaim, consumers: Iterable[Consumer]) -> PatchBuilder:
+    """Add consumers of an allocated claim."""
+    return _patch(claim).add("/status/reservedFor", _consumers((*claim.consumers, *consumers)))
 
 
 def release_patch(claim: ObservedClaim, left: list[Consumer]) -> PatchBuilder:
     """Remove consumers, and with the last one the allocation; others are `left`."""
     patch = _patch(claim)
     if left:
-        return patch.replace("/status/reservedFor", _consumers(left, ()))
+        return patch.replace("/status/reservedFor", _consumers(left))
     return patch.remove("/status/allocation").remove("/status/reservedFor")
 
 
@@ -76,15 +87,14 @@ def _patch(claim: ObservedClaim) -> PatchBuilder:
     return PatchBuilder().of_uid(claim.uid).at_version(str(claim.version))
 
 
-def _consumers(known: Iterable[Consumer], pods: Iterable[Pod]) -> list[Json]:
-    there: list[Json] = []
-    for each in known:
+def _consumers(consumers: Iterable[Consumer]) -> list[Json]:
+    # By UID: a repeated write may find the entries of the first one, and a group has many pods.
+    entries: dict[str, Json] = {}
+    for each in consumers:
         group = {"apiGroup": each.api_group} if each.api_group else {}
-        there.append({**group, "resource": each.resource, "name": each.name, "uid": each.uid})
-    # A repeated write may find the entries of the first one.
-    uids = {each["uid"] for each in there}
-    new = (pod.info for pod in pods if pod.info.uid not in uids)
-    return [*there, *({"resource": "pods", "name": p.name, "uid": p.uid} for p in new)]
+        entry = {**group, "resource": each.resource, "name": each.name, "uid": each.uid}
+        entries.setdefault(each.uid, entry)
+    return list(entries.values())
 
 
 def allocation_json(allocation: Allocation, moment: str) -> Json:

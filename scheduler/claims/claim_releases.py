@@ -15,9 +15,11 @@ from typing import Final
 
 import structlog
 
+from api.constants import NATIVE_GROUP, NATIVE_POD_GROUP
 from kube.base.clock import Clock
 from kube.base.errors import Conflict, Invalid, KubeError, NotFound
 from kube.client.patch import PatchBuilder
+from kube.client.resources import PODS
 from kube.concurrency.backoff import Backoff
 from kube.concurrency.fair_queue import FairQueue
 from kube.leader.election import Fence
@@ -26,7 +28,9 @@ from scheduler.claims.claim_patches import release_patch
 from scheduler.claims.extended_resource_claims import ExtendedClaims
 from scheduler.core.groups.forest import Group, Pod
 from scheduler.core.state.state import State
+from scheduler.core.values.devices import DeviceClaimInfo
 from scheduler.core.values.model import ClaimKey
+from scheduler.decoding.device_objects import Consumer
 from scheduler.support.metrics import CLAIM_WRITES
 from scheduler.watch.claim_notifications import ClaimNews
 
@@ -93,7 +97,7 @@ class ClaimReleases:
             for key in pod.info.device_claims:
                 claim = self._claims.get(key)
                 # Not a shared claim that the pod does not consume yet.
-                if claim is not None and pod.info.uid in claim.reserved:
+                if claim is not None and (pod.info.uid in claim.reserved or _of_group(pod, key)):
                     self._offer(key)
 
     def lead(self, *, leads: bool) -> None:
@@ -133,7 +137,7 @@ class ClaimReleases:
             # A standby would record each claim that the leader writes, until it is the leader.
             return
         claim = self._claims.get(key)
-        if claim is not None and claim.allocation and any(map(self._is_idle, claim.reserved)):
+        if claim is not None and claim.allocation and self._is_kept(key, claim):
             self._idle.setdefault(key, self._clock.monotonic())
         elif self._is_unused(key):
             self._offer(key)
@@ -150,12 +154,32 @@ class ClaimReleases:
         now = self._clock.monotonic()
         for key, since in list(self._idle.items()):
             claim = self._claims.get(key)
-            if claim is None or not any(map(self._is_idle, claim.reserved)):
+            if claim is None or not self._is_kept(key, claim):
                 del self._idle[key]
             elif now - since >= IN_VAIN:
                 # The release may fail, or not be for all consumers: it is checked again then.
                 self._idle[key] = now
                 self._offer(key)
+
+    def _is_kept(self, key: ClaimKey, claim: DeviceClaimInfo) -> bool:
+        """True if a consumer of the claim is a pod of this scheduler that waits, or its group."""
+        if any(map(self._is_idle, claim.reserved)):
+            return True
+        seen = self._access.claims.observed.get(key)
+        groups = seen.consumers if seen is not None and key in self._state.devices.of_groups else ()
+        return any(self._group_waits(each, key) for each in groups)
+
+    def _group_waits(self, consumer: Consumer, key: ClaimKey) -> bool:
+        """True for a native PodGroup that uses the claim and of which no pod has a node."""
+        kind = NATIVE_POD_GROUP.full_kind
+        group = self._state.forest.groups.get((kind, key[0], consumer.name))
+        if consumer.api_group != NATIVE_GROUP or group is None or group.foreign:
+            return False
+        members = group.members.values()
+        own = any(
+            it.info.consumer is not None and it.info.consumer.uid == consumer.uid for it in members
+        )
+        return own and not any(pod.placed for pod in members)
 
     def _is_idle(self, uid: str) -> bool:
         """True for a pod of this scheduler that waits, or may not be decided."""
@@ -237,18 +261,25 @@ class ClaimReleases:
         claim, seen = self._claims.get(key), self._access.claims.observed.get(key)
         if claim is None or seen is None or claim.allocation is None:
             return None
-        left = [
-            each
-            for each in seen.consumers
-            # Consumers that are no pods of this scheduler belong to others, and stay.
-            if each.api_group or each.resource != "pods" or not self._waits_with(each.uid, key)
-        ]
+        left = [each for each in seen.consumers if not self._waits_with(each, key)]
         return release_patch(seen, left) if len(left) < len(seen.consumers) else None
 
-    def _waits_with(self, uid: str, key: ClaimKey) -> bool:
-        """True if the consumer is a waiting pod of this scheduler, in the claim's namespace."""
-        pod = self._state.pods.get(uid)
-        return pod is not None and self._is_idle(uid) and pod.info.namespace == key[0]
+    def _waits_with(self, consumer: Consumer, key: ClaimKey) -> bool:
+        """True if the consumer is a waiting pod of this scheduler, in the claim's namespace.
+
+        Or a native group of such pods. Other consumers belong to others, and stay.
+        """
+        if consumer.api_group:
+            return self._group_waits(consumer, key)
+        pod = self._state.pods.get(consumer.uid)
+        if pod is None or consumer.resource != PODS.plural:
+            return False
+        return self._is_idle(consumer.uid) and pod.info.namespace == key[0]
+
+
+def _of_group(pod: Pod, key: ClaimKey) -> bool:
+    consumer = pod.info.consumer
+    return consumer is not None and key in consumer.claims
 
 
 def _pause(error: Exception) -> float:

@@ -38,6 +38,11 @@ _OFF: Final = (
     " DRAExtendedResource is off, so no device can stand for an extended resource"
 )
 
+_KEPT: Final = (
+    "the pod's status names resourceclaim {name}, which an earlier attempt created and which is"
+    " gone, and the API server does not remove the name (Kubernetes 1.37): recreate the pod"
+)
+
 
 class ExtendedClaims:
     """Creates and deletes these claims, and writes them to the status of pods.
@@ -89,13 +94,11 @@ class ExtendedClaims:
             raise UnusableError(str(error)) from None
 
     async def publish_name(self, key: ClaimKey, pod: Pod, deadline: float, fence: Fence) -> None:
-        """Write the name of the claim to the pod's status, or remove it if the pod needs no claim.
+        """Write the name of this pod's claim to its status, or remove it if it needs no claim.
 
         Raises KubeError and UnusableError.
         """
         info = pod.info
-        if claim_key(info) != key:
-            return
         claim, said = self._devices.claims.get(key), self._pods.claim_in_status(info.uid)
         if claim is not None and said != key[1]:
             # The patch tests the UID: another pod may have the name by now.
@@ -109,7 +112,10 @@ class ExtendedClaims:
         # An earlier attempt had another node, whose missing resource the claim provided.
         elif claim is None and said:
             patch = PatchBuilder().of_uid(info.uid).remove(_STATUS)
-            await self._patched(pod, patch, deadline, fence)
+            answer = await self._patched(pod, patch, deadline, fence)
+            if (answer.get("status") or {}).get("extendedResourceClaimStatus"):
+                # The kubelet would wait for the claim, which is gone.
+                raise UnusableError(_KEPT.format(name=said))
 
     async def delete(self, key: ClaimKey) -> None:
         """Delete a claim that has no allocation. Raises KubeError."""

@@ -14,7 +14,7 @@ from scheduler.core.search.place import Placement, Refusal, place
 from scheduler.core.search.tree import shapes_of
 from scheduler.core.state.shortage import Shortage
 from scheduler.core.state.state import State
-from scheduler.core.values.model import GroupKey
+from scheduler.core.values.model import GroupKey, plain_kind
 from scheduler.core.values.search_budget import SearchBudget
 
 
@@ -62,9 +62,9 @@ def held_back(state: State, root: Group | Pod) -> Refusal | None:
     kind, namespace, name = closed_for.root
     # The message must not reveal names from another tenant's namespace.
     first = (
-        f'{kind} "{namespace}/{name}"'
+        f'{plain_kind(kind)} "{namespace}/{name}"'
         if namespace == root.key[1]
-        else f"a {kind} of another namespace"
+        else f"a {plain_kind(kind)} of another namespace"
     )
     message = (
         f"Waiting for {first} of priority {closed_for.priority}, which did not fit while"

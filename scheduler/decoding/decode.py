@@ -15,19 +15,23 @@ from api.constants import (
     ANNOTATION_HOLD_SECONDS,
     ANNOTATION_MANAGED_GROUP,
     ANNOTATION_PREEMPTION_DELAY,
+    ANNOTATION_PREFERRED_TOPOLOGY,
     ANNOTATION_SCHEDULE_TIMEOUT,
     CAPACITY_FAILED,
     CONDITION_COMPOSITE_SCHEDULED,
     CONDITION_DISRUPTION_TARGET,
     CONDITION_POD_GROUP_SCHEDULED,
     CONDITION_POD_SCHEDULED,
+    NATIVE_GROUP_KINDS,
+    NATIVE_POD_GROUP,
     SCHEDULER_COMPONENT,
 )
 from api.duration import seconds
 from api.features import Feature, FeatureGates, feature_of_owner
 from api.groups import Form, GroupReference, WorkloadForm, groups_of_pod, workload_form
 from api.integration.pods.groups_from_pods import ask_of
-from api.membership import NOBODY, Owners, claims_of
+from api.membership import NO_OWNERS, Owners, claims_of
+from api.names import is_label_key
 from api.ownership import OwnerId, created_for
 from api.reading import listing, mapping
 from api.scheduler_names import USUAL, SchedulerNames
@@ -35,14 +39,18 @@ from kube.client.meta import OwnerReference
 from scheduler.core.state.disruption_budgets import DisruptionBudget
 from scheduler.core.values.model import (
     COMPOSITE_POD_GROUP,
+    NEWEST_RELEASE,
+    POD_GROUP,
     GroupKey,
     GroupSpec,
     MembershipInfo,
     NodeInfo,
     PodInfo,
     PreemptionInfo,
+    Release,
     Taint,
     Topology,
+    plain_kind,
 )
 from scheduler.decoding import limits
 from scheduler.decoding.label_selectors import label_expressions
@@ -50,6 +58,7 @@ from scheduler.decoding.objects import (
     ConditionType,
     Constraints,
     GroupObject,
+    Metadata,
     Node,
     Pod,
     PodDisruptionBudget,
@@ -77,6 +86,9 @@ _LONGEST_MESSAGE: Final = 1024
 """Characters kept of a condition's message. Longer ones are cut, as anybody who may write a status
 may write any text."""
 
+_NATIVE_POD_GROUP: Final = NATIVE_POD_GROUP.full_kind
+_NATIVE: Final = frozenset(kind.full_kind for kind in NATIVE_GROUP_KINDS)
+
 FAR_AWAY: Final = 1e12
 """A time after the year 9999 in seconds: a pod may be deleted with any grace period."""
 
@@ -95,10 +107,16 @@ def node_info(node: Node) -> NodeInfo:
 
 
 def pod_info(
-    pod: Pod, before: PodInfo | None = None, schedulers: SchedulerNames = USUAL
+    pod: Pod,
+    before: PodInfo | None = None,
+    schedulers: SchedulerNames = USUAL,
+    *,
+    native: bool = False,
+    release: Release = NEWEST_RELEASE,
 ) -> PodInfo:
     """Decode a pod; `schedulers` decides whether it is Muster's.
 
+    `native` means that Kubernetes' own PodGroups are served, `release` is that of Kubernetes.
     `before` is the same pod as it was decoded for the previous event. Raises
     kube.client.quantity.QuantityError for an invalid request.
     """
@@ -108,11 +126,11 @@ def pod_info(
         # A binding is the most frequent event and changes no requirement: this halves its cost.
         requirements, to_group = before.requirements, before.group_affinity
     elif ours:
-        requirements, to_group = requirements_of(pod)
+        requirements, to_group = requirements_of(pod, release)
     else:
         # Muster never places this pod, so only what it takes from others counts.
-        requirements, to_group = requirements_of_others(pod), ()
-    reference, claims = _reference_and_claims(pod, owner, ours=ours)
+        requirements, to_group = requirements_of_others(pod, release), ()
+    reference, claims = _reference_and_claims(pod, owner, ours=ours, native=native)
     group = None if reference is None else reference.name
     asks = ours and reference is not None and ask_of(reference, meta.annotations) is not None
     return PodInfo(
@@ -139,7 +157,13 @@ def pod_info(
         membership=_membership(pod, owner, group, claims, asks=asks),
         version=meta.resource_version,
         conditions=_conditions(pod),
+        group_kind=_group_kind(reference),
     )
+
+
+def _group_kind(reference: GroupReference | None) -> str:
+    native = reference is not None and reference.form is Form.NATIVE
+    return _NATIVE_POD_GROUP if native else POD_GROUP
 
 
 def _conditions(pod: Pod) -> Literal["", "some", "target"]:
@@ -248,7 +272,7 @@ def _seconds(moment: str | None) -> float:
 
 
 def _reference_and_claims(
-    pod: Pod, owner: OwnerReference | None, *, ours: bool
+    pod: Pod, owner: OwnerReference | None, *, ours: bool, native: bool
 ) -> tuple[GroupReference | None, Owners]:
     """Return the reference of the pod to its PodGroup, if any, and the owners it may have."""
     meta, spec, said = pod.metadata, pod.spec, pod.spec.workload_ref
@@ -263,10 +287,11 @@ def _reference_and_claims(
         workload=workload,
         managed=meta.annotations.get(ANNOTATION_MANAGED_GROUP, ""),
         group_by=meta.annotations.get(ANNOTATION_GROUP_BY, ""),
+        native=native,
     )
     reference = next(references, None)
     if reference is None:
-        return None, NOBODY
+        return None, NO_OWNERS
     of_template = reference.form is Form.WORKLOAD
     return reference, claims_of(
         reference,
@@ -280,19 +305,22 @@ def _reference_and_claims(
 
 
 def group_spec(kind: str, group: GroupObject, gates: FeatureGates = features.USUAL) -> GroupSpec:
-    """Decode a group. `kind` is PodGroup or CompositePodGroup; `gates` are the enabled features."""
+    """Decode a group. `kind` is that of its key; `gates` are the enabled features."""
     meta, spec = group.metadata, group.spec
     key: GroupKey = (kind, meta.namespace, meta.name)
-    policy, owner = spec.scheduling_policy, created_for(meta)
+    native = kind in _NATIVE
+    # Muster creates no native groups: there, the annotation is anybody's.
+    policy, owner = spec.scheduling_policy, None if native else created_for(meta)
     gate_off, maker_off = _off(kind, group, owner, gates)
     return GroupSpec(
         key=key,
         minimum=_minimum(group),
         gang=policy is not None and policy.gang is not None,
         parent=spec.parent_composite_pod_group_name or None,
-        priority=spec.priority,
+        # Kubernetes' admission fills in that of a native group, if a class applies.
+        priority=spec.priority or 0 if native else spec.priority,
         workload=spec.workload_ref.workload_name if spec.workload_ref else None,
-        topology=topology_of(spec.scheduling_constraints),
+        topology=topology_of(spec.scheduling_constraints) or _preferred(meta, native=native),
         disruption="all" if "all" in (spec.disruption_mode or {}) else "single",
         created=meta.creation_timestamp,
         preempts=spec.preemption_policy != NEVER,
@@ -305,6 +333,7 @@ def group_spec(kind: str, group: GroupObject, gates: FeatureGates = features.USU
         gate_off=gate_off,
         maker_off=maker_off,
         hold=hold_seconds(meta.annotations),
+        shared=native,
     )
 
 
@@ -313,9 +342,10 @@ def _off(
 ) -> tuple[str, str]:
     """Return the disabled gates that the group's placement uses, and that created the group."""
     spec, used = group.spec, []
-    if kind == COMPOSITE_POD_GROUP or spec.parent_composite_pod_group_name:
+    if plain_kind(kind) == COMPOSITE_POD_GROUP or spec.parent_composite_pod_group_name:
         used.append(Feature.COMPOSITE_POD_GROUP)
-    if spec.scheduling_constraints is not None and spec.scheduling_constraints.topology:
+    preferred = _preferred(group.metadata, native=kind in _NATIVE)
+    if topology_of(spec.scheduling_constraints) or preferred:
         used.append(Feature.TOPOLOGY)
     # Kept apart: a disabled owner kind blocks only groups that were never scheduled. A running gang
     # may still replace lost pods.
@@ -364,6 +394,12 @@ def topology_of(constraints: Constraints | None) -> Topology | None:
     # The API allows one constraint.
     first = constraints.topology[0]
     return Topology(first.key, first.preferred)
+
+
+def _preferred(meta: Metadata, *, native: bool) -> Topology | None:
+    """Return the preferred topology of a native group, whose spec can only have a required one."""
+    key = meta.annotations.get(ANNOTATION_PREFERRED_TOPOLOGY, "") if native else ""
+    return Topology(key, preferred=True) if is_label_key(key) else None
 
 
 def _minimum(group: GroupObject) -> int | None:

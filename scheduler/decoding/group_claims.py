@@ -19,6 +19,35 @@ from scheduler.decoding.objects import GroupObject
 
 
 @dataclass(frozen=True, slots=True)
+class NativeGroupClaims:
+    """Claims of a native PodGroup, by entry: the name of the claim, or of its template.
+
+    Kubernetes creates the claims from templates, with the group as their owner, and writes their
+    names to the statuses of the group and of each pod. Pods use a claim through the group if they
+    have the same entry. It is reserved for the group then, not for each pod.
+    """
+
+    uid: str
+    entries: Mapping[str, tuple[str, str]]
+
+    @classmethod
+    def of(cls, group: GroupObject | None) -> NativeGroupClaims | None:
+        """Return the claims of the group; None if it has none."""
+        if group is None or not group.spec.resource_claims:
+            return None
+        entries = {
+            each.name: (each.resource_claim_name or "", each.resource_claim_template_name or "")
+            for each in group.spec.resource_claims[:MAX_RESOURCE_CLAIMS]
+        }
+        return cls(group.metadata.uid, entries)
+
+    def shares(self, entry: str, claim: str, template: str) -> bool:
+        """Return True if a pod with this entry uses the claim through the group."""
+        named, made_from = self.entries.get(entry, ("", ""))
+        return made_from == template if template else bool(claim) and named == claim
+
+
+@dataclass(frozen=True, slots=True)
 class GroupClaims:
     """Shared claims of the PodGroup `name`.
 

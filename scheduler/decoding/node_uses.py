@@ -8,7 +8,14 @@ from typing import Final, NamedTuple
 import msgspec
 
 from kube.client.decoding import Decoder, without_nulls
-from scheduler.core.values.model import Attachment, ClaimKey, Disk, HostPort
+from scheduler.core.values.model import (
+    NEWEST_RELEASE,
+    Attachment,
+    ClaimKey,
+    Disk,
+    HostPort,
+    Release,
+)
 from scheduler.decoding import inline_volumes
 from scheduler.decoding.inline_volumes import Volume
 from scheduler.decoding.objects import ClaimSource, Metadata, Pod, PodSpec
@@ -37,9 +44,9 @@ class NodeUses(NamedTuple):
     volumes: PodVolumes
 
 
-def node_uses(pod: Pod) -> NodeUses:
+def node_uses(pod: Pod, release: Release = NEWEST_RELEASE) -> NodeUses:
     """Return the usage of a pod. Raises kube.client.quantity.QuantityError for an invalid one."""
-    return NodeUses(pod_requests(pod), _host_ports(pod.spec), _volumes(pod))
+    return NodeUses(pod_requests(pod, release), _host_ports(pod.spec), _volumes(pod))
 
 
 def _host_ports(spec: PodSpec) -> tuple[HostPort, ...]:

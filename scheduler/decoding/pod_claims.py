@@ -24,11 +24,11 @@ from scheduler.core.groups.forest import Pod as KnownPod
 from scheduler.core.values.device_asks import Ask
 from scheduler.core.values.devices import DeviceClaimInfo
 from scheduler.core.values.extended_devices import ContainerDevices, resources_of
-from scheduler.core.values.model import ClaimKey, PodInfo, Requirements
+from scheduler.core.values.model import POD_GROUP, ClaimKey, GroupConsumer, PodInfo, Requirements
 from scheduler.decoding import claim_messages
 from scheduler.decoding.device_objects import PodClaimEntry, decode_pod_claim
 from scheduler.decoding.extended_resources import claim_key, containers_of
-from scheduler.decoding.group_claims import GroupClaims
+from scheduler.decoding.group_claims import GroupClaims, NativeGroupClaims
 from scheduler.decoding.limits import excess_of_claims
 from scheduler.decoding.objects import GroupObject, Pod, PodSpec
 
@@ -93,6 +93,7 @@ class PodClaims:
         # A dict as an ordered set: the first MOST_NAMING pods of a claim count.
         self._naming: dict[ClaimKey, dict[str, None]] = {}
         self._of_groups: dict[Key, GroupClaims] = {}
+        self._of_native_groups: dict[Key, NativeGroupClaims] = {}
         self._requesting: dict[str, dict[str, None]] = {}
 
     def serve(self) -> None:
@@ -192,6 +193,13 @@ class PodClaims:
             self._of_groups[key] = now
         return before != now
 
+    def on_native_group_changed(self, key: Key, group: GroupObject | None) -> bool:
+        """Record a native PodGroup. True if its pods with claims have to be evaluated."""
+        before, now = self._of_native_groups.pop(key, None), NativeGroupClaims.of(group)
+        if now is not None:
+            self._of_native_groups[key] = now
+        return before != now
+
     def applied(self, info: PodInfo, known: KnownPod | None) -> PodInfo:
         """Return the pod with the requirements of its claims as they are now.
 
@@ -220,10 +228,14 @@ class PodClaims:
         """Return the pod with the requests of its claims, and of a mapped extended `resource`."""
         asks: list[Ask | ClaimKey] = []
         keys: list[ClaimKey] = []
+        consumer = self._group_consumer(info, uses)
+        if consumer != info.consumer:
+            info = replace(info, consumer=consumer)
         for entry in uses.entries:
             key = (info.namespace, entry.claim)
             claim = self._table.claims.get(key)
-            lack = self._claim_problem(info, entry, key, claim)
+            shared = consumer if consumer is not None and key in consumer.claims else None
+            lack = self._claim_problem(info, entry, key, claim, shared)
             if lack or claim is None:
                 return replace(self._with(info, (), ()), unclaimed=lack)
             if problem := self._problems.get(key):
@@ -231,7 +243,8 @@ class PodClaims:
             # Two entries may name one claim, which counts once.
             if key not in keys:
                 # An own claim without an allocation counts by spec: equal pods share a shape.
-                asks.append(claim.ask if entry.own and claim.allocation is None else key)
+                own = entry.own and shared is None and claim.allocation is None
+                asks.append(claim.ask if own else key)
                 keys.append(key)
         if not uses.extended:
             return self._with(info, tuple(asks), tuple(keys))
@@ -241,7 +254,7 @@ class PodClaims:
             # No claim yet: a decision may choose any node, with devices or with its own resource.
             extended = uses.extended if resource else ()
             return self._with(info, tuple(asks), (*keys, key) if resource else (*keys,), extended)
-        lack = self._claim_problem(info, _Entry("", key[1], _NO_TEMPLATE), key, claim)
+        lack = self._claim_problem(info, _Entry("", key[1], _NO_TEMPLATE), key, claim, None)
         if not lack and claim.allocation is None:
             lack = claim_messages.from_an_earlier_attempt(key[1])
         if lack:
@@ -265,13 +278,33 @@ class PodClaims:
             wants = replace(wants, asks=asks, extended=extended)
         return replace(info, requirements=wants, device_claims=keys, unclaimed="")
 
+    def _group_consumer(self, info: PodInfo, uses: _Uses) -> GroupConsumer | None:
+        """Return the native group as the consumer of claims that the pod uses through it."""
+        if info.group is None or info.group_kind == POD_GROUP:
+            return None
+        native = self._of_native_groups.get((info.namespace, info.group))
+        if native is None:
+            return None
+        entries = (it for it in uses.entries if native.shares(it.name, it.claim, it.template))
+        claims = tuple((info.namespace, it.claim) for it in entries if it.claim)
+        return GroupConsumer(native.uid, claims) if claims else None
+
     def _claim_problem(
-        self, info: PodInfo, entry: _Entry, key: ClaimKey, claim: DeviceClaimInfo | None
+        self,
+        info: PodInfo,
+        entry: _Entry,
+        key: ClaimKey,
+        claim: DeviceClaimInfo | None,
+        consumer: GroupConsumer | None,
     ) -> str:
-        """Return why the pod cannot use the claim yet; empty if it can."""
+        """Return why the pod cannot use the claim yet; empty if it can.
+
+        `consumer` is its native group if the pod uses the claim through it.
+        """
         namespace, name = key
         pod = f"{namespace}/{info.name}"
-        shared = self._of_groups.get((namespace, info.group)) if info.group is not None else None
+        ours = info.group is not None and info.group_kind == POD_GROUP
+        shared = self._of_groups.get((namespace, info.group or "")) if ours else None
         if shared is not None and (text := shared.problem_of_own(entry.name, entry.template)):
             return text
         if not entry.claim:
@@ -281,8 +314,11 @@ class PodClaims:
         if claim.terminating:
             return claim_messages.terminating(name)
         # The name may belong to a claim of a tenant, or of an earlier pod with this name.
-        if entry.own and claim.owner != info.uid:
-            return claim_messages.of_another_owner(key, "Pod", pod)
+        owner, kind, whose = info.uid, "Pod", pod
+        if consumer is not None:
+            owner, kind, whose = consumer.uid, "PodGroup", f"{namespace}/{info.group}"
+        if entry.own and claim.owner != owner:
+            return claim_messages.of_another_owner(key, kind, whose)
         if shared is not None and not entry.own and (text := shared.problem_of(claim)):
             return text
         # A claim that thousands of pods name would cost that many evaluations with each change.

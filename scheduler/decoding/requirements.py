@@ -6,7 +6,14 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Final
 
-from scheduler.core.values.model import GroupTerm, NodeTerm, Requirements, Toleration
+from scheduler.core.values.model import (
+    NEWEST_RELEASE,
+    GroupTerm,
+    NodeTerm,
+    Release,
+    Requirements,
+    Toleration,
+)
 from scheduler.decoding import limits, pod_terms
 from scheduler.decoding.label_selectors import node_selector_term
 from scheduler.decoding.node_uses import NO_VOLUMES, NodeUses, node_uses
@@ -15,9 +22,9 @@ from scheduler.decoding.objects import Pod, PodSpec, TolerationSpec
 _RESTART_ALL: Final = "RestartAllContainers"
 
 
-def requirements_of_others(pod: Pod) -> Requirements:
+def requirements_of_others(pod: Pod, release: Release = NEWEST_RELEASE) -> Requirements:
     """Return the requirements of another scheduler's pod, as far as they affect pods next to it."""
-    return _of_others(pod, node_uses(pod))
+    return _of_others(pod, node_uses(pod, release))
 
 
 def _of_others(pod: Pod, uses: NodeUses, excess: str = "") -> Requirements:
@@ -38,9 +45,11 @@ def _of_others(pod: Pod, uses: NodeUses, excess: str = "") -> Requirements:
     )
 
 
-def requirements_of(pod: Pod) -> tuple[Requirements, tuple[GroupTerm, ...]]:
+def requirements_of(
+    pod: Pod, release: Release = NEWEST_RELEASE
+) -> tuple[Requirements, tuple[GroupTerm, ...]]:
     """Return the requirements of a pod of this scheduler, and the affinity to its own group."""
-    spec, uses = pod.spec, node_uses(pod)
+    spec, uses = pod.spec, node_uses(pod, release)
     excess = limits.excess(spec, uses)
     if excess:
         # The pod is unschedulable, but if it runs nevertheless, its node is in use.

@@ -8,9 +8,9 @@ from api.constants import EVENT_SCHEDULED
 from kube.events.events import EventType, ObjectReference
 from scheduler.core.groups.forest import Pod
 from scheduler.core.state.state import State
-from scheduler.core.values.model import SINGLE_POD, GroupKey, PodInfo
+from scheduler.core.values.model import SINGLE_POD, GroupKey, PodInfo, plain_kind
 from scheduler.decoding.objects import GroupObject
-from scheduler.support.kinds import GROUPS
+from scheduler.support.kinds import GROUP_RESOURCES
 from scheduler.support.ports import EventRecorder
 
 
@@ -45,7 +45,7 @@ class GroupEvents:
         if observed is None:
             return
         meta = observed.metadata
-        group = ObjectReference.of(GROUPS[key[0]], meta)
+        group = ObjectReference.of(GROUP_RESOURCES[key[0]], meta)
         scheduler = self._scheduler_of(key)
         self._recorder.event(group, kind, reason, message, component=scheduler)
         owner = meta.controller
@@ -54,7 +54,7 @@ class GroupEvents:
             reference = ObjectReference(
                 owner.api_version, owner.kind, meta.namespace, owner.name, owner.uid
             )
-            text = f"{key[0]} {key[2]}: {message}"
+            text = f"{plain_kind(key[0])} {key[2]}: {message}"
             self._recorder.event(reference, kind, reason, text, component=scheduler)
 
     def pod(self, pod: Pod, kind: EventType, reason: str, message: str) -> None:

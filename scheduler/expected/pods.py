@@ -164,7 +164,7 @@ class ExpectedPods:
     def on_pod_changed(self, info: PodInfo, left: LastPodState | None = None) -> ExpectedPodChanges:
         """Apply a pod, which may replace an expected one. `left` is its last state."""
         # Every event of a pod comes here, and most clusters have no expected pods.
-        if not self._groups or info.group is None:
+        if not self._groups or info.group is None or info.group_kind != POD_GROUP.kind:
             return self.forget(info.uid) if info.uid in self._of else ExpectedPodChanges()
         key = (info.namespace, info.group)
         group = self._groups.get(key)

@@ -394,7 +394,7 @@ class HeldPlaces:
         """Return how many pods of the shape fit there without these pods and these `claims`."""
         own, row = pods[0].shape, np.array([pods[0].row], np.int64)
         with self._state.nodes.trial():
-            if own.requirements.needs_devices:
+            if own.needs_devices:
                 keys = (key for pod in pods for key in own_keys(pod.info))
                 self._state.devices.free([*keys, *claims])
             count = np.array([-len(pods)], np.int64)
@@ -408,7 +408,7 @@ class HeldPlaces:
 
     def _may_take_over(self, pod: Pod, expected: Pod) -> bool:
         """False if the predecessor of the place is about to release its devices."""
-        if expected.row < 0 or not expected.shape.requirements.needs_devices:
+        if expected.row < 0 or not expected.shape.needs_devices:
             return True
         with self._work_allowed(pod):
             if self._slots_without([expected], pod.shape):

@@ -32,7 +32,7 @@ from scheduler.preemption.nominated_nodes import NominatedNodes
 from scheduler.preemption.pod_deletions import delete_pod
 from scheduler.queue.shell import Shell
 from scheduler.support.config import Preemption
-from scheduler.support.kinds import GROUPS
+from scheduler.support.kinds import GROUP_RESOURCES
 from scheduler.support.metrics import EVICTIONS_OPEN, VICTIMS, VICTIMS_SPARED
 from scheduler.support.ports import EvictorApi
 from scheduler.support.priority_semaphore import SharedSemaphore
@@ -246,7 +246,12 @@ class Evictor:
         fence: Fence,
     ) -> None:
         # A tree's condition is on each of its groups that exists as an object.
-        marked = [each for group in groups for each in group.walk() if each.spec is not None]
+        marked = [
+            each
+            for group in groups
+            for each in group.walk()
+            if each.spec is not None and not each.of_others
+        ]
         await asyncio.gather(
             # Side by side: conditions of groups only inform, so those of pods do not wait for them.
             self._for_each(marked, partial(self._set_group_condition, plan, message, fence)),
@@ -265,7 +270,9 @@ class Evictor:
     ) -> None:
         """Set the condition on a group. It only informs, so a failure is logged."""
         kind, namespace, name = group.key
-        mark = partial(self._marks.set_group, GROUPS[kind], namespace, name, message(namespace))
+        mark = partial(
+            self._marks.set_group, GROUP_RESOURCES[kind], namespace, name, message(namespace)
+        )
         error = await self._send(plan, namespace, mark, fence)
         if error is not None:
             _log.error("failed to set DisruptionTarget on a group", error=str(error))

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 
 from scheduler.core.groups.forest import Pod
 from scheduler.core.state.units import Unit
-from scheduler.core.values.model import GroupKey
+from scheduler.core.values.model import GroupKey, plain_kind
 from scheduler.core.values.wording import count
 
 
@@ -24,7 +24,7 @@ def victims_text(units: Sequence[Unit], namespace: str, *, most: int = 3) -> str
         parts.append(f"{len(own) - most} more")
     others = [unit for unit in units if unit.key[1] != namespace]
     if others:
-        kinds = Counter(unit.key[0] for unit in others)
+        kinds = Counter(plain_kind(unit.key[0]) for unit in others)
         counted = " and ".join(count(number, kind) for kind, number in sorted(kinds.items()))
         highest = max(unit.priority for unit in others)
         parts.append(f"{counted} of other namespaces, of priority {highest} at most")
@@ -49,7 +49,7 @@ def places_text(pods: int, held: int) -> str:
 
 def preemptor_text(root: GroupKey, priority: int, namespace: str) -> str:
     """Return the preemptor as a victim's namespace may know it."""
-    kind, own, name = root
+    kind, (_, own, name) = plain_kind(root[0]), root
     if own == namespace:
         return f"{kind} {own}/{name} of priority {priority}"
     return f"a {kind} of another namespace, of priority {priority}"

@@ -32,9 +32,10 @@ from scheduler.core.state.disruption_budgets import DisruptionBudget
 from scheduler.core.state.node_daemons import DaemonSetKey
 from scheduler.core.state.nominations import Nomination
 from scheduler.core.state.starvation_gate import ClosedFor
-from scheduler.core.state.state import NEWEST_RELEASE, State
+from scheduler.core.state.state import State
 from scheduler.core.values.devices import Allocation, DeviceClaimInfo, DeviceClassInfo, SliceInfo
 from scheduler.core.values.model import (
+    NEWEST_RELEASE,
     ClaimInfo,
     ClaimKey,
     GroupKey,

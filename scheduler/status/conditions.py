@@ -27,7 +27,7 @@ from scheduler.core.groups import tree_validation
 from scheduler.core.groups.forest import Group, NotReady, Pod, outer_topology_keys
 from scheduler.core.state.state import State
 from scheduler.core.topology.topology import UNLABELLED
-from scheduler.core.values.model import SINGLE_POD, GroupKey
+from scheduler.core.values.model import SINGLE_POD, GroupKey, plain_kind
 from scheduler.core.values.wording import sentence
 from scheduler.status.quorum_messages import summary
 
@@ -77,13 +77,17 @@ def reason_of(blocker: Blocker) -> str:
 
 @dataclass(frozen=True, slots=True)
 class GroupView:
-    """The wanted status of a group. If `reason` is None, the condition remains unchanged."""
+    """The wanted status of a group. If `reason` is None, the condition remains unchanged.
+
+    `event` is False if a change of the condition gets no event.
+    """
 
     group: Group
     reason: str | None
     message: str
     counts: dict[str, int]
     blocker: Blocker | None
+    event: bool = True
 
     @property
     def scheduled(self) -> bool:
@@ -122,6 +126,34 @@ def group_views(state: State, top: Group, blocker: Blocker | None) -> list[Group
 
 def group_view(state: State, group: Group, blocker: Blocker | None) -> GroupView:
     """Return the view of one group of a tree, in O(pods) only with a preferred topology."""
+    view = _view(state, group, blocker)
+    shared = group.spec is not None and group.spec.shared
+    return _native(view, blocker) if shared else view
+
+
+def _native(view: GroupView, blocker: Blocker | None) -> GroupView:
+    """Return the view as Kubernetes' own groups have it: conditions only, in its reasons."""
+    group, reason, message = view.group, view.reason, view.message
+    above = _ancestor(group, blocker.at) if blocker is not None else None
+    if not view.scheduled and above is not None and blocker is not None:
+        failed = "encountered an error" if blocker.kind == "error" else "is unschedulable"
+        message = f'ancestor composite pod group "{above.name}" {failed}'
+    if reason == REASON_INCOMPLETE:
+        reason = REASON_UNSCHEDULABLE
+    elif reason == REASON_INVALID:
+        reason = f"{group.kind}Error"
+    return replace(view, reason=reason, message=message, counts={}, blocker=None)
+
+
+def _ancestor(group: Group, key: GroupKey) -> Group | None:
+    """Return the ancestor of the group with this key, if there is one."""
+    above = group.parent
+    while above is not None and above.key != key:
+        above = above.parent
+    return above
+
+
+def _view(state: State, group: Group, blocker: Blocker | None) -> GroupView:
     counts = _counts(group)
     if group.bound:
         # A bound group may wait for pods beyond minCount. Blockers of other groups are not its own.
@@ -140,7 +172,8 @@ def group_view(state: State, group: Group, blocker: Blocker | None) -> GroupView
     # PodGroupInitiallyScheduled reports the first start, so it stays True when pods are lost.
     if group.initially_scheduled:
         reason, message = REASON_SCHEDULED, f"{_scheduled(group, verb='were')} {message}"
-    return GroupView(group, reason, message, counts, blocker)
+    # Every group lacks members at first, so that gets no event.
+    return GroupView(group, reason, message, counts, blocker, reason != REASON_INCOMPLETE)
 
 
 def binding_failed(state: State, root: GroupKey, message: str) -> Blocker | None:
@@ -309,13 +342,13 @@ def _message(blocker: Blocker, at: GroupKey | None) -> str:
     """Return the message of a group; `at` is the group at fault, None for the group itself."""
     if at is None or at[0] == SINGLE_POD:
         return blocker.summary
-    return f'Waiting for {at[0]} "{at[2]}": {blocker.summary}'
+    return f'Waiting for {plain_kind(at[0])} "{at[2]}": {blocker.summary}'
 
 
 def _pod_message(blocker: Blocker, *, at_fault: bool) -> str:
     """Return kube-scheduler's sentence with the name of the group, or why the group waits."""
     # The group's status has the other sentences; thousands of pods need not repeat them.
-    kind, _, name = blocker.at
+    kind, name = plain_kind(blocker.at[0]), blocker.at[2]
     if kind == SINGLE_POD:
         return blocker.summary
     if not blocker.nodes:

@@ -87,6 +87,8 @@ def _with_condition(
     old = next((each for each in before if each["type"] == name), None)
     if view.reason is None:
         return before, False
+    if old is not None and _is_reported(view, old):
+        return before, False
     if old is not None and old.get("status") == "True":
         # Only the message may change: the domain in which the group runs.
         current = {**old, "message": view.message} if view.scheduled else old
@@ -105,6 +107,17 @@ def _with_condition(
         "lastTransitionTime": since or now,
     }
     return [each for each in before if each["type"] != name] + [condition], changed
+
+
+def _is_reported(view: GroupView, condition: Json) -> bool:
+    """Return True if a shared tree with pods of two schedulers has a condition already.
+
+    Both report it. If each corrected the words of the other, they would never stop.
+    """
+    spec, waits = view.group.spec, condition.get("status") == "False"
+    if spec is None or not spec.shared or view.scheduled or not waits:
+        return False
+    return view.group.has_foreign_pods
 
 
 def _with_hold(conditions: list[Json], held: Json | None, generation: int, now: str) -> list[Json]:
@@ -137,6 +150,9 @@ def _moment(value: Any) -> str | None:
     return written
 
 
+_NODES: Final = re.compile(r"0/\d+ nodes are available")
+"""Beginning of a message about missing capacity."""
+
 _NUMBER: Final = re.compile(r"\d+|s\b")
 """Numbers, and the endings that depend on them: 1 pod fits, 2 pods fit."""
 
@@ -154,6 +170,13 @@ def only_numbers_differ(status: Json, before: Json) -> bool:
 def _without_numbers(status: Json) -> Json | None:
     """Return the status without such numbers; None if it does not report missing capacity."""
     blocker = status.get("blocker")
+    if blocker is None:
+        # A group of Kubernetes' own: its condition says all.
+        said = [(it, text(it.get("message"))) for it in _conditions(status)]
+        if not any(_NODES.match(message) for _, message in said):
+            return None
+        bare = [{**it, "message": _NUMBER.sub("", message)} for it, message in said]
+        return {**status, "conditions": bare}
     if not isinstance(blocker, dict) or blocker.get("kind") != "capacity":
         return None
     first = next(iter(listing(blocker.get("counts"))), None)

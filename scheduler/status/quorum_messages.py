@@ -16,6 +16,7 @@ from api.constants import (
     LABEL_POD_GROUP,
     LEADER_WORKER_SET,
     LWS_LABEL_NAME,
+    NATIVE_POD_GROUP,
     POD,
     POD_GROUP,
     STATEFUL_SET,
@@ -141,6 +142,8 @@ def _who_creates_children(group: Group) -> str:
 
 def _who_creates_it(group: Group, gates: FeatureGates) -> str:
     """Return who creates a missing group that pods or child groups name."""
+    if group.key[0] == NATIVE_POD_GROUP.full_kind:
+        return f"create it in {NATIVE_POD_GROUP.api_version}, or correct the name in its pods"
     feature = _feature_of(group)
     if feature is not None and feature not in gates:
         return f"Muster does not create it because {off_text(feature)}"

@@ -58,13 +58,14 @@ class DueReports:
         self._pods: FairKeys[float] = FairKeys()
         self._numbers: FairKeys[float] = FairKeys()
 
-    def __len__(self) -> int:
-        """Return the number of groups, and of roots with pods, that are due now or later."""
-        return len(self._groups) + len(self._pods)
+    @property
+    def size(self) -> int:
+        """The number of groups, and of roots with pods, that are due now or later."""
+        return self._groups.size + self._pods.size
 
     def done(self) -> None:
         """Clear `arrived` if no report is due."""
-        if not len(self) and not len(self._numbers):
+        if not self.size and not self._numbers.size:
             self.arrived.clear()
 
     def schedule_group(self, key: GroupKey) -> None:

@@ -16,7 +16,6 @@ from typing import Final
 import structlog
 
 from api import features
-from api.constants import REASON_INCOMPLETE
 from api.features import FeatureGates
 from kube.base.clock import rfc3339
 from kube.base.errors import Conflict, KubeError, NotFound
@@ -31,7 +30,7 @@ from kube.leader.election import Fence
 from scheduler.core.explain.explain import Blocker
 from scheduler.core.groups.forest import Group
 from scheduler.core.groups.tree_validation import priorities_differ
-from scheduler.core.values.model import SINGLE_POD, GroupKey
+from scheduler.core.values.model import SINGLE_POD, GroupKey, plain_kind
 from scheduler.decoding.objects import GroupObject
 from scheduler.events.group_events import GroupEvents
 from scheduler.held_places.held_places import HeldPlaces
@@ -53,7 +52,7 @@ from scheduler.status.pod_events import FirstPods, PodEvents
 from scheduler.status.report_schedule import DueReports
 from scheduler.support.config import Status
 from scheduler.support.fair_keys import FairKeys
-from scheduler.support.kinds import GROUPS
+from scheduler.support.kinds import GROUP_RESOURCES
 from scheduler.support.metrics import REPORTS_DUE, STATUS_WRITES
 from scheduler.watch.event_handlers import PendingPod
 
@@ -200,7 +199,7 @@ class Reporter:
         for key in begun:
             self._reports.put(key, self._report(key))
         writes = await self._collect("groups", self._reports, _ROUND_WRITES)
-        more = len(begun) == _ROUND_ROOTS or len(self._reports) > 0
+        more = len(begun) == _ROUND_ROOTS or self._reports.size > 0
         for key in self._due.take_pods(self._pod_reports, self._blockers, _ROUND_ROOTS):
             self._pod_reports.put(key, self._report_pods(key))
         # Groups first: one status describes thousands of pods. But pods get some writes, too, so
@@ -209,7 +208,7 @@ class Reporter:
         writes += await self._collect("pods", self._pod_reports, most)
         await self._carry_out(writes, fence)
         self._count_due()
-        return more or len(self._pod_reports) > 0
+        return more or self._pod_reports.size > 0
 
     def _has_turn(self, key: GroupKey) -> bool:
         """Return True if no report of the group is under way, and not too many of its namespace."""
@@ -245,15 +244,15 @@ class Reporter:
 
     def _open(self) -> int:
         """Return the number of reports that are under way."""
-        return len(self._reports) + len(self._pod_reports)
+        return self._reports.size + self._pod_reports.size
 
     def _failed(self, key: GroupKey, target: GroupKey, step: str, error: Exception) -> None:
         """Record an unexpected error of one root, and retry its report after a back-off."""
-        STATUS_WRITES.labels(key[0], "failed").inc()
+        STATUS_WRITES.labels(plain_kind(key[0]), "failed").inc()
         self._retry_later(key, target, self._failures.failed((key, step), error))
 
     def _count_due(self) -> None:
-        REPORTS_DUE.set(self._open() + len(self._due))
+        REPORTS_DUE.set(self._open() + self._due.size)
 
     def _report(self, key: GroupKey) -> _Report:
         """Yield the writes for the tree under `key`, or for one group of a large tree."""
@@ -353,7 +352,7 @@ class Reporter:
         """Return the write of the group's status; None if it is current or not due yet."""
         key = group.key
         observed = self._observed.get(key)
-        if observed is None or group.spec is None:
+        if observed is None or group.spec is None or group.of_others:
             return None
         view = group_view(self._state, group, blocker)
         status, _ = self._status(view, observed)
@@ -380,14 +379,15 @@ class Reporter:
         ops = PatchBuilder().at_version(observed.metadata.resource_version)
         # As one value, since the status may not exist. The version protects what others wrote.
         ops.add("/status", status)
-        answer = await self._api.patch(GROUPS[key[0]], key[2], ops, key[1], subresource="status")
+        answer = await self._api.patch(
+            GROUP_RESOURCES[key[0]], key[2], ops, key[1], subresource="status"
+        )
         # Kept until the watch delivers it: the next write must not conflict with this one.
         observed.status = status
         observed.metadata.resource_version = answer["metadata"]["resourceVersion"]
         self._written_at[key] = self._clock.monotonic()
-        STATUS_WRITES.labels(key[0], "written").inc()
-        # Every group lacks members at first, so that gets no event.
-        if changed and view.reason is not None and view.reason != REASON_INCOMPLETE:
+        STATUS_WRITES.labels(plain_kind(key[0]), "written").inc()
+        if changed and view.reason is not None and view.event:
             kind: EventType = "Normal" if view.scheduled else "Warning"
             self._events.entity(key, kind, view.reason, view.message)
 
@@ -455,7 +455,7 @@ class Reporter:
         self._forget_deleted()
 
     async def _send(self, write: _Write) -> None:
-        kind, now = write.due[0], self._clock.monotonic()
+        kind, now = plain_kind(write.due[0]), self._clock.monotonic()
         left = self._not_before.get(write.target, now) - now
         # Retry-After applies to the object, whatever report wants to write it.
         if left > 0:
@@ -488,7 +488,7 @@ class Reporter:
 
     def _retry_later(self, root: GroupKey, target: GroupKey, wait: float) -> None:
         for key in (root, self._reported_by(target)):
-            if key[0] in GROUPS:
+            if key[0] in GROUP_RESOURCES:
                 self._due.retry_group(key, wait)
         self._due.retry_pods(root, wait)
 

@@ -14,14 +14,11 @@ _LOOKS: Final = 1000
 
 
 class FairKeys(Generic[V]):
-    """A value for each key; within a namespace the oldest key is first."""
+    """A value for each key; within a namespace the oldest key is first. `size` is their number."""
 
     def __init__(self) -> None:
         self._by_namespace: dict[str, dict[GroupKey, V]] = {}
-        self._size = 0
-
-    def __len__(self) -> int:
-        return self._size
+        self.size = 0
 
     def __contains__(self, key: GroupKey) -> bool:
         return key in self._by_namespace.get(key[1], ())
@@ -37,7 +34,7 @@ class FairKeys(Generic[V]):
     def put(self, key: GroupKey, value: V) -> None:
         """Set the value; a key that is there already keeps its position."""
         keys = self._by_namespace.setdefault(key[1], {})
-        self._size += key not in keys
+        self.size += key not in keys
         keys[key] = value
 
     def move_to_end(self, key: GroupKey) -> None:
@@ -51,7 +48,7 @@ class FairKeys(Generic[V]):
         if keys is None or key not in keys:
             return
         del keys[key]
-        self._size -= 1
+        self.size -= 1
         if not keys:
             del self._by_namespace[key[1]]
 

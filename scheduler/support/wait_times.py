@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from kube.base.clock import Clock
 from scheduler.core.state.state import State
-from scheduler.core.values.model import COMPOSITE_POD_GROUP, POD_GROUP, GroupKey
+from scheduler.core.values.model import COMPOSITE_POD_GROUP, POD_GROUP, GroupKey, plain_kind
+from scheduler.support.kinds import GROUP_RESOURCES
 from scheduler.support.metrics import GANG_FIRST_BIND_SECONDS, GANG_SECONDS
 
 KINDS = (POD_GROUP, COMPOSITE_POD_GROUP)
@@ -29,7 +30,9 @@ class GangTimes:
     def __init__(self, state: State, clock: Clock) -> None:
         self._state = state
         self._clock = clock
-        self._waits: dict[str, dict[GroupKey, _Wait]] = {kind: {} for kind in KINDS}
+        waits: dict[str, dict[GroupKey, _Wait]] = {kind: {} for kind in KINDS}
+        # Native groups count with Muster's of the same kind.
+        self._waits = {kind: waits[plain_kind(kind)] for kind in GROUP_RESOURCES}
 
     def reset(self) -> None:
         """Forget all times: another process may have led meanwhile."""
@@ -55,13 +58,13 @@ class GangTimes:
         if wait is not None and not wait.begun:
             wait.begun = True
             seconds = self._clock.monotonic() - wait.since
-            GANG_FIRST_BIND_SECONDS.labels(key[0]).observe(seconds)
+            GANG_FIRST_BIND_SECONDS.labels(plain_kind(key[0])).observe(seconds)
 
     def on_root_bound(self, key: GroupKey) -> None:
         """Record that all Bindings of the root's decision have results, and none was refused."""
         wait = self._waits.get(key[0], {}).pop(key, None)
         if wait is not None and wait.begun:
-            GANG_SECONDS.labels(key[0]).observe(self._clock.monotonic() - wait.since)
+            GANG_SECONDS.labels(plain_kind(key[0])).observe(self._clock.monotonic() - wait.since)
 
     def longest(self, kind: str) -> float:
         """Return the seconds that the oldest root has waited; 0.0 if there is none."""

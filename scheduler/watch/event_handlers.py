@@ -7,11 +7,11 @@ An exception of a handler concerns the object that it got, and the reflector ski
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from sys import intern
 
 from api import features
-from api.constants import CONDITION_POD_SCHEDULED, POD_GROUP
+from api.constants import CONDITION_POD_SCHEDULED, NATIVE_POD_GROUP, POD_GROUP
 from api.features import FeatureGates
 from api.priority import PriorityClass
 from api.scheduler_names import USUAL, SchedulerNames
@@ -54,7 +54,10 @@ class PendingPod:
 
 
 class PodHandler:
-    """Event handler of all pods. `pending` has the fields for status patches of waiting pods."""
+    """Event handler of all pods. `pending` has the fields for status patches of waiting pods.
+
+    `native` means that Kubernetes' own PodGroups are served.
+    """
 
     def __init__(
         self,
@@ -73,6 +76,7 @@ class PodHandler:
         machine's counts.
         """
         self.pending: dict[str, PendingPod] = {}
+        self.native = False
         self._state = state
         self._schedulers = schedulers
         self._on_change = on_change
@@ -140,13 +144,22 @@ class PodHandler:
         for info in self._growth.on_group_changed(key, group):
             self._set(info)
         if self.claims.on_group_changed(key, group):
-            known = self._state.forest.groups.get((POD_GROUP.kind, *key))
             # Shared claims of the group: its status names them once they are created.
-            for uid in filter(self.claims.has, list(known.members) if known else ()):
-                self.reshape(uid)
-                self._state.reconsider(uid)
+            self._reshape_members((POD_GROUP.kind, *key))
         if self._expected is not None:
             self._expected.on_group_changed(key, group).apply(self._state)
+
+    def on_native_group_changed(self, key: Key, group: GroupObject | None) -> None:
+        """Apply a native PodGroup (None: deleted), and evaluate its pods with its claims."""
+        if self.claims.on_native_group_changed(key, group):
+            self._reshape_members((NATIVE_POD_GROUP.full_kind, *key))
+
+    def _reshape_members(self, group: GroupKey) -> None:
+        """Evaluate the pods of a group whose claims changed."""
+        known = self._state.forest.groups.get(group)
+        for uid in filter(self.claims.has, list(known.members) if known else ()):
+            self.reshape(uid)
+            self._state.reconsider(uid)
 
     def upsert(self, obj: Pod) -> None:
         meta = obj.metadata
@@ -158,7 +171,9 @@ class PodHandler:
         self._uids[key] = meta.uid
         known = self._state.pods.get(meta.uid)
         before_info = known.info if known is not None else None
-        info = decode.pod_info(obj, before_info, self._schedulers)
+        info = decode.pod_info(
+            obj, before_info, self._schedulers, native=self.native, release=self._state.release
+        )
         # Before anything keeps the pod: the decoded stamp is a time of day.
         info = self._departures.timed(info, before_info, meta.deletion_grace_period_seconds)
         promoted = self.claims.note(obj, info)
@@ -198,12 +213,15 @@ class PodHandler:
         known = self._state.pods.get(info.uid)
         # Read before the change: an expected pod may take over the place that the pod leaves.
         left = LastPodState.of(self._state, info.uid) if self._expected is not None else None
+        if known is not None and known.assumed and info.group == known.info.group:
+            # It is being bound, and another API by now has its group: it stays until it is bound.
+            info = replace(info, group_kind=known.info.group_kind)
         # Claims first: the stage is part of the requirements that they replace.
         info = self.claims.applied(info, known)
         if self._expected is not None:
             info = self._expected.staged(info)
         try:
-            if known is not None and known.info.group != info.group:
+            if known is not None and _group_of(known.info) != _group_of(info):
                 # The state assigns a group only when it adds a pod.
                 self._state.remove_pod(info.uid)
             self._state.set_pod(info)
@@ -235,6 +253,10 @@ class PodHandler:
         """Evaluate pods that moved up among the pods that changes of a claim concern."""
         for uid in uids:
             self.reshape(uid)
+
+
+def _group_of(info: PodInfo) -> tuple[str | None, str]:
+    return info.group, info.group_kind
 
 
 class PriorityClassHandler:
@@ -289,17 +311,17 @@ class GroupHandler:
         state: State,
         on_change: Callable[[], None],
         observed: dict[GroupKey, GroupObject],
-        pods: PodHandler | None = None,
+        members: Callable[[Key, GroupObject | None], None] = lambda _key, _group: None,
         *,
         gates: FeatureGates = features.USUAL,
     ) -> None:
-        """Start without groups. `pods` gets PodGroups, which may keep back or release pods."""
+        """Start without groups. `members` gets PodGroups, which may keep back or release pods."""
         self._gates = gates
         self._kind = kind
         self._state = state
         self._on_change = on_change
         self._observed = observed
-        self._pods = pods
+        self._members = members
 
     def upsert(self, obj: GroupObject) -> None:
         spec = decode.group_spec(self._kind, obj, self._gates)
@@ -316,14 +338,16 @@ class GroupHandler:
             self.delete(key=(spec.key[1], spec.key[2]))
             raise
         self._observed[spec.key] = obj
-        if self._pods is not None:
-            self._pods.on_group_changed((spec.key[1], spec.key[2]), obj)
+        self._members((spec.key[1], spec.key[2]), obj)
         self._on_change()
+
+    def known(self) -> list[Key]:
+        """Return the keys of all groups of the kind."""
+        return [(namespace, name) for kind, namespace, name in self._observed if kind == self._kind]
 
     def delete(self, key: Key) -> None:
         group: GroupKey = (self._kind, *key)
         self._observed.pop(group, None)
         self._state.remove_group(group)
-        if self._pods is not None:
-            self._pods.on_group_changed(key, None)
+        self._members(key, None)
         self._on_change()

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from dataclasses import dataclass, field, replace
 
-from api.constants import ANNOTATION_MANAGED_GROUP, ANNOTATION_MIN_COUNT_BASIS
+from api.constants import ANNOTATION_MANAGED_GROUP, ANNOTATION_MIN_COUNT_BASIS, POD_GROUP
 from api.integration.common.minimum import most_pods
 from api.ownership import created_for
 from kube.client.meta import Key
@@ -164,7 +164,7 @@ class Growth:
     def _members_of(self, pod: Pod, info: PodInfo) -> _Members | None:
         """Return the group that Muster named for the pod, None if the pod is not of it."""
         gone = info.terminating or info.phase in ("Succeeded", "Failed")
-        if gone or not info.group or not info.ours:
+        if gone or not info.group or not info.ours or info.group_kind != POD_GROUP.kind:
             return None
         if pod.metadata.annotations.get(ANNOTATION_MANAGED_GROUP) != info.group:
             return None

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
 import structlog
 
 from api import features
+from api.constants import NATIVE_COMPOSITE_POD_GROUP, NATIVE_POD_GROUP
 from api.features import Feature, FeatureGates, off_text
 from api.scheduler_names import USUAL, SchedulerNames
 from kube.base.clock import Clock, SystemClock
@@ -82,6 +83,7 @@ from scheduler.watch.event_handlers import (
     PodHandler,
     PriorityClassHandler,
 )
+from scheduler.watch.native_groups import NativeGroupWatch
 from scheduler.watch.object_handlers import (
     claim_handler,
     claim_template_handler,
@@ -155,6 +157,7 @@ class SchedulerInformers:
     taint_rule_reflectors: tuple[Reflector[Any], ...] = field(init=False)
     template_reflector: Reflector[Any] = field(init=False)
     devices_known: asyncio.Event = field(default_factory=asyncio.Event)
+    native_groups: NativeGroupWatch | None = field(init=False, default=None)
     _devices_served: bool = False
     _device_classes: DeviceClassHandler = field(init=False)
 
@@ -195,15 +198,20 @@ class SchedulerInformers:
             *(
                 self._reflector(
                     GROUPS[kind],
-                    GroupHandler(kind, state, on_change, self.observed, members, gates=self.gates),
+                    GroupHandler(kind, state, on_change, self.observed, *members, gates=self.gates),
                     decode_group,
                 )
                 # Pods name PodGroups only.
-                for kind, members in ((COMPOSITE_POD_GROUP, None), (POD_GROUP, pods))
+                for kind, members in (
+                    (COMPOSITE_POD_GROUP, ()),
+                    (POD_GROUP, (pods.on_group_changed,)),
+                )
             ),
             self._reflector(WORKLOADS, workload_handler(state, on_change), decode_workload),
             self._reflector(PODS, pods, decode_pod, pods.set_aside),
         )
+        if Feature.NATIVE_GROUPS in self.gates:
+            self.native_groups = self._native_groups(pods)
         self.device_claims = ResourceClaimHandler(state, on_change, pods, self.claim_news)
         self._device_classes = device_classes = DeviceClassHandler(state, on_change, pods)
         slices = ResourceSliceHandler(state, on_change)
@@ -237,6 +245,24 @@ class SchedulerInformers:
             for version in _TAINT_RULE_VERSIONS
         )
 
+    def _native_groups(self, pods: PodHandler) -> NativeGroupWatch:
+        state, on_change, gates = self.state, self.on_change, self.gates
+        return NativeGroupWatch(
+            self.client,
+            {
+                kind: GroupHandler(kind, state, on_change, self.observed, *members, gates=gates)
+                for kind, members in (
+                    (NATIVE_COMPOSITE_POD_GROUP.full_kind, ()),
+                    (NATIVE_POD_GROUP.full_kind, (pods.on_native_group_changed,)),
+                )
+            },
+            pods,
+            reflector=lambda resource, handler: self._reflector(resource, handler, decode_group),
+            reread_pods=self.reflectors[-1].relist,
+            clock=self.clock,
+            freeze=self.freeze,
+        )
+
     def _reflector(
         self,
         resource: Resource,
@@ -257,19 +283,40 @@ class SchedulerInformers:
     @property
     def synced(self) -> bool:
         """True if every watch has delivered its first list."""
-        known = self.devices_known.is_set()
+        native = self.native_groups
+        known = self.devices_known.is_set() and (native is None or native.known.is_set())
         return known and all(reflector.synced.is_set() for reflector in self.reflectors)
 
     @property
     def watched(self) -> tuple[Reflector[Any], ...]:
         """The reflectors of all kinds that are served."""
-        return (*self.reflectors, *(self.device_reflectors if self._devices_served else ()))
+        native = self.native_groups.reflectors.values() if self.native_groups is not None else ()
+        devices = self.device_reflectors if self._devices_served else ()
+        return (*self.reflectors, *native, *devices)
+
+    def runs(self) -> Iterator[Coroutine[Any, Any, None]]:
+        """Yield all that has to run, each until cancelled."""
+        *others, pods = self.reflectors
+        yield from (reflector.run() for reflector in others)
+        yield self._run_pods(pods)
+        yield self.run_devices()
+        if self.native_groups is not None:
+            yield self.native_groups.run()
+
+    async def _run_pods(self, pods: Reflector[Any]) -> None:
+        if self.native_groups is not None:
+            # Until then, it is not known whose groups pods name by `spec.schedulingGroup`.
+            await self.native_groups.discovered.wait()
+        await self._read_release()
+        await pods.run()
 
     async def wait(self) -> None:
         """Wait until every watch has delivered its first list."""
         for reflector in self.reflectors:
             await reflector.synced.wait()
         await self.devices_known.wait()
+        if self.native_groups is not None:
+            await self.native_groups.known.wait()
 
     @property
     def _claims_refused(self) -> str:
@@ -326,12 +373,17 @@ class SchedulerInformers:
                 continue
             release = release_of(said)
             await self.freeze.over()
+            before = self.state.release
             # A proxy in front of the API server may answer without numbers.
-            if release not in {(0, 0), self.state.release}:
-                _log.info("read the release of the API server", release="{}.{}".format(*release))
-                self.state.set_release(release)
-                self.on_change()
-            return self.state.release
+            if release in {(0, 0), before}:
+                return before
+            _log.info("read the release of the API server", release="{}.{}".format(*release))
+            self.state.set_release(release)
+            self.on_change()
+            if (pods := self.reflectors[-1]).synced.is_set():
+                # What a resized pod requests depends on the release.
+                await pods.relist()
+            return release
 
     async def _serves_devices(self) -> bool:
         """True if all kinds are served and readable. Waits while the API server is down."""
@@ -449,8 +501,7 @@ async def read(
         expected_limits=expected_limits,
         clock=client.server_clock,
     )
-    runs = [*(reflector.run() for reflector in informers.reflectors), informers.run_devices()]
-    tasks = [asyncio.ensure_future(each) for each in runs]
+    tasks = [asyncio.ensure_future(each) for each in informers.runs()]
     try:
         async with asyncio.timeout(seconds):
             await informers.wait()

@@ -32,7 +32,7 @@ class Membership:
         """Return the pod as it counts."""
         # Decided again from the start: its labels or its owner may have changed.
         self.forget(info.uid)
-        if info.group is None:
+        if info.group is None or info.group_kind != POD_GROUP.kind:
             return info
         key = (info.namespace, info.group)
         owners = self._owners.get(key)

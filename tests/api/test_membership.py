@@ -22,7 +22,7 @@ from api.constants import (
     KindName,
 )
 from api.groups import Form, GroupReference, WorkloadForm
-from api.membership import NOBODY, Owners, belongs, claims_of, owners_of
+from api.membership import NO_OWNERS, Owners, belongs, claims_of, owners_of
 from api.ownership import OwnerId
 
 NOTED = {ANNOTATION_MANAGED_GROUP: "g"}
@@ -78,7 +78,7 @@ BY_NAME = {JOBSET_LABEL_NAME: "x"}
     [
         pytest.param(claims(job="1"), made(JOB, "1"), True, id="its Job's"),
         pytest.param(claims(job="1"), made(JOB, "2"), False, id="that of another of the name"),
-        pytest.param(claims(job="1"), NOBODY, False, id="a user's in its place"),
+        pytest.param(claims(job="1"), NO_OWNERS, False, id="a user's in its place"),
         pytest.param(claims(job="1"), made(JOB, "1", leaving=True), True, id="its own, that goes"),
         pytest.param(claims(of="1"), made(JOB, "1"), True, id="orphaned by its Job"),
         pytest.param(claims(of="1"), made(JOB, "2"), False, id="orphaned, and the next Job's"),
@@ -99,20 +99,20 @@ BY_NAME = {JOBSET_LABEL_NAME: "x"}
             claims(Form.LABEL, OF_JOBSET), made(JOBSET, "set-1"), True, id="its Job is gone"
         ),
         pytest.param(claims(job="1", noted=False), made(JOB, "2"), True, id="named by a user"),
-        pytest.param(claims(job="1", noted=False), NOBODY, True, id="a user's pod and group"),
+        pytest.param(claims(job="1", noted=False), NO_OWNERS, True, id="a user's pod and group"),
         pytest.param(claims(), made(JOB, "2"), True, id="a copy of a pod, without a Job"),
         pytest.param(claims(Form.WORKLOAD), made(WORKLOAD, "1"), True, id="its Workload's"),
         pytest.param(
             claims(Form.WORKLOAD), made(WORKLOAD, "1", leaving=True), False, id="one that goes"
         ),
         pytest.param(
-            claims(Form.WORKLOAD, certain=True), NOBODY, True, id="wherever it runs, by a name"
+            claims(Form.WORKLOAD, certain=True), NO_OWNERS, True, id="wherever it runs, by a name"
         ),
         pytest.param(claims(Form.COSCHEDULING), made(COSCHEDULING, "1"), True, id="KEP-3370"),
         pytest.param(
             claims(Form.COSCHEDULING), made(COSCHEDULING, "1", leaving=True), False, id="and goes"
         ),
-        pytest.param(claims(Form.COSCHEDULING), NOBODY, False, id="a user's for KEP-3370"),
+        pytest.param(claims(Form.COSCHEDULING), NO_OWNERS, False, id="a user's for KEP-3370"),
         pytest.param(claims(job="1", certain=True), made(JOB, "2"), False, id="certainly not its"),
     ],
 )
@@ -127,4 +127,4 @@ def test_a_pod_claims_each_owner_once() -> None:
 def test_only_a_job_s_pods_claim_their_controller_s_group() -> None:
     owner = Controller("1", "ReplicaSet")
     found = claims_of(GroupReference("g", Form.LABEL), {}, NOTED, certain=False, controller=owner)
-    assert found == NOBODY
+    assert found == NO_OWNERS

@@ -168,6 +168,28 @@ def test_outcomes_are_in_the_order_of_the_suites(runs: Runs, long: bool) -> None
     assert runs.most == runs.lanes
 
 
+@pytest.mark.parametrize(
+    ("only", "names"),
+    [
+        ([CHECK], {CHECK}),
+        (["1.33.13"], set(on("1.33.13"))),
+        ([NODES, "make"], {CHECK, NODES}),
+        ([f"{REAL}, "], {f"{REAL}, {which}" for which in PARTS}),
+    ],
+)
+def test_some_suites_can_be_chosen(runs: Runs, only: Sequence[str], names: set[str]) -> None:
+    """None of the others is built either."""
+    runs.together = False
+
+    outcomes = run_tests.run_suites(long=True, require_real=True, only=only)
+
+    assert {outcome.name for outcome in outcomes} == names
+    assert {name for name in runs.made if name.startswith("building")} <= {
+        *names,
+        "building the nodes",
+    }
+
+
 @pytest.mark.parametrize(("required", "code"), [(False, None), (True, 1)])
 def test_nodes_are_left_out_where_they_cannot_run(
     monkeypatch: pytest.MonkeyPatch, runs: Runs, required: bool, code: int | None

@@ -42,7 +42,7 @@ from scheduler.status.reporter import Reporter
 from scheduler.support.activity import Activity
 from scheduler.support.config import Starvation, Status
 from scheduler.support.device_budget import DeviceWork
-from scheduler.support.kinds import GROUPS, RESERVATIONS
+from scheduler.support.kinds import GROUP_RESOURCES, GROUPS, RESERVATIONS
 from scheduler.support.wait_times import GangTimes
 from scheduler.watch.claim_notifications import ClaimNews
 from scheduler.watch.event_handlers import PendingPod
@@ -203,7 +203,7 @@ def _said_of_volume(obj: Json) -> tuple[Json | None, bool]:
     return claim, "deletionTimestamp" in obj["metadata"]
 
 
-KINDS_OF = {it.full_name: it for it in (*GROUPS.values(), PVCS, PODS, PVS)}
+KINDS_OF = {it.full_name: it for it in (*GROUP_RESOURCES.values(), PVCS, PODS, PVS)}
 KINDS = {name: resource.kind for name, resource in KINDS_OF.items()}
 
 

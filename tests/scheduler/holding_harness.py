@@ -52,7 +52,9 @@ class HoldingHarness(EvictionHarness):
         expected = ExpectedPods(state, self.limits)
         self.pods = PodHandler(state, self.changed.set, expected=expected, clock=self.server_clock)
         self.pending = self.pods.pending
-        self.groups = GroupHandler(POD_GROUP, state, self.changed.set, self.observed, self.pods)
+        self.groups = GroupHandler(
+            POD_GROUP, state, self.changed.set, self.observed, self.pods.on_group_changed
+        )
         held = HeldPlaces(
             self.shell,
             self.pods,

@@ -13,7 +13,7 @@ from api import features
 from api.constants import COMPOSITE_POD_GROUP, POD_GROUP, WORKLOAD
 from api.features import FeatureGates
 from api.integration.common.workloads import OwnerName
-from api.membership import NOBODY, Owners, belongs, known_as
+from api.membership import NO_OWNERS, Owners, belongs, known_as
 from api.ownership import OwnerId, created_for
 from api.priority import DEFAULT_PREEMPTION_POLICY, PriorityClass
 from api.scheduler_names import USUAL, SchedulerNames
@@ -209,7 +209,7 @@ class ClusterInformers:
         found = self._pod_groups.get(namespace, name)
         if found is None or not found.deleting:
             return False
-        return belongs(claims, known_as(found.owner) if found.owner is not None else NOBODY)
+        return belongs(claims, known_as(found.owner) if found.owner is not None else NO_OWNERS)
 
     def group_is_taken(self, kind: str, namespace: str, name: str, owner: tuple[str, str]) -> bool:
         composite = kind == COMPOSITE_POD_GROUP.kind

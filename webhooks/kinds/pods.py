@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from api import causes
 from api.causes import Cause
 from api.constants import (
+    JOB,
     LABEL_COSCHEDULING,
     LABEL_POD_GROUP,
     LABEL_TEMPLATE,
@@ -73,7 +74,7 @@ def validate(request: AdmissionRequest, lister: Lister) -> AdmissionResponse:
     pod = request.object or {}
     if not is_ours(pod, lister.scheduler_names):
         return ALLOWED
-    groups = groups_of_object(pod, ours=True)
+    groups = _chosen_by_user(groups_of_object(pod, ours=True), pod)
     if request.operation == "UPDATE":
         return AdmissionResponse(causes=[*_changed_group(groups, request.old_object or {}, pod)])
     if request.operation != "CREATE":
@@ -97,6 +98,14 @@ def validate(request: AdmissionRequest, lister: Lister) -> AdmissionResponse:
         ],
         forbidden=bool(gone),
     )
+
+
+def _chosen_by_user(groups: list[GroupReference], pod: Mapping[str, Any]) -> list[GroupReference]:
+    """Return the references without the field that Kubernetes' Job controller adds by itself."""
+    owners = map(mapping, listing(dig(pod, "metadata", "ownerReferences")))
+    of_job = any(it.get("kind") == JOB.kind and it.get("controller") is True for it in owners)
+    others = [each for each in groups if each.form is not Form.FIELD]
+    return others if of_job and others else groups
 
 
 def _unknown(pod: Mapping[str, Any]) -> list[str]:
@@ -145,7 +154,7 @@ def _changed_group(
     groups: list[GroupReference], old: Mapping[str, Any], pod: Mapping[str, Any]
 ) -> list[Cause]:
     """Return causes for a changed group."""
-    before = groups_of_object(old, ours=True)
+    before = _chosen_by_user(groups_of_object(old, ours=True), old)
     if _name(before) != _name(groups):
         place = groups[0] if groups else before[0]
         text_ = f"field is immutable: the group of the pod is {_name(before) or 'none'}"

@@ -48,7 +48,7 @@ async def test_a_gang_whose_claim_cannot_be_changed_says_so_and_runs_once_it_is_
 
     async def refused() -> bool:
         said = (await env.blocker("pg-job-train")).get("summary", "")
-        return "resourceclaim shared cannot be patched" in said and "make it" in said
+        return "resourceclaim shared cannot be patched" in said and "create it" in said
 
     await env.until("the gang to say why its claim is not used", refused)
     assert await env.bound(of_job("train")) == 0

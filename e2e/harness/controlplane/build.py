@@ -28,7 +28,13 @@ from e2e.harness.controlplane.subprocesses import follow, run
 
 KUBERNETES = f"v{USUAL}"
 """The tag of the default Kubernetes."""
-RELEASES = {"1.33.13": "kubernetes-1.33", "1.34.4": "kubernetes-1.34", USUAL: "kubernetes"}
+RELEASES = {
+    "1.33.13": "kubernetes-1.33",
+    "1.34.4": "kubernetes-1.34",
+    "1.35.4": "kubernetes-1.35",
+    USUAL: "kubernetes",
+    "1.37.2": "kubernetes-1.37",
+}
 """The versions that can be built, oldest first, and the module of each."""
 HELM = "v3.22.0"
 

@@ -27,6 +27,9 @@ async def player(rest: Rest, ns: Namespace) -> AsyncIterator[Player]:
 @pytest.mark.since(
     "1.36", "binding conditions, shared capacity, partitions and taints are on since 1.36"
 )
+@pytest.mark.until(
+    "1.37", "1.37 words 26 of these refusals differently; the embedded server answers as 1.36"
+)
 async def test_every_case_is_answered_as_kube_apiserver_does(
     player: Player, server_kind: str, record: bool
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Final
 
 from scheduler.core.devices.allocator import Pick, PodAsks
 from scheduler.core.devices.layouts import DeviceView
@@ -16,18 +17,30 @@ from scheduler.core.values.devices import (
     NodeScope,
     SliceInfo,
 )
-from scheduler.core.values.model import Expression, NodeTerm
+from scheduler.core.values.model import NEWEST_RELEASE, Expression, NodeTerm, Release
 
 NODE_NAME = "metadata.name"
 """Field of a node by which an allocation states that only one node can use it."""
 
 
+_CONCISE: Final = (1, 37)
+"""Release since which a configuration for all requests names none, and none comes twice."""
+
+
 def allocations(
-    pod: PodAsks, picks: Sequence[Pick], view: DeviceView, node: str
+    pod: PodAsks,
+    picks: Sequence[Pick],
+    view: DeviceView,
+    node: str,
+    release: Release = NEWEST_RELEASE,
 ) -> tuple[Allocation, ...]:
-    """Return the allocation of each claim of the pod on the node, in the order of its claims."""
+    """Return the allocation of each claim of the pod on the node, in the order of its claims.
+
+    They have the form that kube-scheduler of this release gives them.
+    """
+    concise = release >= _CONCISE
     return tuple(
-        _allocation(ask, [pick for pick in picks if pick.claim == index], view, node)
+        _allocation(ask, [pick for pick in picks if pick.claim == index], view, node, concise)
         for index, ask in enumerate(pod)
     )
 
@@ -38,11 +51,17 @@ def is_local(allocation: Allocation) -> bool:
     return any(field.key == NODE_NAME for term in terms for field in term.fields)
 
 
-def _allocation(ask: ResolvedAsk, picks: Sequence[Pick], view: DeviceView, node: str) -> Allocation:
+def _allocation(
+    ask: ResolvedAsk,
+    picks: Sequence[Pick],
+    view: DeviceView,
+    node: str,
+    concise: bool,
+) -> Allocation:
     chosen = {pick.wanted.option.name: pick.wanted for pick in picks}
     return Allocation(
         tuple(_device(pick, view) for pick in picks),
-        _configuration(ask, chosen),
+        _configuration(ask, chosen, concise=concise),
         _nodes((view.sources[pick.position] for pick in picks), node),
     )
 
@@ -64,11 +83,31 @@ def _device(pick: Pick, view: DeviceView) -> AllocatedDevice:
 
 
 def _configuration(
-    ask: ResolvedAsk, chosen: Mapping[str, RequestOption]
+    ask: ResolvedAsk, chosen: Mapping[str, RequestOption], *, concise: bool
 ) -> tuple[AllocatedConfig, ...]:
     if not ask.ask.config and not any(each.config for each in ask.classes):
         return ()
-    return (*_of_classes(ask, chosen.values()), *_of_claim(ask, chosen))
+    of_claim = _of_claim(ask, chosen)
+    if not concise:
+        return (*_of_classes(ask, chosen.values()), *of_claim)
+    found = (*_of_classes(ask, chosen.values()), *dict.fromkeys(of_claim))
+    return tuple(
+        replace(each, config=replace(each.config, requests=()))
+        if _names_all(each.config.requests, ask, chosen)
+        else each
+        for each in found
+    )
+
+
+def _names_all(
+    requests: tuple[str, ...], ask: ResolvedAsk, chosen: Mapping[str, RequestOption]
+) -> bool:
+    """Return True if these are all requests of the claim, or the chosen options of them."""
+    names = {*requests}
+    return all(
+        each.name in names or any(it.name in names & chosen.keys() for it in each.options)
+        for each in ask.ask.requests
+    )
 
 
 def _of_classes(ask: ResolvedAsk, chosen: Iterable[RequestOption]) -> Iterator[AllocatedConfig]:

@@ -37,7 +37,13 @@ from scheduler.core.values.devices import (
     PoolKey,
     SliceInfo,
 )
-from scheduler.core.values.model import ClaimKey, Expression, NodeTerm
+from scheduler.core.values.model import (
+    NEWEST_RELEASE,
+    ClaimKey,
+    Expression,
+    NodeTerm,
+    Release,
+)
 
 _MOST_STATES: Final = 4096
 """Limit of states, plus twice the number of nodes; beyond it, all states are dropped."""
@@ -57,7 +63,9 @@ class DeviceTable:
     """Device objects and their use, updated by events.
 
     The open trial undoes `assume` and `set_states`. `freed` are the claims that are released in the
-    open trial, in addition to those of pods that are freed in `held`. `version` changes with
+    open trial, in addition to those of pods that are freed in `held`. `of_groups` are claims that
+    are reserved for groups, so that any number of pods can use them. Allocations have the form of
+    the Kubernetes `release`. `version` changes with
     classes, `claims_version` with claims and assumed allocations, `slices_version` with slices.
     """
 
@@ -74,6 +82,7 @@ class DeviceTable:
         self.extended = ExtendedResources(nodes.resources)
         self.claims: dict[ClaimKey, DeviceClaimInfo] = {}
         self.assumed: dict[ClaimKey, Allocation] = {}
+        self.release: Release = NEWEST_RELEASE
         self.allowance = DeviceAllowance()
         self.states = DeviceStates(self.allowance)
         self.sortings = Sortings(evaluate, self.allowance)
@@ -89,6 +98,7 @@ class DeviceTable:
         self.excess = DeviceExcess(self.use, self.slices.pools)
         self.held = HeldDevices(self.consumers, self.use, self.assumed)
         self.freed: set[ClaimKey] = set()
+        self.of_groups: set[ClaimKey] = set()
         self._stale_groups: dict[ViewGroup, None] = {}
         self._untidy = False
         self._pool_states: tuple[int, Counter[str]] = (-1, Counter())
@@ -141,6 +151,7 @@ class DeviceTable:
 
     def remove_claim(self, key: ClaimKey) -> None:
         if self.claims.pop(key, None) is not None:
+            self.of_groups.discard(key)
             self.consumers.forget(key)
             # A deleted claim holds nothing, whatever was assumed for it.
             self._put_assumed(key, None)
@@ -170,7 +181,7 @@ class DeviceTable:
         allocation is assumed.
         """
         for key in keys:
-            if key in self.claims:
+            if key in self.claims and key not in self.of_groups:
                 self.consumers.join(key, uid)
                 # After joining: if it took the last entry, cached results for others are wrong.
                 self._count_entries(key)

@@ -82,7 +82,7 @@ def change(
     `reason` is the most frequent one. `minimum` is the minCount of the group; None if no lower one
     is certain to fit.
     """
-    wants = shape.requirements.needs_devices
+    wants = shape.needs_devices
     devices = DeviceAdvice(framework, shape, short).message() if wants else ""
     advice = _advice(framework, shape, short, reason, minimum=minimum, impossible=impossible)
     if impossible:

@@ -1,7 +1,8 @@
 """Quotas of ResourceClaims: the number of further pods that can use each.
 
 The API server limits the entries in `status.reservedFor`. A claim's consumers are those that its
-status names, the assumed ones, and the pods that the open trial has placed.
+status names, the assumed ones, and the pods that the open trial has placed. A claim that is
+reserved for a group has no quota.
 """
 
 from __future__ import annotations
@@ -33,6 +34,11 @@ class ClaimQuotas:
         self._placed: Counter[ClaimKey] = Counter()
         self._standing: dict[ClaimKey, int] = {}
 
+    def _named(self, shape: Shape) -> tuple[ClaimKey, ...]:
+        """Return the claims that pods of the shape name, and that have a quota."""
+        of_groups = self._table.of_groups
+        return tuple(key for key in named(shape) if key not in of_groups)
+
     @contextmanager
     def deciding(self, pods: Iterable[tuple[Shape, Iterable[str]]]) -> Iterator[None]:
         """Decide a root with these pending pods, UIDs by shape, inside the context.
@@ -42,7 +48,7 @@ class ClaimQuotas:
         """
         waiting: dict[ClaimKey, set[str]] = {}
         for shape, uids in pods:
-            for key in named(shape):
+            for key in self._named(shape):
                 waiting.setdefault(key, set()).update(uids)
         full = False
         for key, of in waiting.items():
@@ -68,7 +74,7 @@ class ClaimQuotas:
 
     def full(self, shape: Shape) -> tuple[ClaimKey, int] | None:
         """Return a claim of the shape without a free entry, and its consumers before the trial."""
-        for key in named(shape):
+        for key in self._named(shape):
             consumers = self.consumers(key)
             if consumers + self._placed[key] >= MOST_CONSUMERS:
                 return key, consumers
@@ -76,7 +82,7 @@ class ClaimQuotas:
 
     def remaining_pods(self, shape: Shape) -> int | None:
         """Return the number of further pods that the shape's claims accept, or None for any."""
-        keys = named(shape)
+        keys = self._named(shape)
         left = (MOST_CONSUMERS - self.consumers(key) - self._placed[key] for key in keys)
         return min(left, default=None) if keys else None
 
@@ -86,7 +92,7 @@ class ClaimQuotas:
 
     def count(self, shape: Shape, count: int) -> None:
         """Count pods of the shape that the open trial places, or removes if negative."""
-        keys = named(shape)
+        keys = self._named(shape)
         if keys and count:
             self._add(keys, count)
             self._nodes.undo_by(partial(self._add, keys, -count))

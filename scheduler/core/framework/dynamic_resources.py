@@ -89,7 +89,7 @@ class DynamicResources(Plugin):
 
     def key(self, shape: Shape) -> object:
         # The framework's key has the nodes' generation already, and a changed slice marks its rows.
-        return self._demands.key(shape)[:3] if shape.requirements.needs_devices else None
+        return self._demands.key(shape)[:3] if shape.needs_devices else None
 
     def capacity(
         self,
@@ -101,7 +101,7 @@ class DynamicResources(Plugin):
         empty: bool,
     ) -> Ints:
         assert capacity is not None
-        if not shape.requirements.needs_devices:
+        if not shape.needs_devices:
             return capacity
         at = self._empty_copies if empty else self.copies
         return np.minimum(capacity, at(shape, rows))
@@ -120,7 +120,7 @@ class DynamicResources(Plugin):
         return self._equal.copies(self._demands.of(shape), at, np.zeros(len(at), np.int64))
 
     def insufficient(self, shape: Shape, capacity: Ints) -> Iterator[tuple[str, Bools]]:
-        if not shape.requirements.needs_devices:
+        if not shape.needs_devices:
             return
         demands, size = self._demands.of(shape), self._nodes.size
         rest = np.ones(size, np.bool_)
@@ -145,21 +145,21 @@ class DynamicResources(Plugin):
 
     def one_at_a_time(self, shape: Shape) -> bool:
         """Return True if the devices of one pod affect on which nodes the next one finds any."""
-        if not shape.requirements.needs_devices:
+        if not shape.needs_devices:
             return False
         return any(demand.apart for demand in self._demands.of(shape).demands)
 
     def order_matters(self, shape: Shape) -> bool:
         """Return True if pods of the shape share claims, or devices of several nodes."""
-        if not shape.requirements.needs_devices:
+        if not shape.needs_devices:
             return False
         return bool(named(shape)) or self.one_at_a_time(shape)
 
     def is_local(self, shape: Shape) -> bool:
-        return not shape.requirements.needs_devices
+        return not shape.needs_devices
 
     def only_counts(self, shape: Shape) -> bool:
-        return not shape.requirements.needs_devices
+        return not shape.needs_devices
 
     def remaining_pods(self, shape: Shape) -> int | None:
         """Return the number of further pods that may use the named claims, or None for any."""
@@ -232,7 +232,7 @@ class DynamicResources(Plugin):
 
         As in kube-scheduler, nodes that can serve earlier options score higher.
         """
-        if not shape.requirements.needs_devices or not any(
+        if not shape.needs_devices or not any(
             request.listed for ask in _own(shape) for request in ask.requests
         ):
             return None
@@ -243,7 +243,7 @@ class DynamicResources(Plugin):
         return scores * _WEIGHT // max(1, int(scores.max(initial=0)))
 
     def start(self, shape: Shape, rows: Ints, capacity: Ints, count: int) -> int | None:
-        if not shape.requirements.needs_devices:
+        if not shape.needs_devices:
             return None
         demands = self._demands.of(shape)
         undecided = demands.undecided
@@ -274,7 +274,7 @@ class DynamicResources(Plugin):
         Return None if it needs none, may share devices, or has different demands on different
         nodes.
         """
-        if not shape.requirements.needs_devices or len(self._demands.of(shape).demands) > 1:
+        if not shape.needs_devices or len(self._demands.of(shape).demands) > 1:
             return None
         demand = self._demands.of(shape).main
         if demand.flaw or not demand.asks:
@@ -297,7 +297,7 @@ class DynamicResources(Plugin):
 
     def layouts(self, shapes: Iterable[Shape], rows: Ints) -> list[int]:
         """Return a number for each row; equal numbers mean equal devices for all of the shapes."""
-        needing = [self._demands.of(shape) for shape in shapes if shape.requirements.needs_devices]
+        needing = [self._demands.of(shape) for shape in shapes if shape.needs_devices]
         if not needing:
             return [0] * len(rows)
         watched = reduce(or_, (demand.watched for demands in needing for demand in demands.demands))
@@ -306,14 +306,14 @@ class DynamicResources(Plugin):
 
     def states(self, shapes: Iterable[Shape], rows: Ints) -> list[int]:
         """Return the number of each row's device state, or 0 if no shape asks for devices."""
-        if not any(shape.requirements.needs_devices for shape in shapes):
+        if not any(shape.needs_devices for shape in shapes):
             return [0] * len(rows)
         numbers: list[int] = self._table.states_of(rows).tolist()
         return numbers
 
     def state_with(self, shape: Shape, row: int, state: int) -> int | None:
         """Return the state with one more pod of the shape on the row, or None without devices."""
-        demand = self._demands.of(shape).at(row) if shape.requirements.needs_devices else Demand()
+        demand = self._demands.of(shape).at(row) if shape.needs_devices else Demand()
         if not demand.asks:
             return None if demand.flaw else state
         layout = self._equal.layout(demand, row, state)
@@ -321,7 +321,7 @@ class DynamicResources(Plugin):
         return after if isinstance(after, int) else None
 
     def reserve(self, shape: Shape, rows: Ints, counts: Ints) -> bool:
-        if not shape.requirements.needs_devices:
+        if not shape.needs_devices:
             return True
         self.quotas.count(shape, int(counts.sum()))
         return self._reserve(shape, rows, counts)
@@ -386,7 +386,7 @@ class DynamicResources(Plugin):
 
         They are those of the nodes on which the pod needs the most claims.
         """
-        demand = self._demands.of(shape).main if shape.requirements.needs_devices else Demand()
+        demand = self._demands.of(shape).main if shape.needs_devices else Demand()
         if demand.flaw or not demand.asks:
             return []
         keys = dict(demand.undecided)
@@ -533,8 +533,8 @@ class DynamicResources(Plugin):
         return tuple(keys[pick.position] for pick in put.picks)
 
     def _results(self, asks: int, put: Put, row: int) -> tuple[Allocation, ...]:
-        name, view = self._nodes.name_of(row), self._table.view(row)
-        return allocations(self._table.states.asks(asks), put.picks, view, name)
+        table, name = self._table, self._nodes.name_of(row)
+        return allocations(table.states.asks(asks), put.picks, table.view(row), name, table.release)
 
     def _state_of(self, row: int) -> Iterable[Put]:
         number = int(self._table.states_of(np.array([row]))[0])

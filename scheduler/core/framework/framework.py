@@ -117,7 +117,7 @@ class Framework:
         """Return the slots of the given rows, (len(rows),), or of all; cheap for few rows."""
         if rows is None:
             return self.slots(shape)
-        if shape.cache.slots.key == self.nodes.version or shape.requirements.volumes:
+        if shape.cache.slots.key == self.nodes.version or shape.volumes:
             # Volume filters run for all nodes at once; shapes that differ in volumes share them.
             return self.slots(shape)[rows]
         counts = self._capacity_at(shape, rows)

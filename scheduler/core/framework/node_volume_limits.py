@@ -33,7 +33,7 @@ class NodeVolumeLimits:
 
     def rule_out(self, shape: Shape, codes: Codes) -> None:
         """Write the reason's code for each node (N,) that cannot attach one more pod's volumes."""
-        drivers = {volume: _driver(self._volumes, volume) for volume in shape.requirements.volumes}
+        drivers = {volume: _driver(self._volumes, volume) for volume in shape.volumes}
         for driver in sorted(set(drivers.values()) - {""}):
             limits = self._limits(driver)
             if limits is None:
@@ -62,12 +62,12 @@ class NodeVolumeLimits:
         """Return for each driver the number of the shape's volumes that no pod on any node uses."""
         counts, users = self._nodes.match_counts, self._selectors.users
         # A volume in use may be attached to the node in question, and would not count there.
-        unused = (v for v in shape.requirements.volumes if counts.empty(users(v)))
+        unused = (v for v in shape.volumes if counts.empty(users(v)))
         return Counter(_driver(self._volumes, volume) for volume in unused)
 
     def limited(self, shape: Shape) -> bool:
         """Return True if a node has a limit for a driver of the shape's volumes."""
-        drivers = {_driver(self._volumes, volume) for volume in shape.requirements.volumes}
+        drivers = {_driver(self._volumes, volume) for volume in shape.volumes}
         return any(self._limits(driver) is not None for driver in drivers)
 
     def _limits(self, driver: str) -> Ints | None:

@@ -106,13 +106,13 @@ class VolumeBinding(Plugin):
             if claim.volume:
                 self._rule_out_for(claim.volume, shape, codes)
         self._rule_out_for_unbound([c for c in claims if not c.volume], shape, codes)
-        if shape.requirements.volumes:
+        if shape.volumes:
             self._limits.rule_out(shape, codes)
 
     def may_fit(self, shapes: Sequence[Shape], rows: Ints) -> list[Shape]:
         """Return the shapes whose volumes may be used on one of the rows (n,), by cheap checks."""
         most = AttachableVolumes(self._limits, rows)
-        return [s for s in shapes if not s.requirements.volumes or self._may_fit(s, most)]
+        return [s for s in shapes if not s.volumes or self._may_fit(s, most)]
 
     def _may_fit(self, shape: Shape, most: AttachableVolumes) -> bool:
         counts = self._nodes.match_counts
@@ -159,7 +159,7 @@ class VolumeBinding(Plugin):
         return cache.but_volumes
 
     def _unused_by_driver(self, shape: Shape) -> tuple[tuple[str, int], ...] | None:
-        volumes, counts = shape.requirements.volumes, self._nodes.match_counts
+        volumes, counts = shape.volumes, self._nodes.match_counts
         if not volumes or not all(counts.empty(self._selectors.users(each)) for each in volumes):
             return None
         claims = [self._volumes.claims.get(key) for key in shape.requirements.claims]

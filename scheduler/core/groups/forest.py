@@ -104,7 +104,7 @@ class Forest:
 
     def set_spec(self, spec: GroupSpec) -> Group:
         group = self.group(spec.key)
-        before, group.spec = group.spec, spec
+        before = group.set_spec(spec)
         self._index(group, before)
         self._describe(group)
         # A new object may be a recreated one. Failures of pods before it do not count.
@@ -127,7 +127,7 @@ class Forest:
         if group is None or group.spec is None:
             return None
         self._links.unlink(group)
-        before, group.spec = group.spec, None
+        before = group.set_spec(None)
         self._index(group, before)
         self._describe(group)
         self._counters.renew(group)
@@ -238,6 +238,9 @@ class Forest:
         # Without a policy, the group contradicts nothing yet.
         if spec is not None and group.known:
             traits = Traits(spec.workload, spec.priority, spec.disruption, below)
+            if spec.shared:
+                # kube-scheduler 1.37 compares no more than this.
+                traits = Traits(spec.workload, None, "all", None)
         self._counters.describe(group, traits)
 
     def _compare_all(self, workload: WorkloadKey) -> Iterator[None]:
@@ -253,7 +256,8 @@ class Forest:
 
 
 def _workload_of(spec: GroupSpec | None) -> WorkloadKey | None:
-    if spec is None or spec.workload is None:
+    # The Workload of a shared group is of another API, and its templates are not known.
+    if spec is None or spec.workload is None or spec.shared:
         return None
     return (spec.key[1], spec.workload)
 

@@ -33,7 +33,7 @@ class GroupCounters:
 
     def _count_existing(self, group: Group, pod: Pod, sign: int) -> None:
         info = pod.info
-        ended, waiting, running = pod.ended, pod.waiting, pod.running
+        ended, waiting, running = pod.counts_as()
         if not ended:
             group.alive += sign
             if info.node:
@@ -230,9 +230,9 @@ class GroupCounters:
             return
         group.state = after
         if before:
-            self.states[group.key[0], before] -= 1
+            self.states[group.kind, before] -= 1
         if after:
-            self.states[group.key[0], after] += 1
+            self.states[group.kind, after] += 1
 
     def _count_idle(self, group: Group, pod: Pod, sign: int) -> None:
         """Count a pod that counts for neither the quorum nor the minimum, and has not ended."""
@@ -271,17 +271,18 @@ class GroupCounters:
             node.running_total += running
             node.assumed_total += assumed
             node.size += size
-            for priority, count in priorities:
-                _add_to(node.priorities, priority, count)
-            mixed = len(node.schedulers) > 1
+            names, values = len(node.schedulers), len(node.priorities)
             for name, count in schedulers:
                 _add_to(node.schedulers, name, count)
-            if mixed != (len(node.schedulers) > 1):
+            for priority, count in priorities:
+                _add_to(node.priorities, priority, count)
+            if (names, values) != (len(node.schedulers), len(node.priorities)):
                 changed.append(node)
             node = node.parent
-        # A composite's names may differ although nothing else about its children changes.
+        # These may differ although nothing else about the children of a composite changes.
         for node in changed:
             self.settle(node)
+            self.note_state(node)
 
     def _resize(self, group: Group, old: int, new: int) -> None:
         """Change a child's height from `old` to `new`; 0 means no child."""
@@ -397,7 +398,8 @@ def _with(pods: dict[str, Pod] | None, pod: Pod, sign: int) -> dict[str, Pod]:
 
 
 def _state_of(group: Group) -> GroupState:
-    if group.spec is None:
+    # A shared group without pods may be of any scheduler.
+    if group.spec is None or (group.spec.shared and not group.schedulers):
         return ""
     if group.bound:
         return "scheduled"
@@ -461,12 +463,14 @@ def _off(group: Group) -> bool:
 def has_other_priorities(group: Group) -> bool:
     """Return True if a pod of the leaf has another priority than the leaf. Composites have no pods.
 
-    If Muster created the group, its priority is that of its pods, provided these agree. A group
-    that was scheduled once continues whatever its new pods have: a PriorityClass may be created,
-    changed and deleted.
+    In a shared tree, the root alone is compared, with all pods below it. If Muster created the
+    group, its priority is that of its pods, provided these agree. A group that was scheduled once
+    continues whatever its new pods have: a PriorityClass may be created, changed and deleted.
     """
-    priority = group.spec.priority if group.spec is not None else None
-    present = group.priorities
-    if priority is None or not present or group.composite or group.initially_scheduled:
+    spec, present = group.spec, group.priorities
+    if spec is None or spec.priority is None or not present or group.initially_scheduled:
         return False
+    if spec.parent is not None if spec.shared else group.composite:
+        return False
+    priority = spec.priority
     return len(present) > 1 or (priority not in present and not group.created_by_muster)

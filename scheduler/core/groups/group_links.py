@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 
 from scheduler.core.groups.group_counters import GroupCounters
 from scheduler.core.groups.groups import MAX_DEPTH, Group
-from scheduler.core.values.model import COMPOSITE_POD_GROUP, GroupKey
+from scheduler.core.values.model import GroupKey, parent_kind
 
 
 class GroupLinks:
@@ -35,7 +35,7 @@ class GroupLinks:
         """Link the group to the parent that its spec names, if it names one."""
         if group.spec is None or group.spec.parent is None:
             return
-        parent = self._group_of((COMPOSITE_POD_GROUP, group.key[1], group.spec.parent))
+        parent = self._group_of((parent_kind(group.key[0]), group.key[1], group.spec.parent))
         if self._fits(group, parent):
             self._attach(group, parent)
             return

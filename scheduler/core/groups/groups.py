@@ -44,7 +44,7 @@ from scheduler.core.values.model import (
     GroupKey,
     GroupSpec,
     PodInfo,
-    Topology,
+    plain_kind,
 )
 
 MAX_DEPTH: Final = 4
@@ -67,24 +67,20 @@ GROUP_STATES: Final[tuple[GroupState, ...]] = (
 class Pod:
     """A pod that this scheduler places, or one that another scheduler places.
 
-    `node` is the name of the node whose resources it takes, or empty. `row` is the row of that
-    node, -1 if there is none or it is not known.
+    `key` is its queue key if it has no group. `node` is the name of the node whose resources it
+    takes, or empty. `row` is the row of that node, -1 if there is none or it is not known.
     """
 
-    __slots__ = ("assumed", "group", "info", "node", "row", "shape")
+    __slots__ = ("assumed", "group", "info", "key", "node", "row", "shape")
 
     def __init__(self, info: PodInfo, shape: Shape, group: Group | None) -> None:
+        self.key: GroupKey = (SINGLE_POD, info.namespace, info.name)
         self.info = info
         self.shape = shape
         self.group = group
         self.node = ""
         self.row = -1
         self.assumed = False
-
-    @property
-    def key(self) -> GroupKey:
-        """Queue key of a pod without a group."""
-        return (SINGLE_POD, self.info.namespace, self.info.name)
 
     @property
     def ended(self) -> bool:
@@ -98,20 +94,23 @@ class Pod:
     @property
     def waiting(self) -> bool:
         """True if this scheduler has to place the pod now."""
-        info = self.info
-        if not info.ours or info.node or self.assumed:
-            return False
-        gated = info.gated or info.exceeds or info.unclaimed
-        return not (gated or info.terminating or self.ended)
+        return self.counts_as()[1]
 
     @property
     def running(self) -> bool:
         """True if it counts for the minimum: placed or succeeded, not failed or terminating."""
+        return self.counts_as()[2]
+
+    def counts_as(self) -> tuple[bool, bool, bool]:
+        """Return whether it has ended, is waiting, and is running: one call for each event."""
         info = self.info
-        if info.terminating or info.phase == "Failed":
-            return False
+        ended, placed = info.phase in _ENDED, bool(info.node) or self.assumed
+        gated = info.gated or info.exceeds or info.unclaimed or info.terminating
+        waiting = info.ours and not (placed or gated or ended)
         # A Job's last pods must not wait for members that are done.
-        return bool(info.node) or self.assumed or info.phase == "Succeeded"
+        done = info.phase == "Succeeded"
+        running = (placed or done) and not (info.terminating or info.phase == "Failed")
+        return ended, waiting, running
 
     @property
     def failed(self) -> bool:
@@ -177,6 +176,8 @@ _NOTHING_BELOW: Final = _Below()
 class Group:
     """A PodGroup, which has pods, or a CompositePodGroup, which has child groups.
 
+    `kind` is that of the key without its API. `minimum` is the minCount or minGroupCount, None if
+    the object or its policy does not exist yet; `topology` is its own topology constraint, if any.
     `parent` is the linked parent. A group whose link would close a cycle, or make its tree deeper
     than MAX_DEPTH, is `cut_from` the parent that it names, and is in that parent's `cut_children`.
     `exceeding` are the pods that wait until its minCount has followed its owner, if any ever did.
@@ -191,16 +192,17 @@ class Group:
         "described_children", "exceeding", "expected_held", "expected_waiting", "failed", "faulty",
         "faulty_children", "foreign",
         "gated", "heights", "held", "initially_scheduled", "initially_scheduled_children", "key",
-        "leaving", "members", "off", "off_children", "parent", "pending", "pending_total",
+        "kind", "leaving", "members", "minimum", "off", "off_children", "parent", "pending",
+        "pending_total",
         "priorities", "quorate", "quorate_children", "running", "running_total", "schedulers",
         "settled", "size", "spec", "standing", "standing_children", "state", "template_flaw",
-        "traits", "unclaimed",
+        "topology", "traits", "unclaimed",
     )  # fmt: skip
 
-    def __init__(self, key: GroupKey) -> None:
-        self.key = key
-        self.composite = key[0] == COMPOSITE_POD_GROUP
-        self.spec: GroupSpec | None = None
+    def __init__(self, key: GroupKey, spec: GroupSpec | None = None) -> None:
+        self.key, self.kind = key, plain_kind(key[0])
+        self.composite = self.kind == COMPOSITE_POD_GROUP
+        self.set_spec(spec)
         self.parent: Group | None = None
         self.children: dict[GroupKey, Group] = {}
         self.members: dict[str, Pod] = {}
@@ -246,6 +248,14 @@ class Group:
         self.faulty = self.off = False
         self.state: GroupState = ""
 
+    def set_spec(self, spec: GroupSpec | None) -> GroupSpec | None:
+        """Set the spec, and return the one before."""
+        before = getattr(self, "spec", None)
+        self.spec = spec
+        self.minimum = spec.minimum if spec is not None else None
+        self.topology = spec.topology if spec is not None else None
+        return before
+
     def __repr__(self) -> str:
         return f"Group({'/'.join(self.key)})"
 
@@ -256,17 +266,7 @@ class Group:
     @property
     def phrase(self) -> str:
         """The kind and name of the group, for messages."""
-        return f'{self.key[0]} "{self.name}"'
-
-    @property
-    def minimum(self) -> int | None:
-        """The minCount or minGroupCount; None if the object or its policy does not exist yet."""
-        return self.spec.minimum if self.spec is not None else None
-
-    @property
-    def topology(self) -> Topology | None:
-        """The group's own topology constraint; None if it has none or has no object yet."""
-        return self.spec.topology if self.spec is not None else None
+        return f'{self.kind} "{self.name}"'
 
     @property
     def known(self) -> bool:
@@ -335,6 +335,16 @@ class Group:
     def created_by_muster(self) -> bool:
         """True if Muster created it, for an owner or for pods."""
         return self.spec is not None and self.spec.owner is not None
+
+    @property
+    def of_others(self) -> bool:
+        """True for a shared group that no pod of this scheduler shows to be this scheduler's."""
+        return self.spec is not None and self.spec.shared and not self.top.schedulers
+
+    @property
+    def has_foreign_pods(self) -> bool:
+        """True if its tree has pods of another scheduler. Visits the leaves of the tree."""
+        return any(leaf.foreign for leaf in self.top.leaves())
 
     @property
     def scheduler(self) -> str:

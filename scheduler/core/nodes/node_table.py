@@ -65,10 +65,13 @@ _Taken = tuple[Ints, Ints, Load]
 class NodeTable:
     """All nodes. A `row` is a node's index along N; rows of removed nodes are reused.
 
-    `generation` changes with the set of nodes, their labels and classes; `version` with any change.
+    `size` is the number of rows in use or vacant (N); arrays may be longer and are valid up to
+    there. `generation` changes with the set of nodes, their labels and classes; `version` with any
+    change.
     """
 
     def __init__(self, capacity: int = 64) -> None:
+        self.size = 0
         self.resources = ResourceTable(capacity)
         self.node_class: npt.NDArray[np.int32] = np.full(capacity, _NO_NODE, np.int32)
         self.infos: list[NodeInfo | None] = []
@@ -96,11 +99,6 @@ class NodeTable:
     def free(self) -> Ints:
         """Amounts that pods leave free, (R, N); negative if they use more than the node offers."""
         return self.resources.free
-
-    @property
-    def size(self) -> int:
-        """Number of rows in use or vacant (N); arrays may be longer and are valid up to here."""
-        return len(self.infos)
 
     @property
     def vacant(self) -> tuple[int, ...]:
@@ -339,8 +337,9 @@ class NodeTable:
         if self._vacant:
             row = self._vacant.pop()
         else:
-            row = len(self.infos)
+            row = self.size
             self.infos.append(None)
+            self.size += 1
             if row == len(self.node_class):
                 self._grow()
         self.row_of[name] = row

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Final, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from scheduler.core.nodes.exclusive_uses import ExclusiveUse, distinct
+from scheduler.core.nodes.exclusive_uses import distinct
 from scheduler.core.nodes.node_table import Bools, Ints, Load
 from scheduler.core.nodes.resource_table import Request
 from scheduler.core.pods.pod_selectors import PodMatches
@@ -101,16 +102,22 @@ class ShapeCache:
 class Shape:
     """Interned requirements and matches of equal pods, with what is derived from them alone.
 
-    `load` is what each pod takes of its node, `request` the part of it that is resources. Filters
-    read the match counts `filter_match_ids`, scores read `score_match_ids`. `needs_other_pods`
-    means that the pods need pods of another shape in their domain, which are placed first. `pods`
-    is the number of pods with this shape, `waiting` the number of pending ones among them.
+    `load` is what each pod takes of its node, `request` the part of it that is resources. `uses`
+    are the host ports and disks of each pod, `volumes` its volumes that count for limits. Filters
+    read the match counts `filter_match_ids`, scores read `score_match_ids`. `needs_devices` means
+    that the pods need devices, at least on some nodes; `needs_other_pods` that they need pods of
+    another shape in their domain, which are placed first. `pods` is the number of pods with this
+    shape, `waiting` the number of pending ones among them. `cache` has the cached results, created
+    on first use: most shapes, of running pods, never need any.
     """
 
     __slots__ = (
-        "_cache", "filter_match_ids", "index", "load", "matches", "needs_other_pods", "pods",
-        "request", "requirements", "score_match_ids", "waiting",
+        "cache", "filter_match_ids", "index", "load", "matches", "needs_devices",
+        "needs_other_pods", "pods", "request", "requirements", "score_match_ids", "uses",
+        "volumes", "waiting",
     )  # fmt: skip
+
+    cache: ShapeCache
 
     def __init__(
         self,
@@ -128,31 +135,27 @@ class Shape:
         self.matches = matches
         self.request = request
         # The node table counts uses of a port or disk, and one pod must not conflict with itself.
-        uses = distinct(requirements.ports + requirements.disks)
-        self.load = Load(request, matches.counted, uses, requirements.stage)
+        self.uses = distinct(requirements.ports + requirements.disks)
+        self.load = Load(request, matches.counted, self.uses, requirements.stage)
         self.filter_match_ids = filter_match_ids
         self.score_match_ids = score_match_ids
+        self.needs_devices = bool(requirements.asks or requirements.extended)
         self.needs_other_pods = needs_other_pods
+        self.volumes = requirements.volumes
         self.pods = 0
         self.waiting = 0
-        self._cache: ShapeCache | None = None
 
-    @property
-    def cache(self) -> ShapeCache:
-        """Cached results, created on first use: most shapes, of running pods, never need any."""
-        if self._cache is None:
-            self._cache = ShapeCache()
-        return self._cache
+    def __getattr__(self, name: str) -> ShapeCache:
+        # Called only for an attribute that has no value: plugins read the cache all the time.
+        if name != "cache":
+            raise AttributeError(name)
+        self.cache = ShapeCache()
+        return self.cache
 
     @property
     def demands(self) -> tuple[tuple[int, int], ...]:
         """Pairs (resource index, amount) of the request, for each resource that a node offers."""
         return self.request.demands
-
-    @property
-    def uses(self) -> tuple[ExclusiveUse, ...]:
-        """Host ports and disks of each pod."""
-        return self.load.uses
 
     @property
     def exclusive(self) -> bool:
@@ -178,7 +181,8 @@ class Shape:
     def drop_caches(self) -> None:
         """Free the cached results, when no pending pod has the shape."""
         # Codes refer to the reasons in the cache, so both are dropped together.
-        self._cache = None
+        with suppress(AttributeError):
+            del self.cache
 
     def code(self, reason: str) -> int:
         """Return the reason's index in `reasons`, and add the reason if it is new."""

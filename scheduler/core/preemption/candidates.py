@@ -36,9 +36,7 @@ class EvictionScopes:
         wanted = demand(dry_run)
         # The estimates are for one shape, the one of most pods.
         self._shape = max(wanted, key=lambda s: (wanted[s], -s.index))
-        self._wide = (
-            bool(self._shape.requirements.needs_devices) and dry_run.state.devices.use.wide()
-        )
+        self._wide = bool(self._shape.needs_devices) and dry_run.state.devices.use.wide()
         self._count = sum(wanted.values())
         nodes, framework = dry_run.state.nodes, dry_run.state.framework
         with dry_run.without(NONE):

@@ -69,7 +69,7 @@ class DryRun:
         self.budget = budget
         self.pause = budget.pause
         self.leaving = state.units.departing(effort.overdue, effort.soon)
-        asks = any(shape.requirements.needs_devices for shape in refusal.shapes)
+        asks = any(shape.needs_devices for shape in refusal.shapes)
         self.waits = bool(len(self.leaving)) or (asks and bool(state.devices.consumers.returning))
         self._known: dict[bytes, Placement | None] = {}
 

@@ -41,7 +41,7 @@ class Proof:
 
     def lowest(self, cost: Cost) -> bool:
         """Return True if no other victims violate budgets less, or have a lower top priority."""
-        if any(shape.requirements.needs_devices for shape in self._dry_run.refusal.shapes):
+        if any(shape.needs_devices for shape in self._dry_run.refusal.shapes):
             return False
         # Zero violations cannot be improved.
         exceeded = not cost.violations or self._none_suffices(cost.violations - 1, None)

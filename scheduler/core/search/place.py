@@ -139,7 +139,7 @@ def _read_by(state: State, shapes: Iterable[Shape]) -> Hashable:
     """Return versions of what a search for such pods reads besides the free resources of nodes."""
     plain = all(
         state.framework.independent(shape)
-        and not (shape.requirements.needs_devices or shape.requirements.volumes)
+        and not (shape.needs_devices or shape.volumes)
         and shape.requirements.stage is None
         for shape in shapes
     )
@@ -173,14 +173,9 @@ def group_of(pods: Sequence[Pod], *, minimum: int, priority: int | None = None) 
     has the first pod's priority.
     """
     first = pods[0]
-    group = Group(first.key)
-    group.spec = GroupSpec(
-        group.key,
-        minimum=minimum,
-        gang=False,
-        priority=first.priority if priority is None else priority,
-        created=first.info.created,
-    )
+    own = first.priority if priority is None else priority
+    spec = GroupSpec(first.key, minimum, gang=False, priority=own, created=first.info.created)
+    group = Group(first.key, spec)
     group.pending = {first.shape: {pod.info.uid: pod for pod in pods}}
     group.available = group.pending_total = len(pods)
     group.quorate = True
@@ -205,7 +200,7 @@ def _placement(state: State, root: Group, search: TreeSearch, minimums: int) -> 
     claims = {key for run in search.attempt.log for key in run.shape.requirements.claims}
     volumes = state.volumes.assumed.of(sorted(claims)) if claims else None
     devices: Mapping[ClaimKey, Allocation] | None = None
-    if any(run.shape.requirements.needs_devices for run in search.attempt.log):
+    if any(run.shape.needs_devices for run in search.attempt.log):
         places = zip(pods, rows, strict=True)
         devices = state.framework.plugins.dynamic_resources.allocations(
             (pod.shape, row, pod.info.device_claims) for pod, row in places

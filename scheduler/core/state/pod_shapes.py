@@ -30,7 +30,7 @@ from scheduler.core.state.nominations import Nominations
 from scheduler.core.state.pod_label_index import PodLabelIndex
 from scheduler.core.state.shape_registry import Shapes
 from scheduler.core.state.units import Units
-from scheduler.core.values.model import POD_GROUP, PodInfo, Requirements
+from scheduler.core.values.model import PodInfo, Requirements
 
 _AT_ONCE: Final = 128
 """Pods that one step checks against a selector: about two milliseconds."""
@@ -166,7 +166,7 @@ class PodShapes:
         self._by_group.add(info.uid)
         group = self._group_of(info)
         if wants.stage is not None:
-            own = (POD_GROUP, info.namespace, info.group or "")
+            own = (info.group_kind, info.namespace, info.group or "")
             # Until the group is known, its own key separates this tree's stages from others.
             tree = own if group is None else group.top.key
             wants = replace(wants, stage=replace(wants.stage, tree=tree))

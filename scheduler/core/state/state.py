@@ -34,7 +34,7 @@ from scheduler.core.state.units import Units
 from scheduler.core.topology.topology import Topologies
 from scheduler.core.values.devices import Allocation
 from scheduler.core.values.model import (
-    POD_GROUP,
+    NEWEST_RELEASE,
     ClaimKey,
     GroupKey,
     GroupSpec,
@@ -44,9 +44,6 @@ from scheduler.core.values.model import (
 )
 from scheduler.core.volumes.assumed_volumes import AssumedVolume
 from scheduler.core.volumes.volume_table import VolumeTable
-
-NEWEST_RELEASE: Final[Release] = (1, 37)
-"""Release that decisions follow until `set_release`."""
 
 _STEPS: Final = 256
 """Postponed steps of the forest that `take_changes` does: about a millisecond."""
@@ -105,7 +102,7 @@ class State:
         """Decide as kube-scheduler of this release does by default, from now on."""
         if release == self.release:
             return
-        self.release = release
+        self.release = self.devices.release = release
         self.framework.plugins.node_declared_features.enabled = release >= (1, 36)
         self.nodes.filters_changed()
         self.reconsider_all()
@@ -198,6 +195,8 @@ class State:
         if info.phase in ("Succeeded", "Failed") and info.group is None:
             self.remove_pod(info.uid)
             return None
+        if info.consumer is not None:
+            self.devices.of_groups.update(info.consumer.claims)
         pod = self.pods.get(info.uid)
         before = None if pod is None else _decision_inputs(pod)
         reshaped = False
@@ -439,12 +438,12 @@ class State:
         if info.group is None:
             return None
         # Objects arrive in any order: this creates a group without a spec until its object arrives.
-        return self.forest.group((POD_GROUP, info.namespace, info.group))
+        return self.forest.group((info.group_kind, info.namespace, info.group))
 
     def _known_group_of(self, info: PodInfo) -> Group | None:
         if info.group is None:
             return None
-        return self.forest.groups.get((POD_GROUP, info.namespace, info.group))
+        return self.forest.groups.get((info.group_kind, info.namespace, info.group))
 
     def _new_shape(self, pod: Pod, info: PodInfo) -> Shape:
         old = pod.info

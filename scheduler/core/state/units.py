@@ -22,7 +22,7 @@ from scheduler.core.pods.shapes import Shape
 from scheduler.core.state.node_daemons import NodeDaemons
 from scheduler.core.state.released_claims import ReleasedClaims
 from scheduler.core.state.shape_requests import ShapeRequests
-from scheduler.core.values.model import GroupKey
+from scheduler.core.values.model import GroupKey, plain_kind
 from scheduler.core.values.search_budget import nothing
 
 _FIRST: Final = 64
@@ -61,7 +61,7 @@ class Unit:
     @property
     def name(self) -> str:
         kind, namespace, name = self.key
-        return f"{kind} {namespace}/{name}"
+        return f"{plain_kind(kind)} {namespace}/{name}"
 
 
 def unit_owner(pod: Pod, forest: Forest) -> tuple[Group | None, int]:

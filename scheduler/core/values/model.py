@@ -14,11 +14,28 @@ COMPOSITE_POD_GROUP = "CompositePodGroup"
 SINGLE_POD = "Pod"
 
 GroupKey = tuple[str, str, str]
-"""(kind, namespace, name) of a group, or of a pod that belongs to no group."""
+"""(kind, namespace, name) of a group, or of a pod that belongs to no group.
+
+The kind of another API's groups ends with the name of that API, as in `PodGroup.example.com`. One
+tree never mixes the groups of two APIs.
+"""
+
+
+def plain_kind(kind: str) -> str:
+    """Return the kind of a group without the name of its API."""
+    return kind.partition(".")[0]
+
+
+def parent_kind(kind: str) -> str:
+    """Return the kind of the parents of groups of this kind, which has the same API."""
+    return COMPOSITE_POD_GROUP + kind[len(plain_kind(kind)) :]
 
 
 Release = tuple[int, int]
 """A release of Kubernetes: major and minor version."""
+
+NEWEST_RELEASE: Final[Release] = (1, 37)
+"""Release that decisions follow until another is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -363,7 +380,9 @@ class GroupSpec:
     not requested. `hold` is the time in seconds to hold places for expected pods; None means the
     default. `gate_off` names a disabled feature gate without which none of its pods is placed.
     `maker_off` names a disabled feature gate by which the group was created: it waits unless it was
-    scheduled before.
+    scheduled before. `shared` means that the group is of an API that other schedulers
+    serve, too: it is this scheduler's if its pods are. It need not agree with a template, nor with
+    the priority and disruption mode of its parent: all pods must have the priority of the root.
     """
 
     key: GroupKey
@@ -385,6 +404,7 @@ class GroupSpec:
     gate_off: str = ""
     maker_off: str = ""
     hold: float | None = None
+    shared: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -429,6 +449,14 @@ class MembershipInfo:
     asks: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class GroupConsumer:
+    """The group, by its UID, that these `claims` of its pods are reserved for, not each pod."""
+
+    uid: str
+    claims: tuple[ClaimKey, ...]
+
+
 _PREEMPTION: Final = PreemptionInfo()
 _MEMBERSHIP: Final = MembershipInfo()
 
@@ -437,16 +465,17 @@ _MEMBERSHIP: Final = MembershipInfo()
 class PodInfo:
     """Pod; `ours` means that its schedulerName, in `scheduler`, is one of this scheduler's.
 
-    `node` is empty until the pod is bound; `group` is the name of its PodGroup. `group_affinity` is
-    required affinity that its requirements leave out, as long as a topology constraint of its
-    groups requires the same. `exceeds` means that the group must first grow to the size of its
-    owner before the pod may be placed. `started` is the startTime in seconds since 1970, 0 if
-    unset. `nominated` is the nominatedNodeName. `generation` is metadata.generation, 0 if the API
-    server does not maintain it.
+    `node` is empty until the pod is bound; `group` is the name of its PodGroup, `group_kind` its
+    kind. `group_affinity` is required affinity that its requirements leave out, as long as a
+    topology constraint of its groups requires the same. `exceeds` means that the group must first
+    grow to the size of its owner before the pod may be placed. `started` is the startTime in
+    seconds since 1970, 0 if unset. `nominated` is the nominatedNodeName. `generation` is
+    metadata.generation, 0 if the API server does not maintain it.
 
     `device_claims` are the keys of the ResourceClaims of `requirements.asks`, in the same order.
     The last key is that of the claim for `requirements.extended`, which may not exist yet. Those of
-    a bound pod are all claims that it uses. `unclaimed` is the reason why its ResourceClaims block
+    a bound pod are all claims that it uses. `consumer` has those of a waiting pod that are reserved
+    for its group, if any. `unclaimed` is the reason why its ResourceClaims block
     a decision: such a pod counts as one with a scheduling gate. It is empty if they do not.
 
     `expected` means that no such pod exists yet: it represents one that its group will have. It has
@@ -482,6 +511,8 @@ class PodInfo:
     preemption: PreemptionInfo = _PREEMPTION
     membership: MembershipInfo = _MEMBERSHIP
     unclaimed: str = ""
+    group_kind: str = POD_GROUP
+    consumer: GroupConsumer | None = None
     expected: bool = False
     # Not compared: a pod that differs only in these counts as unchanged.
     version: str = field(default="", compare=False)

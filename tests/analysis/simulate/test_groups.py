@@ -77,6 +77,22 @@ def second_version(minimum: int) -> list[Json]:
     ]
 
 
+def native(minimum: int) -> list[Json]:
+    """Return a group of Kubernetes' own with its Workload and pods."""
+    version = {"apiVersion": "scheduling.k8s.io/v1beta1"}
+    policy = {"schedulingPolicy": {"gang": {"minCount": minimum}}}
+    reference = {"workloadRef": {"workloadName": "w", "templateName": "worker"}}
+    workload = {"podGroupTemplates": [{"name": "worker", **policy}]}
+    pods = [pod(f"n{at}") for at in range(minimum)]
+    for each in pods:
+        each["spec"]["schedulingGroup"] = {"podGroupName": "g"}
+    return [
+        version | {"kind": "Workload", "metadata": {"name": "w"}, "spec": workload},
+        version | {"kind": "PodGroup", "metadata": {"name": "g"}, "spec": policy | reference},
+        *pods,
+    ]
+
+
 def members(count: int) -> list[Json]:
     return [pod(f"m{at}", **{f"{OURS}/pod-group": "g"}) for at in range(count)]
 
@@ -137,6 +153,24 @@ def members(count: int) -> list[Json]:
             [*second_version(3), *members(3)],
             ["PodGroup ns/g: 0 of 3 pods scheduled, minCount 3", "  fits: n0 x2, n1 x1"],
             id="a v1alpha2 PodGroup",
+        ),
+        pytest.param(
+            native(3),
+            [
+                "PodGroup.scheduling.k8s.io ns/g: 0 of 3 pods scheduled, minCount 3",
+                "  fits: n0 x2, n1 x1",
+            ],
+            id="a PodGroup of Kubernetes' own",
+        ),
+        pytest.param(
+            [*native(2), *second_version(2), *members(2)],
+            [
+                "PodGroup ns/g: 0 of 2 pods scheduled, minCount 2",
+                "  fits: n0 x2",
+                "PodGroup.scheduling.k8s.io ns/g: 0 of 2 pods scheduled, minCount 2",
+                "  fits: n1 x2",
+            ],
+            id="one of each API with one name",
         ),
     ],
 )

@@ -71,6 +71,24 @@ def test_a_waiting_group_gives_its_reason_below_its_line() -> None:
     ]
 
 
+def test_native_groups_are_drawn_next_to_those_of_the_same_name() -> None:
+    """They have the kinds that `kubectl` knows them by."""
+    member = _object("n", spec={"schedulingGroup": {"podGroupName": "g"}, "nodeName": "n0"})
+    objects = Objects(
+        pod_groups=[_group("g", 1, reason="no pod")],
+        pods=[member],
+        native_composites=[_object("top", spec={"schedulingPolicy": {"basic": {}}})],
+        native_pod_groups=[_group("g", 1, parent="top")],
+    )
+
+    assert tree_lines(build(objects)) == [
+        "PodGroup g: Unschedulable, 0 of 0 pods scheduled (minCount 1)",
+        "   no pod",
+        "CompositePodGroup.scheduling.k8s.io top: Starting, 1 of 1 pods scheduled",
+        "└─ PodGroup.scheduling.k8s.io g: Scheduled, 1 of 1 pods scheduled (minCount 1) on n0 x1",
+    ]
+
+
 def test_an_owner_without_groups_is_left_out() -> None:
     assert build(Objects(jobs=[_object("plain")], pods=[_object("p", spec={})])) == ()
 

@@ -95,10 +95,13 @@ class ClaimsApi(SchedulerApi):
         if "deletionTimestamp" not in event.obj["metadata"]:
             self.harness.pods.upsert(decode_pod(event.raw))
 
-    def _drop_unknown(self, _before: Json, pod: Json) -> None:
-        """Drop a field that an older API server does not know."""
+    def _drop_unknown(self, before: Json, pod: Json) -> None:
+        """Drop a field that an older API server does not know; keep it as a newer one does."""
+        name = "extendedResourceClaimStatus"
         if not self.harness.extends:
-            pod["status"].pop("extendedResourceClaimStatus", None)
+            pod["status"].pop(name, None)
+        elif self.harness.keeps and name in before["status"]:
+            pod["status"].setdefault(name, before["status"][name])
 
     def _claim_changed(self, event: Event, kind: str) -> None:
         meta = event.obj["metadata"]
@@ -149,11 +152,13 @@ def _check_claim(before: Json, after: Json) -> None:
 class ClaimsHarness(Harness):
     """A harness; `pods`, `groups` and `claims` are the event handlers; `api` stores the claims.
 
-    `extends` is false for an API server without claims for extended resources.
+    `extends` is false for an API server without claims for extended resources. `keeps` is true for
+    one that never removes their names from pods, as since Kubernetes 1.37.
     """
 
     api: ClaimsApi
     extends = True
+    keeps = False
 
     def __init__(
         self, *, timeout: float = 120.0, claims_refused: str = "", serves_claims: bool = True
@@ -180,7 +185,9 @@ class ClaimsHarness(Harness):
             state, self.changed.set, claims_refused=self.claims_refused, expected=expected
         )
         self.claims = ResourceClaimHandler(state, self.changed.set, self.pods, self.news)
-        self.groups = GroupHandler(POD_GROUP, state, self.changed.set, self.observed, self.pods)
+        self.groups = GroupHandler(
+            POD_GROUP, state, self.changed.set, self.observed, self.pods.on_group_changed
+        )
         self.slices = ResourceSliceHandler(state, self.changed.set)
         self.classes = DeviceClassHandler(state, self.changed.set, self.pods)
         self.templates = claim_template_handler(self.changed.set, self.pods)

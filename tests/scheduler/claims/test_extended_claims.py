@@ -111,6 +111,7 @@ async def test_none_of_a_gang_is_bound_before_all_of_its_claims_stand() -> None:
     first = next(at for at, line in enumerate(harness.api.log) if line.startswith("bind"))
     steps = Counter(line.split()[0] for line in harness.api.log[:first])
     assert (steps["create"], steps["status"], steps["tell"]) == (2, 2, 2)
+    assert [line.split()[0] for line in harness.api.log[first - 2 : first]] == ["tell", "tell"]
     held = harness.held()
     for name, node in harness.api.bound.items():
         assert held.get(names[name]) == (None if node == "native" else [f"{node}/d0"])
@@ -231,6 +232,49 @@ async def test_a_pod_that_goes_where_the_resource_is_offered_is_told_of_no_claim
 
     assert harness.api.log == ["tell p", "bind p"]
     assert said(harness, "p") is None
+
+
+async def test_a_pod_that_names_a_claim_for_good_is_not_bound_without_it() -> None:
+    """Since 1.37 the name cannot be removed, and the kubelet would wait for the claim."""
+    harness = cluster(1)
+    harness.keeps = True
+    offers(harness, "n0", 1)
+    name = pod(harness, "p")
+    stale = harness.api.pods["p"]
+    mappings = {"resourceClaimName": name, "requestMappings": []}
+    stale["status"]["extendedResourceClaimStatus"] = mappings
+    harness.pod_event(stale)
+
+    with capture_logs() as logs:
+        await run(harness, 3, unsettled="it is refused until it is recreated")
+
+    assert harness.api.bound == {}
+    problems = {each["error"] for each in logs if "error" in each}
+    assert [text for text in problems if text.endswith("(Kubernetes 1.37): recreate the pod")]
+
+
+@pytest.mark.parametrize("keeps", [False, True])
+async def test_a_pod_names_no_claim_before_all_claims_of_its_gang_are_ready(*, keeps: bool) -> None:
+    """What is lost before leaves nothing on the pods."""
+    harness = cluster(1, 1)
+    harness.keeps = keeps
+    harness.observe(harness.builder.gang("g", 2))
+    for name in ("a", "b"):
+        pod(harness, name, "g")
+    left = [1]
+
+    def fail(_name: str, now: str | None) -> None:
+        if now == "status" and left[0]:
+            left[0] -= 1
+            raise Forbidden(403, "Forbidden", "no")
+
+    harness.api.before_write = fail
+    async with harness.leading(unsettled="it is about to be tried again"):
+        await harness.settle(0.5)
+    assert (harness.api.bound, said(harness, "a"), said(harness, "b")) == ({}, None, None)
+    await run(harness, 120)
+
+    assert len(harness.api.bound) == 2
 
 
 async def test_a_claim_of_that_name_that_is_not_the_pods_keeps_it_waiting() -> None:

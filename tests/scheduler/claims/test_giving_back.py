@@ -5,6 +5,7 @@ from itertools import pairwise
 from kube.base.errors import KubeError, ServerError, TooManyRequests
 from kube.client.resources import RESOURCE_CLAIMS
 from scheduler.claims.claim_releases import IN_VAIN
+from scheduler.decoding.device_objects import Consumer
 from tests.scheduler.claims.claims_harness import ClaimsHarness
 from tests.scheduler.claims.test_allocations import cluster, run
 
@@ -184,5 +185,6 @@ async def test_the_claim_of_another_namespace_is_not_given_back_for_a_pod_it_nam
     (uid,) = (pod.info.uid for pod in harness.builder.state.pods.values())
     assert harness.claim_releases is not None
 
-    assert harness.claim_releases._waits_with(uid, ("ns", "claim"))
-    assert not harness.claim_releases._waits_with(uid, ("another", "claim"))
+    consumer = Consumer("", "pods", "p", uid)
+    assert harness.claim_releases._waits_with(consumer, ("ns", "claim"))
+    assert not harness.claim_releases._waits_with(consumer, ("another", "claim"))

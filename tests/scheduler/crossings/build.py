@@ -111,8 +111,8 @@ class Built:
                 decode_claim_template,
             ),
         }
-        for name, members in ((COMPOSITE_POD_GROUP, None), (POD_GROUP, pods)):
-            handler = GroupHandler(name, state, _nothing, {}, members)
+        for name, members in ((COMPOSITE_POD_GROUP, ()), (POD_GROUP, (pods.on_group_changed,))):
+            handler = GroupHandler(name, state, _nothing, {}, *members)
             self._sinks[GROUPS[name]] = (handler, decode_group)
         pods.serve_claims(templates=True)
         for kind, obj in objects(instance):

@@ -1,4 +1,4 @@
-"""A pod's requests during an in-place resize, as kube-scheduler 1.36 counts them."""
+"""A resized pod's requests, as kube-scheduler counts them until 1.36, and since 1.37."""
 
 from dataclasses import replace
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from scheduler.core.values.model import PodInfo
+from scheduler.core.values.model import NEWEST_RELEASE, PodInfo, Release
 from scheduler.decoding import decode
 from scheduler.decoding.objects import decode_pod
 from tests.scheduler.state_builder import StateBuilder
@@ -15,11 +15,11 @@ INFEASIBLE = {"type": "PodResizePending", "status": "True", "reason": "Infeasibl
 DEFERRED = {"type": "PodResizePending", "status": "True", "reason": "Deferred"}
 
 
-def pod(spec: dict[str, Any], status: dict[str, Any]) -> PodInfo:
+def pod(spec: dict[str, Any], status: dict[str, Any], release: Release = NEWEST_RELEASE) -> PodInfo:
     spec = {"schedulerName": "default-scheduler", "nodeName": "n", **spec}
     meta = {"name": "p", "namespace": "ns", "uid": "u"}
     document = {"metadata": meta, "spec": spec, "status": {"phase": "Running", **status}}
-    return decode.pod_info(decode_pod(msgspec.json.encode(document)))
+    return decode.pod_info(decode_pod(msgspec.json.encode(document)), release=release)
 
 
 def container(cpu: str, name: str = "c", **fields: Any) -> dict[str, Any]:
@@ -31,8 +31,11 @@ def reported(used: str, allocated: str, name: str = "c") -> dict[str, Any]:
     return {"name": name, "resources": requests, "allocatedResources": {"cpu": allocated}}
 
 
-def cpu(spec: dict[str, Any], status: dict[str, Any]) -> int:
-    return dict(pod(spec, status).requirements.requests).get("cpu", 0)
+def cpu(spec: dict[str, Any], status: dict[str, Any], release: Release = NEWEST_RELEASE) -> int:
+    return dict(pod(spec, status, release).requirements.requests).get("cpu", 0)
+
+
+RELEASES: tuple[Release, ...] = ((1, 36), (1, 37))
 
 
 @pytest.mark.parametrize(
@@ -54,7 +57,8 @@ def test_the_most_of_wanted_used_and_allocated(
         "conditions": [condition] if condition else [],
     }
 
-    assert cpu({"containers": [container(wanted)]}, status) == want
+    found = [cpu({"containers": [container(wanted)]}, status, it) for it in RELEASES]
+    assert found == [want, want]
 
 
 @pytest.mark.parametrize(
@@ -63,7 +67,7 @@ def test_the_most_of_wanted_used_and_allocated(
         pytest.param(
             {"containers": [container("1", "a"), container("1", "b")]},
             {"containerStatuses": [reported("3", "1", "b"), reported("1", "2", "a")]},
-            5000,
+            (5000, 4000),
             id="each container by its name",
         ),
         pytest.param(
@@ -72,25 +76,40 @@ def test_the_most_of_wanted_used_and_allocated(
                 "initContainers": [container("1", "s", restartPolicy="Always")],
             },
             {"initContainerStatuses": [reported("3", "3", "s")]},
-            4000,
+            (4000, 4000),
             id="sidecars",
         ),
         pytest.param(
             {"containers": [container("1")], "initContainers": [container("2", "i")]},
             {"initContainerStatuses": [reported("9", "9", "i")]},
-            2000,
-            id="not other init containers",
+            (2000, 9000),
+            id="other init containers",
         ),
         pytest.param(
             {"containers": [container("4")]},
             {"containerStatuses": [{"name": "c", "allocatedResources": {"cpu": "9"}}]},
-            4000,
+            (4000, 9000),
             id="nothing is known of what is in use",
+        ),
+        pytest.param(
+            {"containers": [container("3", "a"), container("1", "b")]},
+            {"containerStatuses": [reported("1", "1", "a"), reported("3", "3", "b")]},
+            (6000, 4000),
+            id="one grows as much as the other shrinks",
+        ),
+        pytest.param(
+            {"containers": [container("3", "a"), container("1", "b"), container("1", "new")]},
+            {
+                "containerStatuses": [reported("1", "2", "a"), reported("3", "2", "b")],
+                "conditions": [INFEASIBLE],
+            },
+            (6000, 4000),
+            id="infeasible: the totals that are allocated and in use",
         ),
         pytest.param(
             {"containers": [container("1")], "resources": {"requests": {"cpu": "2"}}},
             {"resources": {"requests": {"cpu": "3"}}, "allocatedResources": {"cpu": "5"}},
-            5000,
+            (5000, 5000),
             id="of the whole pod",
         ),
         pytest.param(
@@ -100,19 +119,22 @@ def test_the_most_of_wanted_used_and_allocated(
                 "allocatedResources": {"cpu": "2"},
                 "conditions": [INFEASIBLE],
             },
-            3000,
+            (3000, 3000),
             id="of the whole pod, infeasible",
         ),
         pytest.param(
             {"containers": [container("1")], "resources": {"requests": {"example.com/x": "8"}}},
             {},
-            1000,
+            (1000, 1000),
             id="pod-level requests are for cpu, memory and huge pages alone",
         ),
     ],
 )
-def test_requests_of_resized_pods(spec: dict[str, Any], status: dict[str, Any], want: int) -> None:
-    assert cpu(spec, status) == want
+def test_requests_of_resized_pods(
+    spec: dict[str, Any], status: dict[str, Any], want: tuple[int, int]
+) -> None:
+    """`want` is for 1.36 and 1.37."""
+    assert tuple(cpu(spec, status, release) for release in RELEASES) == want
     names = [name for name, _ in pod(spec, status).requirements.requests]
     assert names == ["cpu"]
 

@@ -212,7 +212,7 @@ def test_namespaces_take_turns_and_the_oldest_key_of_each_is_first() -> None:
         return [f"{namespace}{name}" for _, namespace, name in found]
 
     assert [take(2), take(2), take(9)] == [["a0", "b0"], ["c0", "a2"], []]
-    assert (len(keys), keys.count("a"), keys.count("b"), keys.count("c")) == (2, 1, 0, 1)
+    assert (keys.size, keys.count("a"), keys.count("b"), keys.count("c")) == (2, 1, 0, 1)
 
 
 def test_keys_that_are_not_ready_do_not_hide_those_behind_them() -> None:
@@ -224,7 +224,7 @@ def test_keys_that_are_not_ready_do_not_hide_those_behind_them() -> None:
         found += keys.take(lambda _, ready: ready, 10)
 
     assert found == [("PodGroup", "a", "4999")]
-    assert len(keys) == 4_999
+    assert keys.size == 4_999
 
 
 async def test_a_wide_tree_that_is_mended_is_whole_without_further_events() -> None:

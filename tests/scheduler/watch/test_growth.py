@@ -33,7 +33,9 @@ class Feed:
     def __init__(self) -> None:
         self.state = State()
         self.pods = PodHandler(self.state, lambda: None)
-        self.groups = GroupHandler("PodGroup", self.state, lambda: None, {}, self.pods)
+        self.groups = GroupHandler(
+            "PodGroup", self.state, lambda: None, {}, self.pods.on_group_changed
+        )
 
     def pod(
         self,

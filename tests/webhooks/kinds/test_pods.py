@@ -141,6 +141,21 @@ def test_a_pod_names_one_group(made: dict[str, Any], want: list[tuple[str, str]]
     assert answer.allowed is (not want)
 
 
+@pytest.mark.parametrize("kind", ["Job", "ReplicaSet"])
+@pytest.mark.parametrize("operation", ["CREATE", "UPDATE"])
+def test_the_field_that_the_job_controller_adds_is_no_second_group(
+    kind: str, operation: str
+) -> None:
+    """With the gate WorkloadWithJob, the Job controller sets it on the pods of any Job."""
+    field = {"podGroupName": "job-abc"}
+    made = pod(labels={LABEL: "mine"}, scheduler="muster-scheduler", schedulingGroup=field)
+    owner = {"apiVersion": "batch/v1", "kind": kind, "name": "j", "uid": "u", "controller": True}
+    made["metadata"]["ownerReferences"] = [owner]
+    old = made if operation == "UPDATE" else None
+
+    assert ask("validate", made, old=old).allowed is (kind == "Job" or operation == "UPDATE")
+
+
 @pytest.mark.parametrize(
     ("labels", "path"),
     [

@@ -54,7 +54,7 @@ def looks(nodes: int = 5_000, gangs: int = 1_000) -> Iterator[float]:
     observed: dict[GroupKey, GroupObject] = {}
     expected = ExpectedPods(state, ExpectedLimits(gangs * (_WORKERS + 1)))
     pods = PodHandler(state, _nothing, expected=expected)
-    groups = GroupHandler(POD_GROUP.kind, state, _nothing, observed, pods)
+    groups = GroupHandler(POD_GROUP.kind, state, _nothing, observed, pods.on_group_changed)
     held = HeldPlaces(
         Shell(state, Queue(state), ServerClock(SystemClock()), Activity(), Freeze(), _nothing),
         pods,

@@ -151,8 +151,10 @@ async def test_a_gang_waits_for_the_last_volume_and_starts_when_it_comes(
     await gang_with_claims(env, 3)
 
     blocker = await env.waits("gang", needed=1, free=0)
-    missing = f"no ReadWriteOnce volume of class {manual_class} with >= 1Gi is left on 3 of "
-    assert missing in blocker["summary"]
+    said = blocker["summary"]
+    assert said.startswith("0/3 nodes are available: 3 node(s) didn't find available persistent")
+    missing = f"a ReadWriteOnce PersistentVolume of class {manual_class} with at least 1Gi"
+    assert missing in said
     for index in range(2):
         volume = await env.client.get(PVS, f"{env.name}-disk-{index}")
         assert "claimRef" not in volume["spec"]

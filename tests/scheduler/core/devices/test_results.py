@@ -16,7 +16,7 @@ from scheduler.core.values.devices import (
     NodeScope,
     SliceInfo,
 )
-from scheduler.core.values.model import Expression, NodeTerm
+from scheduler.core.values.model import NEWEST_RELEASE, Expression, NodeTerm, Release
 from tests.scheduler.core.devices.solving import outcome, resolved
 from tests.scheduler.devices.builders import (
     CLASS,
@@ -36,6 +36,7 @@ LOCAL = (NodeTerm((), (Expression("metadata.name", "In", (HERE,)),)),)
 RACK = Expression("rack", "In", ("r1",))
 ZONE = Expression("zone", "In", ("z",))
 ALL = NodeScope(everywhere=True)
+RELEASES: tuple[Release, ...] = ((1, 36), (1, 37))
 
 
 def given(
@@ -43,10 +44,11 @@ def given(
     *asks: Ask,
     classes: dict[str, DeviceClassInfo] = CLASSES,
     inside: Iterable[NodeScope] = (),
+    release: Release = NEWEST_RELEASE,
 ) -> tuple[Allocation, ...]:
     answer, view = outcome(slices, asks, classes=classes, inside=list(inside))
     assert isinstance(answer, Solution), answer
-    return allocations(resolved(asks, classes), answer.pods[0], view, HERE)
+    return allocations(resolved(asks, classes), answer.pods[0], view, HERE, release)
 
 
 def scope(*expressions: Expression) -> NodeScope:
@@ -119,13 +121,40 @@ def test_configuration() -> None:
         ),
     )
 
-    config = given([gpus(3)], claim, classes=classes)[0].config
+    found = [given([gpus(3)], claim, classes=classes, release=it)[0].config for it in RELEASES]
 
-    own = claim.config
-    assert config == (
-        AllocatedConfig(DeviceConfig("{class}", ("x", "y/one")), of_class=True),
-        *(AllocatedConfig(own[at], of_class=False) for at in (0, 1, 2, 2, 4)),
+    own, of_class = claim.config, AllocatedConfig(DeviceConfig("{class}", ("x", "y/one")), True)
+    assert found == [
+        (of_class, *(AllocatedConfig(own[at], of_class=False) for at in (0, 1, 2, 2, 4))),
+        (of_class, *(AllocatedConfig(own[at], of_class=False) for at in (0, 1, 2, 4))),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("requests", "concise"),
+    [
+        (("x", "y"), ()),
+        (("x", "y/one"), ()),
+        (("x", "y/two"), ("x", "y/two")),
+        (("x",), ("x",)),
+    ],
+)
+def test_a_configuration_for_all_requests_names_none_since_1_37(
+    requests: tuple[str, ...], concise: tuple[str, ...]
+) -> None:
+    """The same holds for that of a class."""
+    classes = {"gpu": DeviceClassInfo("gpu", (), (DeviceConfig("{class}"),))}
+    claim = Ask(
+        (gpu(name="x"), first_of("y", gpu(name="one"), gpu(name="two"))),
+        config=(DeviceConfig("{}", requests),),
     )
+
+    found = [given([gpus(3)], claim, classes=classes, release=it)[0].config for it in RELEASES]
+
+    assert [[each.config.requests for each in config] for config in found] == [
+        [("x", "y/one"), *[requests] * sum(it in {*requests} for it in ("x", "y", "y/one"))],
+        [(), concise],
+    ]
 
 
 @pytest.mark.parametrize(

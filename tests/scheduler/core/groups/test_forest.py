@@ -3,6 +3,7 @@
 import random
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -313,3 +314,11 @@ def alive(group: Group) -> list[Pod]:
     """Return the pods below that run or will run."""
     members = [pod for leaf in group.leaves() for pod in leaf.members.values()]
     return [pod for pod in members if not pod.ended and not pod.info.terminating]
+
+
+def test_only_the_group_itself_assigns_its_spec() -> None:
+    """`minimum` and `topology` follow from it."""
+    folder = Path(__file__).parents[4] / "scheduler"
+    found = [path for path in folder.rglob("*.py") if "group.spec = " in path.read_text()]
+
+    assert found == []

@@ -1,0 +1,1 @@
+"""PodGroups and CompositePodGroups of Kubernetes itself, of which Muster schedules its own."""
