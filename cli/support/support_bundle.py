@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
-from api.constants import COSCHEDULING, COSCHEDULING_GROUP, GROUP, RESERVATION
+from api.constants import COSCHEDULING, COSCHEDULING_GROUP, GROUP, NATIVE_GROUP, RESERVATION
 from cli.doctor.examination import Examination, Options
 from cli.doctor.findings import report
 from cli.doctor.health import Process
@@ -24,7 +24,7 @@ from cli.doctor.leaders import NAMES
 from cli.doctor.paging import all_of
 from cli.doctor.registration import read_registration
 from cli.support import redaction
-from cli.trees.listing import COMPOSITE_POD_GROUPS, POD_GROUPS, WORKLOADS
+from cli.trees.listing import COMPOSITE_POD_GROUPS, NATIVE, POD_GROUPS, WORKLOADS
 from kube.base.build import read_build
 from kube.base.errors import KubeError
 from kube.client.client import Client
@@ -49,6 +49,7 @@ _PODS: Final = 10
 _OURS: Final = (
     POD_GROUPS,
     COMPOSITE_POD_GROUPS,
+    *NATIVE,
     WORKLOADS,
     Resource(*RESERVATION),
     Resource(*COSCHEDULING),
@@ -161,7 +162,7 @@ async def _events(found: _Collection, namespace: str) -> None:
     """Add the events on objects of ours, and in the namespace of Muster."""
     versions = {f"{resource.group}/{resource.version}" for resource in _OURS}
     for version in sorted(versions):
-        assert version.startswith((GROUP, COSCHEDULING_GROUP))
+        assert version.startswith((GROUP, NATIVE_GROUP, COSCHEDULING_GROUP))
         await found.objects(
             f"events/{version.replace('/', '-')}.json",
             EVENTS,

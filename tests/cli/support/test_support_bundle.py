@@ -158,6 +158,7 @@ async def test_what_helps_is_in_it(bundle: Path) -> None:
         "versions.json",
         "missing.json",
         "objects/podgroups.scheduling.muster.dev.json",
+        "objects/podgroups.scheduling.k8s.io.json",
         "objects/deployments.json",
         "objects/pods.json",
         "objects/leases.json",
