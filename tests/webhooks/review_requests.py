@@ -40,6 +40,7 @@ class FakeLister:
     of_owners: dict[OwnerName, dict[str, Any]] = field(default_factory=dict)
     gates: FeatureGates = features.USUAL
     claims: dict[tuple[str, str], dict[str, str]] = field(default_factory=dict)
+    native: bool = False
 
     def priority_classes(self) -> Sequence[PriorityClass]:
         return self.classes

@@ -10,17 +10,19 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from api import features
-from api.constants import COMPOSITE_POD_GROUP, POD_GROUP, WORKLOAD
-from api.features import FeatureGates
+from api.constants import COMPOSITE_POD_GROUP, NATIVE_POD_GROUP, POD_GROUP, WORKLOAD
+from api.features import Feature, FeatureGates
 from api.integration.common.workloads import OwnerName
 from api.membership import NO_OWNERS, Owners, belongs, known_as
 from api.ownership import OwnerId, created_for
 from api.priority import DEFAULT_PREEMPTION_POLICY, PriorityClass
 from api.scheduler_names import USUAL, SchedulerNames
+from kube.base.clock import Clock, SystemClock
 from kube.client.client import Client
 from kube.client.decoding import Decoder
+from kube.client.discovery import PROBE_SECONDS, Discovery
 from kube.client.meta import Identity
-from kube.client.resources import PRIORITY_CLASSES
+from kube.client.resources import PRIORITY_CLASSES, Resource
 from kube.informers.cache import Cache
 from kube.informers.quarantine import Quarantine
 from kube.informers.reflector import Delivery, Reflector
@@ -45,6 +47,10 @@ class Lister(Protocol):
     @property
     def gates(self) -> FeatureGates:
         """The features that are on."""
+
+    @property
+    def native(self) -> bool:
+        """True if `spec.schedulingGroup` of a pod names a PodGroup of Kubernetes' own."""
 
     def priority_classes(self) -> Sequence[PriorityClass]:
         """Return all PriorityClasses."""
@@ -117,6 +123,7 @@ class GroupObject(msgspec.Struct, gc=False):
     claims: Mapping[str, str]
 
 
+_NATIVE: Final = Resource(*NATIVE_POD_GROUP)
 _NO_CLAIMS: Final[Mapping[str, str]] = {}
 _decode_class: Final = Decoder(_PriorityClass)
 _decode_group: Final = Decoder(_RawGroup)
@@ -154,10 +161,13 @@ class ClusterInformers:
         quarantine: Quarantine | None = None,
         scheduler_names: SchedulerNames = USUAL,
         gates: FeatureGates = features.USUAL,
+        clock: Clock | None = None,
     ) -> None:
         """Create the informers; without `quarantine`, undecodable objects are only logged."""
         self.scheduler_names = scheduler_names
         self.gates = gates
+        self.native = False
+        self._discovery = Discovery(client, {_NATIVE.full_kind: _NATIVE}, clock or SystemClock())
         # Undecodable objects are skipped. One of them must not keep a cache incomplete, and so stop
         # admission.
         delivery = Delivery(Quarantine() if quarantine is None else quarantine)
@@ -188,6 +198,13 @@ class ClusterInformers:
         async with asyncio.TaskGroup() as group:
             for reflector in self._reflectors.values():
                 group.create_task(reflector.run())
+            if Feature.NATIVE_GROUPS in self.gates:
+                group.create_task(self._discover())
+
+    async def _discover(self) -> None:
+        while True:
+            self.native = bool(await self._discovery.probe())
+            await asyncio.sleep(PROBE_SECONDS)
 
     def priority_classes(self) -> Sequence[PriorityClass]:
         return [it.used for it in self._classes.values()]

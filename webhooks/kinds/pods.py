@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from api import causes
 from api.causes import Cause
@@ -33,6 +33,8 @@ from api.reading import annotations_of, dig, labels_of, listing, mapping, text, 
 from api.scheduler_names import SchedulerNames, is_open
 from webhooks.cache.informers import Lister
 from webhooks.reviews.review import ALLOWED, AdmissionRequest, AdmissionResponse
+
+_BY_FIELD: Final = (Form.FIELD, Form.NATIVE)
 
 
 class _Owned(NamedTuple):
@@ -74,9 +76,10 @@ def validate(request: AdmissionRequest, lister: Lister) -> AdmissionResponse:
     pod = request.object or {}
     if not is_ours(pod, lister.scheduler_names):
         return ALLOWED
-    groups = _chosen_by_user(groups_of_object(pod, ours=True), pod)
+    groups = _groups(pod, lister)
     if request.operation == "UPDATE":
-        return AdmissionResponse(causes=[*_changed_group(groups, request.old_object or {}, pod)])
+        old = request.old_object or {}
+        return AdmissionResponse(causes=_changed_group(_groups(old, lister), old, groups, pod))
     if request.operation != "CREATE":
         return ALLOWED
     wrong = [
@@ -100,11 +103,12 @@ def validate(request: AdmissionRequest, lister: Lister) -> AdmissionResponse:
     )
 
 
-def _chosen_by_user(groups: list[GroupReference], pod: Mapping[str, Any]) -> list[GroupReference]:
+def _groups(pod: Mapping[str, Any], lister: Lister) -> list[GroupReference]:
     """Return the references without the field that Kubernetes' Job controller adds by itself."""
+    groups = groups_of_object(pod, ours=True, native=lister.native)
     owners = map(mapping, listing(dig(pod, "metadata", "ownerReferences")))
     of_job = any(it.get("kind") == JOB.kind and it.get("controller") is True for it in owners)
-    others = [each for each in groups if each.form is not Form.FIELD]
+    others = [each for each in groups if each.form not in _BY_FIELD]
     return others if of_job and others else groups
 
 
@@ -138,7 +142,7 @@ def _own_claims(
     groups: list[GroupReference], pod: Mapping[str, Any], namespace: str, lister: Lister
 ) -> Iterator[Cause]:
     """Yield causes for a claim template from which the group has one shared claim."""
-    if not groups or not listing(dig(pod, "spec", "resourceClaims")):
+    if not _names_ours(groups) or not listing(dig(pod, "spec", "resourceClaims")):
         return
     name, form = groups[0].name, workload_form_of(pod)
     shared = lister.shared_claims(namespace, name)
@@ -151,10 +155,12 @@ def _own_claims(
 
 
 def _changed_group(
-    groups: list[GroupReference], old: Mapping[str, Any], pod: Mapping[str, Any]
+    before: list[GroupReference],
+    old: Mapping[str, Any],
+    groups: list[GroupReference],
+    pod: Mapping[str, Any],
 ) -> list[Cause]:
     """Return causes for a changed group."""
-    before = _chosen_by_user(groups_of_object(old, ours=True), old)
     if _name(before) != _name(groups):
         place = groups[0] if groups else before[0]
         text_ = f"field is immutable: the group of the pod is {_name(before) or 'none'}"
@@ -164,10 +170,15 @@ def _changed_group(
     return [cause for cause in conflicting_references(groups, pod) if cause not in known]
 
 
+def _names_ours(groups: list[GroupReference]) -> bool:
+    """Return True if the pod is of a group of Muster's, not of one of Kubernetes' own."""
+    return bool(groups) and groups[0].form is not Form.NATIVE
+
+
 def _deleting(
     groups: list[GroupReference], pod: Mapping[str, Any], namespace: str, lister: Lister
 ) -> list[Cause]:
-    if not groups:
+    if not _names_ours(groups):
         return []
     claims = _claims(groups[0], pod)
     if not lister.pod_group_is_deleting(namespace, groups[0].name, claims):

@@ -77,7 +77,7 @@ def conflicting_references(
 
 def reference_path(reference: GroupReference, pod: Mapping[str, Any]) -> str:
     """Return the field path of the reference."""
-    if reference.form is Form.FIELD:
+    if reference.form in (Form.FIELD, Form.NATIVE):
         return "spec.schedulingGroup.podGroupName"
     if reference.form is Form.LABEL:
         return f"metadata.labels[{LABEL_POD_GROUP}]"

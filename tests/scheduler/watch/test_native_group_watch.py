@@ -10,10 +10,10 @@ import pytest
 from api.constants import NATIVE_COMPOSITE_POD_GROUP, NATIVE_POD_GROUP
 from kube.base.clock import SystemClock
 from kube.base.errors import Forbidden, KubeError, NotFound, Unreachable
+from kube.client import discovery as probes
 from kube.client.client import Client
 from kube.client.resources import Resource
 from kube.concurrency.freeze import Freeze
-from scheduler.watch import native_groups
 from scheduler.watch.native_groups import NativeGroupWatch
 
 LEAVES, TREES = NATIVE_POD_GROUP.full_kind, NATIVE_COMPOSITE_POD_GROUP.full_kind
@@ -105,9 +105,9 @@ class Watched:
 
 @pytest.fixture(autouse=True)
 def fast(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(native_groups, "_PROBE_SECONDS", 0.05)
-    monkeypatch.setattr(native_groups, "_ASKED_AGAIN", 0.01)
-    monkeypatch.setattr(native_groups, "STARTING", 0.05)
+    monkeypatch.setattr(probes, "PROBE_SECONDS", 0.05)
+    monkeypatch.setattr(probes, "_RETRY_SECONDS", 0.01)
+    monkeypatch.setattr(probes, "STARTING", 0.05)
 
 
 @pytest.mark.parametrize(

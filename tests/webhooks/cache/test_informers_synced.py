@@ -4,6 +4,9 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from api.features import FeatureGates
 from kube.client.client import Client
 from tests.support.api_server import Answer, Reply, ScriptedServer, Seen, Stream
 from webhooks.cache.informers import ClusterInformers, Composite
@@ -36,6 +39,8 @@ ITEMS: dict[str, list[dict[str, Any]]] = {
 async def answer(seen: Seen) -> Answer:
     if seen.query.get("watch"):
         return Stream()
+    if seen.path == "/apis/scheduling.k8s.io/v1beta1":
+        return Reply({"resources": [{"name": "podgroups"}, {"name": "podgroups/status"}]})
     items = ITEMS[seen.path.rpartition("/")[2]]
     return Reply({"metadata": {"resourceVersion": "1"}, "items": items})
 
@@ -65,3 +70,21 @@ async def test_what_is_watched_is_known_once_it_is_synced(tmp_path: Path) -> Non
     assert informers.pod_group_is_deleting("team", "leaving", ())
     assert not informers.pod_group_is_deleting("team", "leaving", ("somebody",))
     assert not informers.pod_group_is_deleting("team", "here", ())
+
+
+@pytest.mark.parametrize("on", [True, False])
+async def test_groups_of_kubernetes_own_are_discovered(tmp_path: Path, on: bool) -> None:
+    async with ScriptedServer() as server:
+        server.handler = answer
+        async with await Client.connect(server.kubeconfig(tmp_path)) as client:
+            informers = ClusterInformers(client, gates=FeatureGates.of({"NativeGroups": on}))
+            running = asyncio.create_task(informers.run())
+            for synced in informers.synced.values():
+                await synced.wait()
+            async with asyncio.timeout(20):
+                while on and not informers.native:  # noqa: ASYNC110
+                    await asyncio.sleep(0.01)
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+
+    assert informers.native is on

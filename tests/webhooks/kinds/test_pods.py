@@ -343,6 +343,24 @@ def test_no_pod_comes_into_a_group_that_is_being_deleted() -> None:
     assert ask("validate", member, member, lister=going).allowed
 
 
+@pytest.mark.parametrize("native", [False, True])
+def test_the_field_names_no_group_of_musters_where_kubernetes_serves_groups(native: bool) -> None:
+    """A group of Muster's of the same name costs pods of the native group nothing."""
+    lister = FakeLister(
+        deleting_groups={("team", "a"): ()}, claims={("team", "a"): {"gpu": "t"}}, native=native
+    )
+    claims = [{"name": "gpu", "resourceClaimTemplateName": "t"}]
+    field = {"podGroupName": "a"}
+    member = pod(scheduler=OURS, schedulingGroup=field, resourceClaims=claims)
+
+    assert ask("validate", member, lister=lister).allowed is native
+
+    both = pod(labels={PLUGINS: "b"}, scheduler=OURS, schedulingGroup=field)
+    wrong = ask("validate", both, lister=lister)
+    label = (f"metadata.labels[{PLUGINS}]", "FieldValueInvalid")
+    assert label in wrong.faults
+
+
 MANAGED = "scheduling.muster.dev/managed-group"
 JOBSET = "jobset.sigs.k8s.io/jobset-name"
 JOBSET_UID = "jobset.sigs.k8s.io/jobset-uid"
