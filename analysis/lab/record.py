@@ -9,18 +9,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from typing import Any, Final, TypeVar
 
 import msgspec
 
 from analysis.lab.trace import Job, checked, job_of
+from api.constants import NATIVE_POD_GROUP
 from scheduler.core.values.model import (
     COMPOSITE_POD_GROUP,
-    POD_GROUP,
     SINGLE_POD,
     GroupKey,
     GroupSpec,
     PodInfo,
+    parent_kind,
+    plain_kind,
 )
 from scheduler.decoding import decode
 from scheduler.decoding.objects import group_of, pod_of
@@ -62,15 +65,16 @@ class _Span:
 
 
 def record(groups: Iterable[tuple[str, _Json]], pods: Iterable[_Json], now: float) -> Recording:
-    """Return the jobs of these objects; `groups` are (kind, object).
+    """Return the jobs of these objects; `groups` are (kind of the key, object).
 
     Pods without a group are jobs of their own. Raises LabError if none of them ever ran.
     """
     odd: list[str] = []
     specs = {spec.key: spec for group in groups if (spec := _read(_spec, group, odd)) is not None}
+    native = any(kind == NATIVE_POD_GROUP.full_kind for kind, _, _ in specs)
     roots: dict[GroupKey, _Root] = {}
     for pod in pods:
-        span = _read(_span, pod, odd)
+        span = _read(partial(_span, native=native), pod, odd)
         if span is not None and span.info.ours:
             key = _root_of(span.info, specs)
             root = roots.setdefault(key, _Root(specs.get(key)))
@@ -103,8 +107,8 @@ def _read(convert: Callable[[T], U], obj: T, odd: list[str]) -> U | None:
         return None
 
 
-def _span(pod: _Json) -> _Span:
-    info = decode.pod_info(pod_of(pod))
+def _span(pod: _Json, *, native: bool) -> _Span:
+    info = decode.pod_info(pod_of(pod), native=native)
     status = pod.get("status") or {}
     return _Span(info, _seconds(status.get("startTime")) or 0.0, _ended(status))
 
@@ -117,12 +121,12 @@ def _spec(group: tuple[str, _Json]) -> GroupSpec:
 def _root_of(info: PodInfo, specs: Mapping[GroupKey, GroupSpec]) -> GroupKey:
     if not info.group:
         return (SINGLE_POD, info.namespace, info.name)
-    key: GroupKey = (POD_GROUP, info.namespace, info.group)
+    key: GroupKey = (info.group_kind, info.namespace, info.group)
     for _ in range(_DEEPEST):
         spec = specs.get(key)
         if spec is None or spec.parent is None:
             break
-        key = (COMPOSITE_POD_GROUP, key[1], spec.parent)
+        key = (parent_kind(key[0]), key[1], spec.parent)
     return key
 
 
@@ -130,10 +134,12 @@ def _fields(
     key: GroupKey, root: _Root, specs: Mapping[GroupKey, GroupSpec], now: float
 ) -> dict[str, Any]:
     spans = list(_spans(root))
-    leaves = [specs.get((POD_GROUP, key[1], name)) for name in root.gangs]
+    # The groups of a tree have one API.
+    leaf_kind = spans[0].info.group_kind
+    leaves = [specs.get((leaf_kind, key[1], name)) for name in root.gangs]
     least = max((leaf.minimum or 0 for leaf in leaves if leaf is not None), default=0)
     pods = max(1, least, *(_at_once(gang, now) for gang in root.gangs.values()))
-    tree = root.spec is not None and key[0] == COMPOSITE_POD_GROUP
+    tree = root.spec is not None and plain_kind(key[0]) == COMPOSITE_POD_GROUP
     replicas = max(len(root.gangs), (root.spec.minimum or 1) if tree and root.spec else 1)
     created = [_seconds(span.info.created) or span.begun for span in spans]
     if root.spec is not None:

@@ -28,10 +28,11 @@ from analysis.lab.variants import variant_of
 from api.wording import count
 from cli.commands.cluster_copy import echo, read_snapshot
 from cli.commands.options import Context, Kubeconfig, on_cluster, user_errors
+from cli.trees.listing import list_items
 from kube.client.client import Client
 from kube.client.resources import PODS
 from kube.credentials.loading import ClientConfig
-from scheduler.support.kinds import GROUPS
+from scheduler.support.kinds import GROUP_RESOURCES
 
 lab = typer.Typer(
     no_args_is_help=True,
@@ -154,9 +155,9 @@ def record_(kubeconfig: Kubeconfig = None, context: Context = None) -> None:
 
 async def _recorded(client: Client) -> Recording:
     groups = [
-        (resource.kind, group)
-        for resource in GROUPS.values()
-        for group in (await client.list(resource))["items"]
+        (kind, group)
+        for kind, resource in GROUP_RESOURCES.items()
+        for group in await list_items(client, resource, None)
     ]
     pods = (await client.list(PODS))["items"]
     return record(groups, pods, client.server_clock.now().timestamp())

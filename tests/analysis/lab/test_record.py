@@ -7,7 +7,7 @@ import pytest
 from analysis.lab.errors import LabError
 from analysis.lab.record import record
 from analysis.lab.trace import Job
-from api.constants import LABEL_POD_GROUP
+from api.constants import LABEL_POD_GROUP, NATIVE_POD_GROUP
 
 NOW = 1_767_229_200.0  # 2026-01-01T01:00:00Z
 
@@ -164,3 +164,18 @@ def test_pods_with_volumes_and_claims_are_recorded() -> None:
     found = record([], [made], NOW)
 
     assert (len(found.jobs), found.odd) == (1, 0)
+
+
+@pytest.mark.parametrize("tree", [False, True])
+def test_a_native_group_is_a_job(tree: bool) -> None:
+    """A group of Muster's of the same name has none of its pods."""
+    api = NATIVE_POD_GROUP.full_kind.partition(".")[2]
+    pods = [pod(f"p{n}", 6, 10, 40) for n in range(3)]
+    for each in pods:
+        each["spec"]["schedulingGroup"] = {"podGroupName": "g"}
+    (_, leaf), root = group("g", 3, "t" * tree), group("t", 1, kind=f"CompositePodGroup.{api}")
+
+    found = record([(f"PodGroup.{api}", leaf), root, group("g", 2)], pods, NOW)
+
+    ((job,), kept) = found.jobs, (found.running, found.waiting, found.odd)
+    assert (job.name, job.pods, job.min_pods, kept) == ("t" if tree else "g", 3, 3, (0, 0, 0))
