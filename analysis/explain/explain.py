@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 from types import MappingProxyType
 from typing import Final
 
@@ -17,6 +18,7 @@ from api.constants import (
     REASON_UNSCHEDULABLE,
     TRAIN_JOB,
 )
+from api.eviction import eviction_of
 from api.features import Feature, FeatureGates, off_text
 from api.wording import count
 from kube.base.clock import rfc3339
@@ -42,6 +44,9 @@ _MOST_DOMAINS: Final = 20
 
 _MOST_HOLDERS: Final = 10
 """Groups with held places that `muster explain` lists. Further ones are counted."""
+
+_MOST_EVICTED: Final = 5
+"""Evicted groups of a tree that `muster explain` lists."""
 
 _NATIVE = f".{NATIVE_GROUP}"
 
@@ -116,7 +121,7 @@ def explain_lines(
 ) -> Iterator[str]:
     """Yield one group with its needs and blockers, or one pod; `gates` are the feature gates.
 
-    `observed` has the time until which places are held.
+    `observed` has the time until which places are held, and for whom a group was evicted.
     """
     if isinstance(entity, Pod):
         yield from _pod_lines(state, entity, budget, gates)
@@ -125,6 +130,7 @@ def explain_lines(
     if entity.of_others and entity.has_foreign_pods:
         yield "  is scheduled by another scheduler"
         return
+    yield from (f"  {line}" for line in _eviction_lines(entity, observed))
     yield from (f"  {line}" for line in _holding_lines(entity, observed))
     members = (uid for leaf in entity.leaves() for uid in leaf.members)
     yield from (f"  {line}" for line in _device_lines(state, members))
@@ -145,6 +151,21 @@ def _domain_lines(state: State, group: Group) -> Iterator[str]:
     found = state.topologies.of_groups(key, outer_topology_keys(group, key))
     names = (found.paths[code] for code in sorted(found.of(rows) - {UNLABELLED}))
     yield f"runs in {key}: {', '.join(names) or 'none'}"
+
+
+def _eviction_lines(group: Group, observed: Mapping[GroupKey, GroupObject]) -> Iterator[str]:
+    """Yield for whom the group was evicted, or else the first evicted ones of its descendants."""
+
+    def evicted(each: Group) -> str:
+        obj = observed.get(each.key)
+        return eviction_of(obj.status or {}) if obj is not None else ""
+
+    if evicted(group):
+        yield f"was {evicted(group)}"
+        return
+    below = ((each, why) for each in group.walk() if (why := evicted(each)))
+    for each, why in islice(below, _MOST_EVICTED):
+        yield f"{qualified_name(each.key)} was {why}"
 
 
 def _holding_lines(group: Group, observed: Mapping[GroupKey, GroupObject]) -> Iterator[str]:

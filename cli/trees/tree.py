@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from api import constants
+from api.eviction import eviction_of
 from api.groups import Form, groups_of_object
 from api.reading import integer
 
@@ -259,7 +260,9 @@ def _condition(obj: Object, *, starting: bool) -> tuple[str, str]:
                 # again; otherwise the blocker concerns only pods beyond the minimum.
                 if not summary or not _is_below(obj):
                     return SCHEDULED, ""
-                return (STARTING, "") if starting else (WAITING, summary)
+                evicted = eviction_of(status)
+                why = f"{evicted[:1].upper()}{evicted[1:]}. {summary}" if evicted else summary
+                return (STARTING, "") if starting else (WAITING, why)
             if not starting:
                 return condition.get("reason", WAITING), summary or condition.get("message", "")
     return (STARTING if starting else WAITING), ""

@@ -6,6 +6,7 @@ from analysis.explain.explain import explain_lines
 from api.features import USUAL, Feature
 from scheduler.core.search.place import SearchBudget
 from scheduler.core.state.nominations import Nomination
+from scheduler.decoding.objects import group_of
 from tests.scheduler.preemption_builder import PreemptionBuilder
 
 
@@ -31,6 +32,33 @@ def test_the_domains_and_the_victims_are_listed_and_nothing_is_evicted() -> None
     assert lines[at + 2] == want
     assert lines[at + 3] == "would then be scheduled on n0 x1, n1 x1"
     assert len(builder.state.pods) == 5
+
+
+@pytest.mark.parametrize(
+    ("evicted", "want"),
+    [
+        (["top", "leaf"], ["was preempted for a PodGroup"]),
+        (["leaf"], ["PodGroup ns/leaf was preempted for a PodGroup"]),
+        ([], []),
+    ],
+)
+def test_for_whom_a_group_was_evicted(evicted: list[str], want: list[str]) -> None:
+    builder = PreemptionBuilder()
+    builder.nodes(1, cpu=1)
+    builder.group("top", 1, composite=True)
+    builder.group("leaf", 2, parent="top")
+    builder.waits("leaf", 2)
+    message = "muster-scheduler: preempted for a PodGroup"
+    condition = {"type": "DisruptionTarget", "status": "True", "message": message}
+    observed = {
+        key: group_of({"metadata": {}, "status": {"conditions": [condition]}})
+        for key in builder.state.forest.groups
+        if key[2] in evicted
+    }
+
+    lines = explain_lines(builder.state, builder.root("top"), SearchBudget(), observed=observed)
+
+    assert [line.strip() for line in lines if "preempted" in line] == want
 
 
 def test_while_preemption_is_off_the_gate_is_named_in_place_of_victims() -> None:

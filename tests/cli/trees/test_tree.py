@@ -137,15 +137,20 @@ def test_a_chain_of_thousands_of_composites_is_shown_as_far_as_a_tree_may_reach(
 
 
 @pytest.mark.parametrize(
-    ("placed", "want"),
+    ("placed", "evicted", "want"),
     [
-        (2, ["Scheduled, 0 of 0 pods scheduled (minCount 2)"]),
-        (1, ["Waiting, 0 of 0 pods scheduled (minCount 2)", "   no room"]),
+        (2, False, ["Scheduled, 0 of 0 pods scheduled (minCount 2)"]),
+        (1, False, ["Waiting, 0 of 0 pods scheduled (minCount 2)", "   no room"]),
+        (0, True, ["Waiting, 0 of 0 pods scheduled (minCount 2)", "   Preempted for big. no room"]),
     ],
 )
-def test_a_group_that_ran_may_wait_again(placed: int, want: list[str]) -> None:
+def test_a_group_that_ran_may_wait_again(placed: int, evicted: bool, want: list[str]) -> None:
     """Its condition remains True; a blocker may also be about pods beyond minCount."""
     group = _group("g", 2)
+    if evicted:
+        message = "muster-scheduler: preempted for big"
+        target = {"type": "DisruptionTarget", "status": "True", "message": message}
+        group["status"]["conditions"].append(target)
     group["status"] |= {"scheduledPods": placed, "blocker": {"summary": "no room"}}
 
     lines = tree_lines(build(Objects(pod_groups=[group])))

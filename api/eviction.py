@@ -1,0 +1,22 @@
+"""The condition DisruptionTarget in the status of a group, as people read it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from api.constants import CONDITION_DISRUPTION_TARGET, SCHEDULER_COMPONENT
+from api.reading import listing, mapping, text
+
+
+def eviction_of(status: Mapping[str, Any]) -> str:
+    """Return for whom the group was evicted, such as `preempted for PodGroup "a" (priority 9)`.
+
+    Returns an empty text if it was not evicted, or is scheduled again. The status may be of any
+    structure.
+    """
+    for condition in map(mapping, listing(status.get("conditions"))):
+        if condition.get("type") == CONDITION_DISRUPTION_TARGET:
+            message = text(condition.get("message")).removeprefix(f"{SCHEDULER_COMPONENT}: ")
+            return message if condition.get("status") == "True" else ""
+    return ""
