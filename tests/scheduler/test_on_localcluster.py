@@ -251,10 +251,10 @@ async def test_neither_an_object_nor_a_decision_ends_the_process(
 ) -> None:
     pod_info = decode.pod_info
 
-    def picky(pod: Pod, before: PodInfo | None, schedulers: SchedulerNames) -> PodInfo:
+    def picky(pod: Pod, before: PodInfo | None, schedulers: SchedulerNames, **more: Any) -> PodInfo:
         if pod.metadata.name == "poison-0" and "cured" not in pod.metadata.labels:
             raise OverflowError("int too big to convert")
-        return pod_info(pod, before, schedulers)
+        return pod_info(pod, before, schedulers, **more)
 
     def faulty(state: State, root: Any, budget: SearchBudget) -> Placement | Refusal:
         if root.key[2] == "cursed":
