@@ -144,7 +144,9 @@ class _Forest:
     def owner(self, kind: str, obj: Object) -> Branch:
         """Return a Job or JobSet with the roots of its trees."""
         children = tuple(self.group(k, o) for k, o in _by_name(self._tops.get(_key_uid(obj), ())))
-        return _branch(kind, obj, children, state=_all_state(children))
+        # Next to Muster's group, a Job may have a native one that no pod names: it has no effect.
+        effective = [each for each in children if each.kind != _NATIVE_GROUP or each.members]
+        return _branch(kind, obj, children, state=_all_state(effective or children))
 
     def group(self, kind: str, obj: Object, above: frozenset[str] = frozenset()) -> Branch:
         """Return a group with its descendants, down to `_LEVELS`; cycles are cut."""

@@ -159,8 +159,10 @@ def _tree(cluster: ClusterState, subject: Subject, *, pods: bool = True) -> Bran
     children = [_branch(cluster, group, room) for group in subject.groups]
     if len(children) == 1 and children[0].kind == subject.kind:
         return children[0]
-    minimums = [child.counts.minimum for child in children if child.counts.minimum is not None]
-    states = [child.state for child in children]
+    # Next to Muster's group, a Job may have a native one that no pod names: it has no effect.
+    effective = [each for each in children if not _is_native(each) or each.counts.pods] or children
+    minimums = [each.counts.minimum for each in effective if each.counts.minimum is not None]
+    states = [each.state for each in effective]
     return Branch(
         kind=subject.kind,
         name=subject.name,
@@ -175,6 +177,10 @@ def _tree(cluster: ClusterState, subject: Subject, *, pods: bool = True) -> Bran
         children=children,
         pods=[],
     )
+
+
+def _is_native(branch: Branch) -> bool:
+    return plain_kind(branch.kind) != branch.kind
 
 
 _WORST_FIRST: Final = (

@@ -89,6 +89,23 @@ def test_native_groups_are_drawn_next_to_those_of_the_same_name() -> None:
     ]
 
 
+@pytest.mark.parametrize("ours", [True, False])
+def test_an_empty_native_group_does_not_count_next_to_musters(ours: bool) -> None:
+    """The Job controller creates it; the Job has the annotation that asks for Muster's."""
+    owner = [("Job", "uid-j")]
+    mine = [_group("pg-job-j", 1, owners=owner)] if ours else []
+    objects = Objects(
+        jobs=[_object("j")],
+        pod_groups=mine,
+        native_pod_groups=[_group("j-abc", 1, reason="no pod", owners=owner)],
+        pods=[_pod("a", "pg-job-j", node="n0")],
+    )
+
+    (job,) = build(objects)
+
+    assert (job.state, len(job.children)) == (("Scheduled", 2) if ours else ("Unschedulable", 1))
+
+
 def test_an_owner_without_groups_is_left_out() -> None:
     assert build(Objects(jobs=[_object("plain")], pods=[_object("p", spec={})])) == ()
 

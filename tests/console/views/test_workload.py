@@ -4,11 +4,12 @@ from dataclasses import replace
 
 import pytest
 
+from api.constants import NATIVE_POD_GROUP
 from console.base.messages import Branch, Workload
 from console.base.protocols import RefusedError, Viewer
 from console.views import workload as view
 from console.views.why_not import why
-from scheduler.core.values.model import HostPort, Requirements, Taint
+from scheduler.core.values.model import GroupKey, GroupSpec, HostPort, Requirements, Taint
 from tests.console.cluster_builder import ALL, BLOCK, RACK, Builder, blocker
 from tests.scheduler.state_builder import requests
 
@@ -58,6 +59,22 @@ def test_an_owner_has_its_groups_below_it(jobset: Builder) -> None:
 
 def test_a_train_job_is_its_jobset(jobset: Builder) -> None:
     assert shown(jobset, "ns/TrainJob/train").tree.counts.pods == 4
+
+
+def test_an_empty_native_group_does_not_count_next_to_musters() -> None:
+    """The Job controller creates it; the Job has the annotation that asks for Muster's."""
+    cluster = Builder()
+    cluster.nodes(1, cpu=1)
+    cluster.gang("pg-job-j", 1)
+    native: GroupKey = (NATIVE_POD_GROUP.full_kind, "ns", "j-abc")
+    cluster.state.set_group(GroupSpec(native, 3))
+    for key in (("PodGroup", "ns", "pg-job-j"), native):
+        cluster.says(key, owner=("Job", "j"))
+    cluster.pod("pg-job-j", 1, name="j-0", node="n0")
+
+    found = shown(cluster, "ns/Job/j").tree
+
+    assert (found.state, found.counts.minimum, len(found.children)) == ("Running", 1, 2)
 
 
 def test_groups_and_pods_can_be_asked_for_too(jobset: Builder) -> None:
