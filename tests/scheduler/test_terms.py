@@ -143,6 +143,8 @@ def held(value: Any) -> int:
     """Return the number of entries in a container, including containers in it."""
     if isinstance(value, asyncio.Queue):
         return value.qsize()
+    if isinstance(value, FairKeys):
+        return value.size
     inner = value.values() if isinstance(value, dict) else ()
     nested = [each for each in inner if isinstance(each, CONTAINERS)]
     return sum(map(held, nested)) if nested else len(value)
