@@ -61,6 +61,7 @@ class StaticLister:
 
     scheduler_names = USUAL
     gates = features.USUAL
+    native = False
 
     def priority_classes(self) -> Sequence[PriorityClass]:
         return (PriorityClass("high", 1000), PriorityClass("usual", 10, global_default=True))
