@@ -212,7 +212,8 @@ class QueueView:
     def _waiting(self, key: GroupKey) -> Group | Pod | None:
         entity = self._cluster.entity(key)
         if isinstance(entity, Group):
-            if entity.parent is not None:
+            # A native group without pods of Muster's is in no queue of Muster's.
+            if entity.parent is not None or entity.of_others:
                 return None
             unmet = entity.spec is not None and not entity.standing
             return entity if entity.pending_total or unmet else None

@@ -183,6 +183,8 @@ def _is_native(branch: Branch) -> bool:
     return plain_kind(branch.kind) != branch.kind
 
 
+_OF_OTHERS: Final = "Other scheduler"
+
 _WORST_FIRST: Final = (
     "Invalid",
     "Disrupted",
@@ -192,6 +194,7 @@ _WORST_FIRST: Final = (
     "Waiting",
     "Starting",
     "Running",
+    _OF_OTHERS,
 )
 
 
@@ -224,6 +227,9 @@ def _conditions(cluster: ClusterState, group: Group) -> list[Condition]:
 
 
 def _state(cluster: ClusterState, group: Group, counts: Counts) -> str:
+    if group.of_others and any(leaf.foreign for leaf in group.leaves()):
+        # kube-scheduler's, for example: Muster decides nothing about it.
+        return _OF_OTHERS
     if group.state in ("invalid", "disrupted", "incomplete", ""):
         return (group.state or "incomplete").capitalize()
     if group.state == "pending":

@@ -6,7 +6,7 @@ import { address, Link } from "./router.js";
 
 const OK = new Set(["Running", "Bound", "Placed", "Scheduled", "Succeeded", "Complete", "True"]);
 const BAD = new Set(["Failed", "Invalid", "SchedulerError", "Lost", "Error"]);
-const QUIET = new Set(["", "Unknown", "False", "Suspended", "Finished"]);
+const QUIET = new Set(["", "Unknown", "False", "Suspended", "Finished", "Other scheduler"]);
 
 export const kindOf = (state) => (OK.has(state) ? "ok" : BAD.has(state) ? "bad" : QUIET.has(state) ? "" : "wait");
 

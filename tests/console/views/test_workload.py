@@ -77,6 +77,19 @@ def test_an_empty_native_group_does_not_count_next_to_musters() -> None:
     assert (found.state, found.counts.minimum, len(found.children)) == ("Running", 1, 2)
 
 
+def test_a_group_of_another_scheduler_is_in_no_queue_of_musters() -> None:
+    cluster = Builder()
+    cluster.nodes(2, cpu=1)
+    key: GroupKey = (NATIVE_POD_GROUP.full_kind, "ns", "g")
+    cluster.state.set_group(GroupSpec(key, 2, shared=True))
+    info = cluster.pod(None, node="n0", ours=False)
+    cluster.state.set_pod(replace(info, uid="other", name="o", group="g", group_kind=key[0]))
+
+    tree = shown(cluster, "/".join((key[1], key[0], key[2]))).tree
+
+    assert (tree.state, list(cluster.following.queue)) == ("Other scheduler", [])
+
+
 def test_groups_and_pods_can_be_asked_for_too(jobset: Builder) -> None:
     assert shown(jobset, "ns/PodGroup/b").tree.counts.pods == 2
     assert shown(jobset, "ns/CompositePodGroup/root").tree.kind == "CompositePodGroup"
