@@ -14,13 +14,13 @@ import pytest
 from api import features
 from api.constants import NATIVE_COMPOSITE_POD_GROUP, NATIVE_GROUP_KINDS, NATIVE_POD_GROUP
 from api.features import Feature, FeatureGates
+from kube.client import discovery
 from kube.client.client import Client
 from kube.client.meta import Json
 from kube.client.resources import CRDS, NODES, PODS
 from localcluster.cluster import LocalCluster
 from scheduler.app import Scheduler
 from scheduler.support.kinds import NATIVE_GROUPS
-from scheduler.watch import native_groups
 from tests.scheduler.test_on_localcluster import CONFIG, ELECTION, Seen, Stage, stage
 
 __all__ = ["stage"]
@@ -92,7 +92,7 @@ class Native:
 
 @pytest.fixture
 def native(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> Native:
-    monkeypatch.setattr(native_groups, "_PROBE_SECONDS", 0.2)
+    monkeypatch.setattr(discovery, "PROBE_SECONDS", 0.2)
     return Native(stage)
 
 
