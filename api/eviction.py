@@ -10,7 +10,7 @@ from api.reading import listing, mapping, text
 
 
 def eviction_of(status: Mapping[str, Any]) -> str:
-    """Return for whom the group was evicted, such as `preempted for PodGroup "a" (priority 9)`.
+    """Return for whom the group was evicted, as in `preempted for PodGroup team/a of priority 9`.
 
     Returns an empty text if it was not evicted, or is scheduled again. The status may be of any
     structure.
