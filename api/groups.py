@@ -108,10 +108,9 @@ def groups_of_pod(
     """Yield all references of a pod, the one that takes precedence first.
 
     Foreign forms count if the pod is `ours`. `native` means that Kubernetes' own PodGroups are
-    served. `scheduling_group` is
-    `spec.schedulingGroup.podGroupName`, and `workload` is `spec.workloadRef`. `managed` is the
-    group that Muster named, and `group_by` the key of the label that separates groups, both from
-    the pod's annotations.
+    served. `scheduling_group` is `spec.schedulingGroup.podGroupName`, and `workload` is
+    `spec.workloadRef`. `managed` is the group that Muster named, and `group_by` the key of the
+    label that separates groups, both from the pod's annotations.
     """
     # A generator: most pods name one group, and most callers need only the first.
     label = labels.get(LABEL_POD_GROUP, "")

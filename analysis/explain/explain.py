@@ -160,8 +160,9 @@ def _eviction_lines(group: Group, observed: Mapping[GroupKey, GroupObject]) -> I
         obj = observed.get(each.key)
         return eviction_of(obj.status or {}) if obj is not None else ""
 
-    if evicted(group):
-        yield f"was {evicted(group)}"
+    own = evicted(group)
+    if own:
+        yield f"was {own}"
         return
     below = ((each, why) for each in group.walk() if (why := evicted(each)))
     for each, why in islice(below, _MOST_EVICTED):
