@@ -1,7 +1,5 @@
 """A process leads, another one takes over, and it leads again: its first writes are obsolete."""
 
-import signal
-
 import pytest
 
 from e2e.harness.environment import Environment
@@ -41,14 +39,11 @@ async def test_the_reasons_of_pods_are_right_after_two_changes_of_leaders(
     for name in ("p0", "p1"):
         await env.create(PODS, pod(name, env.name, group="g"))
     await says("p0", "Unschedulable")
-    muster.send(SCHEDULER, signal.SIGSTOP)
-    try:
+    with muster.paused(SCHEDULER):
         await leads("second")
         await env.client.delete(PODS, "p1", env.name, grace_seconds=0)
         await says("p0", "CoschedulingNotMeetMinMember")
         muster.kill("second")
-    finally:
-        muster.send(SCHEDULER, signal.SIGCONT)
     await leads(SCHEDULER)
     await env.create(PODS, pod("p1", env.name, group="g"))
 

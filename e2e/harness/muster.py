@@ -9,7 +9,8 @@ import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -167,6 +168,15 @@ class Muster:
     def send(self, name: str, number: signal.Signals) -> None:
         """Send a signal, SIGSTOP and SIGCONT for instance."""
         self._processes[name].process.send(number)
+
+    @contextmanager
+    def paused(self, name: str) -> Iterator[None]:
+        """Stop a process, which keeps its state and its connections, until the end of the block."""
+        self.send(name, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self.send(name, signal.SIGCONT)
 
     def pid(self, name: str) -> int:
         return self._processes[name].process.pid

@@ -1,7 +1,6 @@
 """`muster doctor` on a healthy installation, and on one with a single fault."""
 
 import json
-import signal
 import tarfile
 from collections.abc import AsyncIterator, Callable, Container
 from contextlib import asynccontextmanager
@@ -115,10 +114,9 @@ async def test_a_ca_that_has_not_signed_the_webhooks_certificate(env: Environmen
             webhook["clientConfig"]["caBundle"] = encoded(other.ca_bundle)
 
     # The webhook would correct that at once.
-    env.muster.send(processes.WEBHOOK, signal.SIGSTOP)
-    async with changed(env, MUTATING_WEBHOOKS, "muster", wrong):
-        said = await ask_doctor(env)
-    env.muster.send(processes.WEBHOOK, signal.SIGCONT)
+    with env.muster.paused(processes.WEBHOOK):
+        async with changed(env, MUTATING_WEBHOOKS, "muster", wrong):
+            said = await ask_doctor(env)
 
     problems = [one["problem"] for one in said.of("error") if one["check"] == "certificates"]
     assert any("different CAs" in one for one in problems)

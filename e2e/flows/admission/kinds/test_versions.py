@@ -1,6 +1,7 @@
 """One object in several versions: clients of each read it, change it, and lose no fields."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from api.constants import ANNOTATION_CONVERSION_DATA, GROUP
 from e2e.flows.admission.kinds.conftest import CaseNamespace
 from e2e.harness.clusters.protocol import Cluster
 from e2e.harness.devices import CLAIM_TEMPLATES, SINCE
+from e2e.harness.muster import SCHEDULER, Muster
 from e2e.harness.support.kubectl import Kubectl
 from e2e.harness.support.rest import APPLY_PATCH
 from e2e.harness.support.waiting import eventually
@@ -210,6 +212,14 @@ async def test_a_pod_group_of_v1alpha2_takes_its_policy_from_its_template(
     assert found["spec"]["priority"] == 0
 
 
+@pytest.fixture
+def without_scheduler(muster: Muster) -> Iterator[None]:
+    """Keep the scheduler from writing the status of groups."""
+    with muster.paused(SCHEDULER):
+        yield
+
+
+@pytest.mark.usefixtures("without_scheduler")
 async def test_a_status_written_in_an_older_version_keeps_what_that_cannot_say(
     case_namespace: CaseNamespace,
 ) -> None:

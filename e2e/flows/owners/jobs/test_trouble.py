@@ -4,7 +4,6 @@ All objects converge in the end.
 """
 
 import asyncio
-import signal
 from pathlib import Path
 
 import pytest
@@ -189,13 +188,12 @@ async def test_two_leaders_for_a_moment_create_nothing_twice(
         await muster.start(FIRST)
         await _leads(env, FIRST)
         await muster.start(SECOND)
-        muster.send(FIRST, signal.SIGSTOP)
-        await env.create(JOBSETS, gang(env, mode="Composite"))
-        await _leads(env, SECOND)
-        await env.runs(of_jobset("a"), 4)
-        before = await uids(env)
+        with muster.paused(FIRST):
+            await env.create(JOBSETS, gang(env, mode="Composite"))
+            await _leads(env, SECOND)
+            await env.runs(of_jobset("a"), 4)
+            before = await uids(env)
 
-        muster.send(FIRST, signal.SIGCONT)
         await env.create(JOBSETS, gang(env, "b", mode="Composite"))
         await env.runs(of_jobset("b"), 4)
         await wait_for_objects(env, COMPOSITE_POD_GROUPS, "cpg-a", "cpg-a-w", "cpg-b", "cpg-b-w")
