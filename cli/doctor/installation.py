@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
@@ -21,6 +20,7 @@ from kube.base.errors import ConfigError
 from kube.client.client import Client
 from kube.client.meta import Json
 from kube.client.resources import CONFIG_MAPS, CRDS, DEPLOYMENTS, PODS
+from kube.client.server_version import release_in
 
 PARTS: Final = ("webhook", "controller", "scheduler")
 CONSOLE: Final = "console"
@@ -297,15 +297,13 @@ def check_version(said: Json, ours: str) -> Iterator[Finding]:
     """Check the version of Kubernetes and its features; report this command's version."""
     check = Check("versions", About("Cluster", "version"))
     known = text(said.get("gitVersion")) or "unknown"
-    # Some providers append to the minor version, as in "31+".
-    numbers = [re.match(r"\d+", text(said.get(key))) for key in ("major", "minor")]
-    major, minor = (int(number[0]) if number else 0 for number in numbers)
-    if all(numbers):
-        if (major, minor) < OLDEST:
+    release = release_in(said)
+    if release != (0, 0):
+        if release < OLDEST:
             oldest = ".".join(map(str, OLDEST))
             yield check.error(f"Kubernetes {known} is older than {oldest}", "upgrade the cluster")
             return
-        yield from missing_features((major, minor))
+        yield from missing_features(release)
     yield check.info(f"Kubernetes {known}, muster doctor {ours}")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -11,9 +12,13 @@ import msgspec
 def release_of(said: bytes) -> tuple[int, int]:
     """Return major and minor from the response of `/version`; (0, 0) if it has none."""
     try:
-        answer = msgspec.json.decode(said, type=dict[str, Any])
+        return release_in(msgspec.json.decode(said, type=dict[str, Any]))
     except (msgspec.DecodeError, RecursionError):
         return (0, 0)
+
+
+def release_in(version: Mapping[str, Any]) -> tuple[int, int]:
+    """Return major and minor from the decoded response of `/version`; (0, 0) if it has none."""
     # Providers append to the numbers, as in `31+`.
-    major, minor = (re.match(r"\d+", str(answer.get(key))) for key in ("major", "minor"))
+    major, minor = (re.match(r"\d+", str(version.get(key))) for key in ("major", "minor"))
     return (int(major[0]), int(minor[0])) if major and minor else (0, 0)

@@ -1,7 +1,7 @@
 """A raw HTTP client for the suites that returns the server's responses unchanged.
 
-It shares no code with `kube`'s client, so that tests of the client and the servers do not rely on
-it.
+It sends and reads requests without `kube`'s client, so that tests of the client and the servers do
+not rely on it.
 """
 
 import asyncio
@@ -17,6 +17,7 @@ import aiohttp
 
 from e2e.harness.support import kubeconfig
 from kube.client.open_sockets import OpenSockets
+from kube.client.server_version import release_in
 
 JSON = "application/json"
 JSON_PATCH = "application/json-patch+json"
@@ -122,6 +123,10 @@ class Rest:
         if self._session is None:
             raise RuntimeError("the client is used outside of its context")
         return self._session
+
+    async def release(self) -> tuple[int, int]:
+        """Return major and minor of the server's Kubernetes release."""
+        return release_in((await self.get("/version")).ok())
 
     async def call(
         self,

@@ -8,10 +8,8 @@ from typing import Any
 from e2e.harness.support.rest import Rest
 from e2e.kubernetes.scheduler.extender import Extender
 from e2e.kubernetes.scheduler.generator import Scenario
-from kube.client.server_version import release_of
 from scheduler.core.explain.explain import reasons
 from scheduler.core.state.state import State
-from scheduler.core.values.model import Release
 from scheduler.decoding import decode
 from scheduler.decoding.objects import decode_namespace, decode_node, decode_pod
 from scheduler.decoding.volume_decode import attach_limits, claim_info, class_info, volume_info
@@ -88,7 +86,7 @@ async def kube(rest: Rest, extender: Extender, pods: Iterable[Json]) -> Sets:
 async def muster(rest: Rest, made: Scenario) -> tuple[Sets, Mapping[Key, set[str]]]:
     """Return Muster's result for the candidates from the server's objects, and its reasons."""
     state = State()
-    state.set_release(await release(rest))
+    state.set_release(await rest.release())
     spaces = {space["metadata"]["name"] for space in made.namespaces}
     for obj in await _list(rest, f"{_CORE}/namespaces"):
         namespace = decode_namespace(_bytes(obj))
@@ -146,11 +144,6 @@ async def _decided(rest: Rest, extender: Extender, pod: Json) -> tuple[Key, froz
 async def _post(rest: Rest, path: str, objects: Iterable[Json]) -> None:
     for answer in await asyncio.gather(*(rest.post(path, obj) for obj in objects)):
         answer.ok()
-
-
-async def release(rest: Rest) -> Release:
-    """Return the release of the API server."""
-    return release_of(json.dumps((await rest.get("/version")).ok()).encode())
 
 
 async def _list(rest: Rest, path: str) -> list[Json]:

@@ -15,7 +15,6 @@ from typing import Any, Final
 import numpy as np
 
 from e2e.harness.support.rest import Rest
-from e2e.kubernetes.scheduler import answers
 from e2e.kubernetes.scheduler.device_scenarios import DeviceScenario
 from e2e.kubernetes.scheduler.extender import Extender
 from scheduler.cel.selectors import Selectors
@@ -254,7 +253,7 @@ class Ours:
 
     async def read(self) -> None:
         state = self.state
-        state.set_release(await answers.release(self.rest))
+        state.set_release(await self.rest.release())
         for obj in await _list(self.rest, f"{_CORE}/nodes"):
             state.set_node(decode.node_info(decode_node(as_bytes(obj))))
         for obj in await _list(self.rest, f"{_GROUP}/deviceclasses"):

@@ -58,7 +58,7 @@ async def test_the_feasible_nodes_are_those_of_kube_scheduler(server_kind: str, 
     pairs, feasible, differences, reasons = 0, 0, list[str](), set[str]()
     disks = set[str]()
     async with kube_scheduler() as (_, rest, extender):
-        release = await answers.release(rest)
+        release = await rest.release()
         for number in range(40 if long else 1):
             made = scenario(SEED, number, release)
             await answers.create(rest, made)

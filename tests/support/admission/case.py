@@ -46,6 +46,8 @@ class Case:
     """Values of the stored object, by dotted path; None for absent ones."""
     server: tuple[Fault, ...] | None = None
     """The causes on a complete server, if its own checks of types and keys come first."""
+    server_since: tuple[int, int] = (1, 0)
+    """The Kubernetes release since which a complete server names `server`; before, `faults`."""
 
     @property
     def route(self) -> tuple[object, ...]:

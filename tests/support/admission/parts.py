@@ -58,19 +58,22 @@ def for_each_holder(
     part: dict[str, Any],
     *faults: Fault,
     server: tuple[Fault, ...] | None = None,
-    whole: tuple[Fault, ...] | None = None,
+    undecodable: bool = False,
 ) -> Iterator[Case]:
-    """Yield the case for each holder; paths of faults are below the holder, except in `whole`.
+    """Yield the case for each holder; all paths of faults are below the holder.
 
-    `server` and `whole` are the causes on a complete server.
+    `server` are the causes on a complete server. An `undecodable` number does not fit into 32
+    bits: since Kubernetes 1.36 a server rejects it before it knows the field.
     """
     for holder in holders:
         yield Case(
             f"{sentence}, {holder.words}",
             holder.make(**part),
             faults=tuple((f"{holder.path}.{field}", reason) for field, reason in faults),
-            server=whole
-            or (server and tuple((f"{holder.path}.{path}", reason) for path, reason in server)),
+            server=(("<nil>", INVALID),)
+            if undecodable
+            else server and tuple((f"{holder.path}.{path}", reason) for path, reason in server),
+            server_since=(1, 36) if undecodable else (1, 0),
         )
 
 
@@ -111,7 +114,7 @@ CASES = (
         "a minimum of 40 bits",
         {POLICY: gang(2**40)},
         (MINIMUM, TYPE),
-        whole=(("<nil>", INVALID),),
+        undecodable=True,
     ),
     *for_each_holder(
         LEAVES,
@@ -209,7 +212,7 @@ CASES = (
         "a priority below the lowest",
         {"priority": -(2**31) - 1},
         ("priority", TYPE),
-        whole=(("<nil>", INVALID),),
+        undecodable=True,
     ),
     *for_each_holder(
         (TEMPLATE,), "the highest number of 32 bits", {"priority": 2**31 - 1}, ("priority", INVALID)
@@ -219,7 +222,7 @@ CASES = (
         "a priority of more than 32 bits",
         {"priority": 2**31},
         ("priority", TYPE),
-        whole=(("<nil>", INVALID),),
+        undecodable=True,
     ),
     *for_each_holder(
         (TEMPLATE,),

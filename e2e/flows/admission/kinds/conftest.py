@@ -24,6 +24,7 @@ class CaseNamespace:
 
     namespace: str
     rest: Rest
+    release: tuple[int, int] = (0, 0)
 
     def path(self, obj: Json, subresource: str = "") -> str:
         """Return the collection for `obj`; with a name its own path."""
@@ -42,8 +43,8 @@ def namespace(cluster: Cluster, running_muster: Muster) -> Iterator[str]:
 
 
 @pytest.fixture
-def case_namespace(namespace: str, rest: Rest, muster: Muster) -> CaseNamespace:
-    return CaseNamespace(namespace, rest)
+async def case_namespace(namespace: str, rest: Rest, muster: Muster) -> CaseNamespace:
+    return CaseNamespace(namespace, rest, await rest.release())
 
 
 async def _open(cluster: Cluster, name: str) -> None:
