@@ -79,22 +79,25 @@ class Discovery:
         # Discovery, not a list: a resource is served even if the role does not allow to read it.
         path = f"/apis/{resource.group}/{resource.version}"
         try:
-            body = await permitted(self._client, path, self._clock)
+            found = _decode(await get(self._client, path, self._clock))
         except NotFound:
             return False
-        found = _decode(body) if body is not None else _ServedResources()
+        except Forbidden as error:
+            _log.error("may not read from the API server", path=path, error=str(error))
+            return False
         return any(each.name == resource.plural for each in found.resources)
 
 
-async def permitted(client: Client, path: str, clock: Clock, **params: str) -> bytes | None:
-    """Return the response, or None if the path may not be read. Raise other KubeErrors."""
+async def get(client: Client, path: str, clock: Clock, **params: str) -> bytes:
+    """Return the response. Raises KubeErrors, Forbidden only if it lasts `STARTING` seconds.
+
+    An API server that is starting responds with 403 for a moment.
+    """
     starts_until = clock.monotonic() + STARTING
     while True:
         try:
             return await client.request("GET", path, params=params)
-        except Forbidden as error:
-            # An API server that is starting responds with 403 for a moment.
+        except Forbidden:
             if clock.monotonic() >= starts_until:
-                _log.error("may not read from the API server", path=path, error=str(error))
-                return None
+                raise
         await asyncio.sleep(_RETRY_SECONDS)

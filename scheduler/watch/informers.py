@@ -14,7 +14,8 @@ from api.constants import NATIVE_COMPOSITE_POD_GROUP, NATIVE_POD_GROUP
 from api.features import Feature, FeatureGates, off_text
 from api.scheduler_names import USUAL, SchedulerNames
 from kube.base.clock import Clock, SystemClock
-from kube.base.errors import STARTING, ConfigError, Forbidden, KubeError, NotFound
+from kube.base.errors import ConfigError, Forbidden, KubeError, NotFound
+from kube.client import discovery
 from kube.client.client import Client
 from kube.client.meta import HasMeta, decode_partial, decode_raw
 from kube.client.resources import (
@@ -108,7 +109,7 @@ cache."""
 _TAINT_RULE_VERSIONS: Final = ("v1", "v1beta2", "v1alpha3")
 """The version since Kubernetes 1.37, which is served by default, and the earlier ones."""
 
-_ASKED_AGAIN: Final = 1.0
+_RETRY_SECONDS: Final = 1.0
 """Seconds between two requests for a kind after an error of the API server."""
 
 _PROBE_SECONDS: Final = 60.0
@@ -369,7 +370,7 @@ class SchedulerInformers:
                 said = await self.client.request("GET", "/version")
             except KubeError as error:
                 _log.warning("failed to read the version of the API server", error=str(error))
-                await asyncio.sleep(_ASKED_AGAIN)
+                await asyncio.sleep(_RETRY_SECONDS)
                 continue
             release = release_of(said)
             await self.freeze.over()
@@ -417,23 +418,19 @@ class SchedulerInformers:
         return True
 
     async def _serves(self, resource: Resource, otherwise: str) -> bool:
-        starts_until = self.clock.monotonic() + STARTING
         while True:
             try:
                 # A list, not discovery: it also shows if the role allows to read the kind.
-                await self.client.request("GET", resource.path(), params={"limit": "1"})
+                await discovery.get(self.client, resource.path(), self.clock, limit="1")
             except NotFound:
                 return False
+            except Forbidden as error:
+                # During a downgrade, the roles are already those of the earlier version.
+                _log.error(otherwise, error=str(error))
+                return False
             except KubeError as error:
-                # An API server that is starting responds with 403 for a moment, and one answer
-                # would refuse all pods with claims for a minute. So the answer counts only if it is
-                # repeated.
-                if isinstance(error, Forbidden) and self.clock.monotonic() >= starts_until:
-                    # During a downgrade, the roles are already those of the earlier version.
-                    _log.error(otherwise, error=str(error))
-                    return False
                 _log.warning("failed to discover devices", error=str(error))
-                await asyncio.sleep(_ASKED_AGAIN)
+                await asyncio.sleep(_RETRY_SECONDS)
             else:
                 return True
 

@@ -14,7 +14,7 @@ import structlog
 
 from api.constants import NATIVE_POD_GROUP
 from kube.base.clock import Clock
-from kube.base.errors import KubeError
+from kube.base.errors import Forbidden, KubeError
 from kube.base.metrics import WATCH_LAG
 from kube.client import discovery
 from kube.client.client import Client
@@ -114,11 +114,11 @@ class NativeGroupWatch:
     async def _synced(self) -> None:
         """Wait for the first lists of the kinds that may be read."""
         for reflector in list(self.reflectors.values()):
+            path = reflector.resource.path()
             try:
-                path = reflector.resource.path()
-                probe = discovery.permitted(self._client, path, self._clock, limit="1")
-                readable = await probe is not None
+                await discovery.get(self._client, path, self._clock, limit="1")
+            except Forbidden:
+                continue  # the reflector logs it
             except KubeError:
-                readable = True  # the reflector tries again
-            if readable:
-                await reflector.synced.wait()
+                pass  # the reflector tries again
+            await reflector.synced.wait()

@@ -9,6 +9,7 @@ from structlog.testing import capture_logs
 
 from api.features import USUAL, Feature, FeatureGates
 from kube.base.errors import Forbidden, KubeError, NotFound, Unreachable
+from kube.client import discovery
 from kube.client.client import Client
 from kube.client.resources import RESOURCE_CLAIM_TEMPLATES, Resource
 from scheduler.core.state.state import State
@@ -124,15 +125,16 @@ async def test_pods_with_claims_are_refused_where_a_kind_is_not_served(at: int) 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Treat a 403 as final at once, unless a test overrides it."""
-    monkeypatch.setattr(informers_module, "STARTING", 0.0)
-    monkeypatch.setattr(informers_module, "_ASKED_AGAIN", 0.0)
+    monkeypatch.setattr(discovery, "STARTING", 0.0)
+    for module in (discovery, informers_module):
+        monkeypatch.setattr(module, "_RETRY_SECONDS", 0.0)
 
 
 @pytest.mark.parametrize("times", [1, 3])
 async def test_the_403_of_an_api_server_that_starts_refuses_no_pod(
     monkeypatch: pytest.MonkeyPatch, times: int
 ) -> None:
-    monkeypatch.setattr(informers_module, "STARTING", 60.0)
+    monkeypatch.setattr(discovery, "STARTING", 60.0)
     informers = of(*[Forbidden(403, "Forbidden", "no")] * times)
     task = await known(informers)
 
