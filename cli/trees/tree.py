@@ -27,6 +27,7 @@ _GROUPS_OF_GROUPS: Final = frozenset(
 _COMPOSITE: Final = constants.COMPOSITE_POD_GROUP.kind
 _GROUP: Final = constants.POD_GROUP.kind
 _NATIVE_GROUP: Final = constants.NATIVE_POD_GROUP.full_kind
+_NATIVE: Final = frozenset(it.full_kind for it in constants.NATIVE_GROUP_KINDS)
 
 SCHEDULED: Final = constants.REASON_SCHEDULED
 STARTING: Final = "Starting"
@@ -144,8 +145,8 @@ class _Forest:
     def owner(self, kind: str, obj: Object) -> Branch:
         """Return a Job or JobSet with the roots of its trees."""
         children = tuple(self.group(k, o) for k, o in _by_name(self._tops.get(_key_uid(obj), ())))
-        # Next to Muster's group, a Job may have a native one that no pod names: it has no effect.
-        effective = [each for each in children if each.kind != _NATIVE_GROUP or each.members]
+        # Next to Muster's groups, a Job may have native ones that no pod names, without an effect.
+        effective = [each for each in children if each.kind not in _NATIVE or each.members]
         return _branch(kind, obj, children, state=_all_state(effective or children))
 
     def group(self, kind: str, obj: Object, above: frozenset[str] = frozenset()) -> Branch:

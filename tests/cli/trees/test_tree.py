@@ -89,15 +89,18 @@ def test_native_groups_are_drawn_next_to_those_of_the_same_name() -> None:
     ]
 
 
+@pytest.mark.parametrize("composite", [False, True])
 @pytest.mark.parametrize("ours", [True, False])
-def test_an_empty_native_group_does_not_count_next_to_musters(ours: bool) -> None:
+def test_an_empty_native_group_does_not_count_next_to_musters(ours: bool, composite: bool) -> None:
     """The Job controller creates it; the Job has the annotation that asks for Muster's."""
     owner = [("Job", "uid-j")]
     mine = [_group("pg-job-j", 1, owners=owner)] if ours else []
+    empty = _group("j-abc", 1, reason="no pod", owners=owner)
     objects = Objects(
         jobs=[_object("j")],
         pod_groups=mine,
-        native_pod_groups=[_group("j-abc", 1, reason="no pod", owners=owner)],
+        native_composites=[empty] if composite else [],
+        native_pod_groups=[] if composite else [empty],
         pods=[_pod("a", "pg-job-j", node="n0")],
     )
 
