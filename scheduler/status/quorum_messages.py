@@ -17,13 +17,12 @@ from api.constants import (
     LEADER_WORKER_SET,
     LWS_LABEL_NAME,
     NATIVE_POD_GROUP,
-    POD,
     POD_GROUP,
     STATEFUL_SET,
-    WORKLOAD,
 )
 from api.features import Feature, FeatureGates, feature_of_form, off_text
 from api.groups import Form, groups_of_pod, workload_form
+from scheduler.core.explain.advice import lower_minimum
 from scheduler.core.groups.forest import Group, NotReady, Pod
 from scheduler.core.values.wording import count, sentence
 
@@ -99,31 +98,17 @@ def _who_creates_pods(group: Group, missing: int, present: int) -> str:
         if not (present or group.failed or group.leaving):
             return f"{name} recreates the Jobs in its startup order, unless it has ended"
         return f"if no more pods appear, see the status of {name} and the events of its Jobs"
-    own = owner is not None and owner[0] in _CREATORS
+    own, lower = owner is not None and owner[0] in _CREATORS, lower_minimum(group.spec)
     creator = _phrase(owner) if owner is not None and own else _creator(group)
     if creator:
         # minCount follows kinds that Muster knows. Other creators may want fewer pods for good.
-        instead = "" if own else f", or {_lower(group)}"
+        instead = "" if own else f", or {lower}"
         pods = "no pods" if first else "no more pods"
         return f"if {creator} creates {pods}, see its status and events{instead}"
     if group.spec is not None and not group.spec.gang:
         return "create a pod that names the group, or delete the group"
     verb = "names" if missing == 1 else "name"
-    return f"create {count(missing, 'more pod')} that {verb} the group, or {_lower(group)}"
-
-
-def _lower(group: Group) -> str:
-    """Return the change that lets the group start with fewer pods."""
-    # minCount of the group follows that of the object it was created from, so that has to change.
-    spec = group.spec
-    owner = spec.owner if spec is not None else None
-    if owner is not None and owner[0] == POD_GROUP.kind:
-        return f"lower minMember of {_phrase(owner)}"
-    if owner is not None and owner[0] == POD.kind:
-        return "lower the min-count annotation of its pods"
-    if spec is not None and owner is not None and owner[0] == WORKLOAD.kind:
-        return f'lower minCount of template "{spec.template}" of {_phrase(owner)}'
-    return "lower minCount"
+    return f"create {count(missing, 'more pod')} that {verb} the group, or {lower}"
 
 
 def _whose_group_is_it(group: Group) -> str:

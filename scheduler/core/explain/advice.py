@@ -14,10 +14,11 @@ from scheduler.core.framework import (
     taint_toleration,
 )
 from scheduler.core.framework.framework import Framework
+from scheduler.core.groups.forest import Group
 from scheduler.core.nodes.resource_table import PODS
 from scheduler.core.pods.shapes import Shape
 from scheduler.core.state.shortage import Shortage
-from scheduler.core.values.model import SINGLE_POD
+from scheduler.core.values.model import POD_GROUP, SINGLE_POD, WORKLOAD, GroupSpec
 from scheduler.core.values.wording import count, sentence
 
 _SHOWN: Final = 10
@@ -74,17 +75,16 @@ def change(
     short: Shortage,
     reason: str,
     *,
-    minimum: int | None,
+    group: Group | None,
     impossible: bool,
 ) -> str:
     """Return which devices are missing, if any, and the one change that helps.
 
-    `reason` is the most frequent one. `minimum` is the minCount of the group; None if no lower one
-    is certain to fit.
+    `reason` is the most frequent one.
     """
     wants = shape.needs_devices
     devices = DeviceAdvice(framework, shape, short).message() if wants else ""
-    advice = _advice(framework, shape, short, reason, minimum=minimum, impossible=impossible)
+    advice = _advice(framework, shape, short, reason, group=group, impossible=impossible)
     if impossible:
         advice = f"waiting does not help: {_DEVICES if devices else advice}"
     return " ".join(sentence(text) for text in (devices, advice or _WAIT) if text)
@@ -96,7 +96,7 @@ def _advice(
     short: Shortage,
     reason: str,
     *,
-    minimum: int | None,
+    group: Group | None,
     impossible: bool,
 ) -> str:
     """Return the one change that helps; empty if waiting is enough."""
@@ -112,14 +112,39 @@ def _advice(
     most = int(framework.most(shape, empty)[0])
     if not most:
         return _too_large(framework, shape)
-    lower = "Lower minCount"
+    spec = group.spec if group is not None else None
     if short.best is not None:
         where = short.best.key
-        return f"lower minCount, request less, or let the group span more than one {where}"
+        return f"{lower_minimum(spec)}, request less, or let the group span more than one {where}"
+    minimum = to = None
+    # With several shapes it is unknown how many of each a lower minCount would start.
+    if group is not None and len(group.pending) == 1 and not group.composite:
+        minimum = group.minimum
     # minCount includes the pods that run already, so these are added to the pods that would fit.
     if minimum is not None and short.minimum:
-        lower = f"{lower} to {minimum - short.needed + most}"
-    return f"at most {count(most, 'such pod')} fit{'s' * (most == 1)}. {lower}, or add nodes"
+        to = minimum - short.needed + most
+    lower = lower_minimum(spec, to)
+    fit = f"at most {count(most, 'such pod')} fit{'s' * (most == 1)}"
+    return f"{fit}. {lower[0].upper()}{lower[1:]}, or add nodes"
+
+
+def lower_minimum(spec: GroupSpec | None, to: int | None = None) -> str:
+    """Return the change that lets a PodGroup start with fewer pods, in words.
+
+    minCount of a group follows that of the object it was created from, so that has to change.
+    """
+    kind, name = (spec.owner if spec is not None else None) or ("", "")
+    number = "" if to is None else f" to {to}"
+    if kind == POD_GROUP:
+        return f'lower minMember of coscheduling PodGroup "{name}"{number}'
+    if kind == WORKLOAD and spec is not None:
+        return f'lower minCount of template "{spec.template}" of Workload "{name}"{number}'
+    if kind == SINGLE_POD:
+        return f"lower minCount{number} with the min-count annotation of its pods"
+    # In a tree, the annotation of the owner counts child groups.
+    if not kind or (spec is not None and spec.parent is not None):
+        return f"lower minCount{number}"
+    return f'lower minCount{number} with the min-count annotation of {kind} "{name}"'
 
 
 def _other_nodes(framework: Framework, shape: Shape, reason: str) -> str:

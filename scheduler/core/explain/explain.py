@@ -66,10 +66,10 @@ def explain(state: State, refusal: Refusal) -> Blocker:
     sentences = [nodes, advice.need(short)]
     if framework.nodes.row_of:
         reason = rejected or (counts[0][0] if counts else "")
-        minimum = _min_count(state, short)
+        group = state.forest.groups.get(short.at)
         # Counts are sorted: the reason of the most nodes is the one to change.
         sentences.append(
-            advice.change(framework, shape, short, reason, minimum=minimum, impossible=impossible)
+            advice.change(framework, shape, short, reason, group=group, impossible=impossible)
         )
     else:
         sentences.append("Add nodes.")
@@ -100,15 +100,6 @@ def _children(needed: int, free: int) -> str:
         f"The group needs {count(needed, 'more child group')}; {free} can start."
         " Lower minGroupCount, or wait for the others."
     )
-
-
-def _min_count(state: State, short: Shortage) -> int | None:
-    """Return the minCount of a PodGroup whose pending pods have one shape, otherwise None."""
-    # With several shapes it is unknown how many of each a lower minCount would start.
-    group = state.forest.groups.get(short.at)
-    if group is None or group.composite or len(group.pending) != 1:
-        return None
-    return group.minimum
 
 
 def _with_as_many_as_fit(

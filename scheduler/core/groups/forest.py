@@ -31,7 +31,7 @@ from scheduler.core.groups.workload_templates import (
     contradiction,
     template_of,
 )
-from scheduler.core.values.model import GroupKey, GroupSpec
+from scheduler.core.values.model import WORKLOAD, GroupKey, GroupSpec
 
 __all__ = [
     "MAX_DEPTH",
@@ -156,7 +156,7 @@ class Forest:
             self.templates[workload] = templates
         # A Workload may have thousands of groups; comparing all at once would block the event loop.
         if workload in self._made_from:
-            self._links.postpone(("Workload", *workload), self._compare_all(workload))
+            self._links.postpone((WORKLOAD, *workload), self._compare_all(workload))
             self._links.catch_up(_STEPS)
 
     def prune(self, group: Group) -> None:

@@ -12,6 +12,7 @@ from scheduler.core.values.extended_devices import ContainerDevices
 POD_GROUP = "PodGroup"
 COMPOSITE_POD_GROUP = "CompositePodGroup"
 SINGLE_POD = "Pod"
+WORKLOAD = "Workload"
 
 GroupKey = tuple[str, str, str]
 """(kind, namespace, name) of a group, or of a pod that belongs to no group.

@@ -126,7 +126,7 @@ def said(
             ("Pod", "g"),
             lambda builder: member(builder, membership=MembershipInfo(maker='RayCluster "r"')),
             'The group has 1 of 2 pods. If RayCluster "r" creates no more pods, see its'
-            " status and events, or lower the min-count annotation of its pods.",
+            " status and events, or lower minCount with the min-count annotation of its pods.",
             id="a maker that is content with fewer pods than these say",
         ),
         pytest.param(
@@ -139,8 +139,8 @@ def said(
         pytest.param(
             ("Pod", "g"),
             member,
-            "The group has 1 of 2 pods. Create 1 more pod that names the group, or lower the"
-            " min-count annotation of its pods.",
+            "The group has 1 of 2 pods. Create 1 more pod that names the group, or lower"
+            " minCount with the min-count annotation of its pods.",
             id="made from its pods",
         ),
         pytest.param(

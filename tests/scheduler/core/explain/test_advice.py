@@ -1,6 +1,7 @@
 """The message for users: the shortage and its number of nodes, and the one thing to change."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -33,6 +34,37 @@ def waits(
             builder.pod("g", requirements=requirements)
 
     return add
+
+
+@pytest.mark.parametrize(
+    ("owner", "parent", "want"),
+    [
+        (None, None, "Lower minCount to 8"),
+        (("JobSet", "a"), None, 'Lower minCount to 8 with the min-count annotation of JobSet "a"'),
+        (("JobSet", "a"), "top", "Lower minCount to 8"),
+        (("Pod", "a"), None, "Lower minCount to 8 with the min-count annotation of its pods"),
+        (("PodGroup", "a"), None, 'Lower minMember of coscheduling PodGroup "a" to 8'),
+        (("Workload", "w"), None, 'Lower minCount of template "t" of Workload "w" to 8'),
+    ],
+)
+def test_the_field_that_sets_the_minimum_is_named(
+    owner: tuple[str, str] | None, parent: str | None, want: str
+) -> None:
+    builder = StateBuilder()
+    builder.nodes(2)
+    if parent is not None:
+        builder.composite(parent, 1)
+    builder.gang("g", 10, parent=parent)
+    for _ in range(10):
+        builder.pod("g", cpu=1)
+    refusal = refused(builder)
+    group = builder.state.forest.groups[refusal.shortage.at]
+    assert group.spec is not None
+    builder.state.set_group(replace(group.spec, owner=owner, template="t"))
+
+    message = explain(builder.state, refusal).summary
+
+    assert message.endswith(f" at most 8 such pods fit. {want}, or add nodes.")
 
 
 def refused(builder: StateBuilder) -> Refusal:
