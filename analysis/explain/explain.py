@@ -24,6 +24,7 @@ from api.wording import count
 from kube.base.clock import rfc3339
 from kube.base.errors import ConfigError
 from scheduler.core.decide import decide
+from scheduler.core.explain.advice import SHOWN_REASONS
 from scheduler.core.explain.devices_used import devices_used
 from scheduler.core.explain.domain_capacity import domains
 from scheduler.core.explain.explain import Blocker, explain
@@ -229,16 +230,8 @@ def placement_lines(state: State, placement: Placement, verb: str) -> Iterator[s
 def blocker_lines(blocker: Blocker) -> Iterator[str]:
     """Yield the reason with all its numbers."""
     yield f"{reason_of(blocker)} ({blocker.kind}): {blocker.summary}"
-    for reason, nodes in blocker.counts:
+    for reason, nodes in blocker.counts[SHOWN_REASONS:]:
         yield f"  {_excluded(reason, nodes)}"
-    best = blocker.best_domain
-    if best is not None:
-        yield (
-            f"  best domain: {best.key}={best.value}, it lacks capacity for"
-            f" {count(best.missing, 'pod')}"
-        )
-    if blocker.impossible:
-        yield "  waiting does not help: it does not fit on empty nodes either"
     yield f"  retried on: {', '.join(retry_on(blocker))}"
 
 
@@ -247,14 +240,31 @@ def _excluded(reason: str, nodes: int) -> str:
     return f"nodes: {nodes} {reason}"
 
 
-def refusal_lines(
+def preemption(
     state: State,
     entity: Group | Pod,
     refusal: Refusal,
     budget: SearchBudget,
     gates: FeatureGates = features.USUAL,
+) -> Plan | None:
+    """Return the preemption by which the refused root would start, if any; evict nothing."""
+    if Feature.PREEMPTION not in gates:
+        return None
+    plan = preempt(state, entity, refusal, budget)
+    return plan if isinstance(plan, Plan) else None
+
+
+def refusal_lines(
+    state: State,
+    entity: Group | Pod,
+    refusal: Refusal,
+    plan: Plan | None,
+    gates: FeatureGates = features.USUAL,
 ) -> Iterator[str]:
-    """Yield the capacity of each domain, and the pods that would be evicted; none is evicted."""
+    """Yield the capacity of each domain, and the pods that the preemption evicts, if there is one.
+
+    Without one, the last line says why.
+    """
     rooms = domains(state, entity, refusal)
     for room in rooms[:_MOST_DOMAINS]:
         out = "".join(f"; {_excluded(*each)}" for each in room.excluded)
@@ -268,9 +278,8 @@ def refusal_lines(
     if Feature.PREEMPTION not in gates:
         yield f"  no preemption: {off_text(Feature.PREEMPTION)}"
         return
-    plan = preempt(state, entity, refusal, budget)
-    if isinstance(plan, Plan):
-        yield from _plan_lines(state, plan)
+    if plan is not None:
+        yield from (f"  {line}" for line in plan_lines(plan))
     elif refusal.shortage.resolvable:
         yield f"  {_why_no_eviction(state, entity)}"
 
@@ -291,25 +300,20 @@ def _others_places(state: State, entity: Group | Pod) -> Iterator[str]:
         yield f"and {count(len(found) - _MOST_HOLDERS, 'more group')} with held places"
 
 
-def _plan_lines(state: State, plan: Plan) -> Iterator[str]:
+def plan_lines(plan: Plan) -> Iterator[str]:
+    """Yield the pods that a preemption evicts, and what they cost."""
     cost = plan.cost
     if cost is None:
-        yield "  fits when the terminating pods are deleted"
+        yield "fits when the terminating pods are deleted"
         return
     held = sum(pod.info.expected for unit in plan.victims for pod in unit.pods.values())
-    yield f"  would preempt {places_text(cost.pods - held, held)} of lower priority:"
+    yield f"would preempt {places_text(cost.pods - held, held)} of lower priority:"
     for unit in plan.victims:
-        yield f"    {unit.name}, priority {unit.priority}, {unit_size(unit)}"
+        yield f"  {unit.name}, priority {unit.priority}, {unit_size(unit)}"
     proof = "all are necessary" if plan.minimal else "the search for fewer ended early"
     yield (
-        f"  cheapest choice found: {count(cost.violations, 'PodDisruptionBudget violation')},"
+        f"cheapest choice found: {count(cost.violations, 'PodDisruptionBudget violation')},"
         f" highest priority {cost.priority}, {count(cost.units, 'unit')}; {proof}"
-    )
-    names = state.nodes.name_of
-    pairs = zip(plan.placement.pods, plan.placement.rows, strict=True)
-    yield (
-        "  would then be scheduled on"
-        f" {placed_line({pod.info.uid: names(row) for pod, row in pairs})}"
     )
 
 
@@ -407,4 +411,10 @@ def _outcome(
     if asked is not None and blocker.at != asked:
         yield f"waits for {qualified_name(blocker.at)}"
     yield from blocker_lines(blocker)
-    yield from refusal_lines(state, entity, outcome, budget, gates)
+    plan = preemption(state, entity, outcome, budget, gates)
+    yield from refusal_lines(state, entity, outcome, plan, gates)
+    if plan is not None and plan.cost is not None:
+        yield from (
+            f"  {line}"
+            for line in placement_lines(state, plan.placement, "would then be scheduled")
+        )

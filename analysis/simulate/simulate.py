@@ -22,6 +22,8 @@ from analysis.explain.explain import (
     explain_lines,
     headline,
     placement_lines,
+    plan_lines,
+    preemption,
     qualified_name,
     refusal_lines,
 )
@@ -84,6 +86,7 @@ from kube.base.errors import ConfigError
 from kube.client.quantity import QuantityError
 from scheduler.core.explain.explain import explain
 from scheduler.core.groups.forest import Group, Pod
+from scheduler.core.preemption.plan import Plan
 from scheduler.core.search.place import Placement, SearchBudget, place
 from scheduler.core.state.state import State
 from scheduler.core.values.model import SINGLE_POD
@@ -118,13 +121,17 @@ class _Rules(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SimulatedRoot:
-    """A root that is new, and the lines that explain where it fits, or why it does not."""
+    """A root that is new, and the lines that explain where it fits, or why it does not.
+
+    `evicted` is the number of pods that preemption evicts before it fits.
+    """
 
     kind: str
     namespace: str
     name: str
     fits: bool
     explanation: list[str]
+    evicted: int = 0
 
 
 class Simulation(NamedTuple):
@@ -140,7 +147,7 @@ class Simulation(NamedTuple):
 
     @property
     def fits(self) -> bool:
-        """True if all roots fit."""
+        """True if all roots fit, some of them after preemption."""
         return all(root.fits for root in self.roots)
 
 
@@ -302,12 +309,27 @@ def _decide(
         state.assume(outcome.pods, outcome.rows, outcome.volumes, outcome.devices)
         lines += (f"  {line}" for line in placement_lines(state, outcome, "fits"))
         return SimulatedRoot(*entity.key, True, lines)
+    plan = preemption(state, entity, outcome, budget, gates)
+    if plan is not None:
+        return _preempt(state, entity, plan, lines)
     blocker = explain(state, outcome)
     if isinstance(entity, Group) and blocker.at != entity.key:
         lines.append(f"  waits for {qualified_name(blocker.at)}")
     lines += (f"  {line}" for line in blocker_lines(blocker))
-    lines += (f"  {line}" for line in refusal_lines(state, entity, outcome, budget, gates))
+    lines += (f"  {line}" for line in refusal_lines(state, entity, outcome, None, gates))
     return SimulatedRoot(*entity.key, False, lines)
+
+
+def _preempt(state: State, entity: Group | Pod, plan: Plan, lines: list[str]) -> SimulatedRoot:
+    """Evict the victims and place the entity, as roots that are decided later find the cluster."""
+    placed = plan.placement
+    told = [*placement_lines(state, placed, "fits after preemption"), *plan_lines(plan)]
+    victims = [pod for unit in plan.victims for pod in list(unit.pods.values())]
+    for pod in victims:
+        state.remove_pod(pod.info.uid)
+    state.assume(placed.pods, placed.rows, placed.volumes, placed.devices)
+    evicted = sum(not pod.info.expected for pod in victims)
+    return SimulatedRoot(*entity.key, True, [*lines, *(f"  {line}" for line in told)], evicted)
 
 
 def _well_formed(document: Json, namespace: str, rules: _Rules) -> Iterator[Json]:

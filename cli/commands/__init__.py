@@ -58,7 +58,7 @@ COMMANDS: Final[Mapping[str, Command]] = {
     ),
     "simulate": Command(
         "simulate:simulate_",
-        "Show whether manifests would fit, where, and if not why; exit code 1 if one does not fit.",
+        "Show whether manifests would fit, where, and if not why; exit code 1 if one does not.",
     ),
     "snapshot": Command(
         "snapshots:snapshot_",

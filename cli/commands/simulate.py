@@ -32,7 +32,7 @@ def simulate_(
     config: ConfigFile = None,
     format_: OutputOption = None,
 ) -> None:
-    """Show whether manifests would fit, where, and if not why; exit code 1 if one does not fit."""
+    """Show whether manifests would fit, where, and if not why; exit code 1 if one does not."""
     with user_errors():
         documents = list(documents_of(files))
         access = ClientConfig(kubeconfig, context)

@@ -21,7 +21,7 @@ from scheduler.core.state.shortage import Shortage
 from scheduler.core.values.model import POD_GROUP, SINGLE_POD, WORKLOAD, GroupSpec
 from scheduler.core.values.wording import count, sentence
 
-_SHOWN: Final = 10
+SHOWN_REASONS: Final = 10
 """Limit of reasons that a message lists; `status.blocker.counts` has all of them."""
 
 _WAIT: Final = "it starts when this capacity is free"
@@ -43,9 +43,9 @@ def available(nodes: int, counts: Sequence[tuple[str, int]], rejected: str = "")
     if rejected:
         return f"0/{nodes} nodes are available: {rejected}."
     # Taints, claims and resources have any number of names, so there may be hundreds of reasons.
-    found = [f"{number} {reason}" for reason, number in counts[:_SHOWN]]
-    if len(counts) > _SHOWN:
-        found.append(f"and {count(len(counts) - _SHOWN, 'other reason')}")
+    found = [f"{number} {reason}" for reason, number in counts[:SHOWN_REASONS]]
+    if len(counts) > SHOWN_REASONS:
+        found.append(f"and {count(len(counts) - SHOWN_REASONS, 'other reason')}")
     return f"0/{nodes} nodes are available{': ' * bool(found)}{', '.join(found)}."
 
 

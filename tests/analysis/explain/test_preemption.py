@@ -30,7 +30,7 @@ def test_the_domains_and_the_victims_are_listed_and_nothing_is_evicted() -> None
     cost = "0 PodDisruptionBudget violations, highest priority 0, 1 unit"
     want = f"cheapest choice found: {cost}; all are necessary"
     assert lines[at + 2] == want
-    assert lines[at + 3] == "would then be scheduled on n0 x1, n1 x1"
+    assert lines[at + 3] == "would then be scheduled: n0 x1, n1 x1"
     assert len(builder.state.pods) == 5
 
 

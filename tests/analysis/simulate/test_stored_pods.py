@@ -342,7 +342,7 @@ def test_a_priority_class_of_the_files_counts() -> None:
 
     lines = simulate(builder.state, [gang(1, asks), cls], "ns", SearchBudget()).lines
 
-    assert "      Pod ns/low, priority 0, 1 pod" in lines
+    assert "    Pod ns/low, priority 0, 1 pod" in lines
 
 
 class Answers:

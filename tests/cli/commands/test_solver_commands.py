@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from analysis.explain.explain import explain_lines, find
+from analysis.explain.explain import blocker_lines, explain_lines, find
 from analysis.simulate.simulate import simulate
 from analysis.simulate.stored_pods import PodAdmission
 from api.features import USUAL, Feature
@@ -14,6 +14,7 @@ from api.priority import PriorityClass
 from cli.main import main
 from kube.base.errors import ConfigError
 from kube.client.meta import OwnerReference
+from scheduler.core.explain.explain import Blocker
 from scheduler.core.search.place import SearchBudget
 from scheduler.decoding.objects import GroupObject, Metadata
 from scheduler.snapshot.snapshot import Limits, encode, queue_of, take
@@ -224,8 +225,8 @@ def test_a_priority_class_counts_as_after_admission(documents: list[Json]) -> No
     urgent_class = PodAdmission((PriorityClass("urgent", 1000, False),))
     lines = simulate(builder.state, documents, "ns", SearchBudget(), urgent_class).lines
 
-    at = lines.index("    would preempt 1 pod of lower priority:")
-    assert lines[at + 1] == "      Pod ns/low, priority 0, 1 pod"
+    at = lines.index("  would preempt 1 pod of lower priority:")
+    assert lines[at + 1] == "    Pod ns/low, priority 0, 1 pod"
 
 
 def test_the_global_default_is_used_where_no_class_is_named() -> None:
@@ -236,7 +237,21 @@ def test_the_global_default_is_used_where_no_class_is_named() -> None:
 
     lines = simulate(builder.state, [job("a", 1)], "ns", SearchBudget(), default).lines
 
-    assert "      Pod ns/low, priority 0, 1 pod" in lines
+    assert "    Pod ns/low, priority 0, 1 pod" in lines
+
+
+def test_what_preempts_fits_and_its_victims_are_gone_for_the_next() -> None:
+    builder = StateBuilder()
+    builder.nodes(1, cpu=1)
+    builder.pod("", node="n0", name="low")
+    default = PodAdmission((PriorityClass("usual", 5, global_default=True),))
+    documents = [job("a", 1), job("b", 1)]
+
+    first, second = simulate(builder.state, documents, "ns", SearchBudget(), default).roots
+
+    assert (first.fits, first.evicted) == (True, 1)
+    assert first.explanation[1] == "  fits after preemption: n0 x1"
+    assert (second.fits, second.evicted) == (False, 0)
 
 
 def test_a_class_that_is_not_there_is_refused_as_at_admission() -> None:
@@ -287,11 +302,18 @@ def test_explain_gives_the_numbers() -> None:
             " needs capacity for 3 more pods; 2 fit. Waiting does not help: at most 2 such"
             " pods fit. Lower minCount to 2, or add nodes."
         ),
-        "    nodes: 2 Insufficient cpu",
-        "    waiting does not help: it does not fit on empty nodes either",
         "    retried on: free capacity on a node, a new or changed node, a change of the group",
         "    no preemption: nothing with a priority below 0 runs",
     ]
+
+
+def test_explain_lists_the_reasons_that_the_message_leaves_out() -> None:
+    counts = tuple((f"Insufficient r{number}", 1) for number in range(12))
+    blocker = Blocker("message", "capacity", ("PodGroup", "ns", "g"), 1, 0, counts)
+
+    _, *more, _ = blocker_lines(blocker)
+
+    assert more == ["  nodes: 1 Insufficient r10", "  nodes: 1 Insufficient r11"]
 
 
 def test_explain_of_a_child_names_the_group_that_blocks() -> None:
