@@ -133,10 +133,16 @@ def review(right: Right, account: str, namespace: str) -> Json:
     }
 
 
-def check_access(
-    allowed: Mapping[Right, bool], accounts: Mapping[str, str], namespace: str
-) -> Iterator[Finding]:
+def check_access(allowed: Mapping[Right, bool], installed: Installation) -> Iterator[Finding]:
     """Yield a finding for each account and resource with a missing right; one if it has none."""
+    accounts, namespace = installed.accounts, installed.namespace
+    everywhere = Check("access", About("Namespace", namespace))
+    if not installed.deployments and not any(allowed.values()):
+        yield everywhere.info(
+            "no Deployment runs Muster, and no account of its manifests has rights: those of"
+            " processes elsewhere are not checked",
+        )
+        return
     lacking: dict[str, dict[str, list[str]]] = {}
     for right, has in sorted(allowed.items()):
         if not has:
@@ -154,6 +160,6 @@ def check_access(
             yield check.error(f"it cannot {', '.join(verbs)} {on}", way_out)
     if allowed and not lacking:
         names: Sequence[Any] = sorted(set(accounts.values()))
-        yield Check("access", About("Namespace", namespace)).info(
+        yield everywhere.info(
             f"{', '.join(names)}: all {len(allowed)} required rights are granted",
         )

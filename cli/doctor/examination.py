@@ -182,7 +182,7 @@ class Examination:
         reading = access.read_access(self._client, access.needed(found), found)
         allowed = await self._read("access", where, reading)
         if allowed is not None:
-            self._found += access.check_access(allowed, found.accounts, found.namespace)
+            self._found += access.check_access(allowed, found)
 
     async def _groups_and_nodes(self) -> None:
         seen, unread, idle = groups.Groups(), Limited("annotations"), Limited("groups")

@@ -65,7 +65,7 @@ def test_what_the_console_lacks_is_mended_by_its_own_manifests_or_by_the_release
     installed = with_console()
     allowed = {right: right.resource != "tokenreviews" for right in needed(installed)}
 
-    (finding,) = check_access(allowed, installed.accounts, "muster-system")
+    (finding,) = check_access(allowed, installed)
     installed.deployments[0]["metadata"] = {
         "annotations": {
             "meta.helm.sh/release-name": "muster",
@@ -81,7 +81,7 @@ def test_what_the_console_lacks_is_mended_by_its_own_manifests_or_by_the_release
 
 
 def test_all_rights_are_there() -> None:
-    (finding,) = check_access(dict.fromkeys(RIGHTS, True), INSTALLED.accounts, "muster-system")
+    (finding,) = check_access(dict.fromkeys(RIGHTS, True), INSTALLED)
 
     assert finding.severity == Severity.INFO
 
@@ -89,7 +89,7 @@ def test_all_rights_are_there() -> None:
 def test_one_finding_for_an_account_and_a_resource() -> None:
     allowed = {right: right.resource != "pods" for right in RIGHTS if right.part == "scheduler"}
 
-    (finding,) = check_access(allowed, INSTALLED.accounts, "muster-system")
+    (finding,) = check_access(allowed, INSTALLED)
 
     assert finding.severity == Severity.ERROR
     assert str(finding.about) == "ServiceAccount muster-system/muster-scheduler"
@@ -99,9 +99,18 @@ def test_one_finding_for_an_account_and_a_resource() -> None:
 def test_an_account_without_any_right_is_one_finding() -> None:
     allowed = {right: right.part != "webhook" for right in RIGHTS}
 
-    (finding,) = check_access(allowed, INSTALLED.accounts, "muster-system")
+    (finding,) = check_access(allowed, INSTALLED)
 
     assert finding.problem == "it has no rights: no role is bound to it"
+
+
+@pytest.mark.parametrize("deployed", [False, True])
+def test_processes_elsewhere_have_accounts_of_their_own(deployed: bool) -> None:
+    installed = with_console() if deployed else INSTALLED
+
+    findings = list(check_access(dict.fromkeys(needed(installed), False), installed))
+
+    assert {one.severity for one in findings} == {Severity.ERROR if deployed else Severity.INFO}
 
 
 def test_a_right_is_asked_for_as_kubernetes_writes_it() -> None:

@@ -104,7 +104,7 @@ async def test_a_cluster_without_muster_says_what_is_missing() -> None:
         found = await Examination(client, OPTIONS).run()
 
     errors = {one.check for one in found if one.severity == Severity.ERROR}
-    assert {"definitions", "registration", "leases", "access"} <= errors
+    assert {"definitions", "registration", "leases"} <= errors
 
 
 async def test_the_check_of_admission_alone_reads_nothing(tmp_path: Path) -> None:
