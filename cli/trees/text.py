@@ -11,18 +11,30 @@ TEE, LAST, PIPE, GAP = "├─ ", "└─ ", "│  ", "   "
 
 
 def tree_lines(branches: Iterable[Branch]) -> list[str]:
-    """Return one line for each branch, and one for the reason why it waits."""
-    return [line for branch in branches for line in _lines(branch, "", "")]
+    """Return one line for each branch, and one for the reason why it waits.
+
+    A group that waits for another one of its tree names that, and does not repeat its reason.
+    """
+    return [line for branch in branches for line in _lines(branch, _reasons(branch))]
 
 
-def _lines(branch: Branch, first: str, rest: str) -> Iterator[str]:
+def _reasons(branch: Branch) -> frozenset[str]:
+    return frozenset((branch.reason,)).union(*map(_reasons, branch.children))
+
+
+def _lines(
+    branch: Branch, reasons: frozenset[str], first: str = "", rest: str = ""
+) -> Iterator[str]:
     yield f"{first}{headline(branch)}"
     below = PIPE if branch.children else GAP
     if branch.reason:
-        yield f"{rest}{below}{branch.reason}"
+        waits_for, _, why = branch.reason.partition(": ")
+        yield f"{rest}{below}{f'{waits_for}.' if why and why in reasons else branch.reason}"
     for number, child in enumerate(branch.children, start=1):
         last = number == len(branch.children)
-        yield from _lines(child, rest + (LAST if last else TEE), rest + (GAP if last else PIPE))
+        yield from _lines(
+            child, reasons, rest + (LAST if last else TEE), rest + (GAP if last else PIPE)
+        )
 
 
 def headline(branch: Branch) -> str:

@@ -71,6 +71,24 @@ def test_a_waiting_group_gives_its_reason_below_its_line() -> None:
     ]
 
 
+def test_the_reason_of_a_tree_is_printed_once() -> None:
+    why = "0/5 nodes are available: 5 Insufficient cpu."
+    waits = f'Waiting for PodGroup "b": {why}'
+    objects = Objects(
+        composites=[_group("top", 2, reason=waits)],
+        pod_groups=[
+            _group("a", 1, parent="top", reason=waits),
+            _group("b", 1, parent="top", reason=why),
+            _group("c", 1, parent="top", reason='Waiting for PodGroup "other": no pod.'),
+        ],
+    )
+
+    reasons = [line.strip("│ ") for line in tree_lines(build(objects))[1::2]]
+
+    short = 'Waiting for PodGroup "b".'
+    assert reasons == [short, short, why, 'Waiting for PodGroup "other": no pod.']
+
+
 def test_native_groups_are_drawn_next_to_those_of_the_same_name() -> None:
     """They have the kinds that `kubectl` knows them by."""
     member = _object("n", spec={"schedulingGroup": {"podGroupName": "g"}, "nodeName": "n0"})
