@@ -273,7 +273,7 @@ class Cluster(RuleBasedStateMachine):
         counted: Counter[tuple[int, int]] = Counter()
         for pod in self.builder.state.pods.values():
             if pod.row >= 0:
-                for resource, amount in pod.shape.demands:
+                for resource, amount in pod.shape.request.demands:
                     used[resource, pod.row] += amount
                 for match_id in pod.shape.matches.counted:
                     counted[match_id, pod.row] += 1

@@ -181,7 +181,7 @@ def _too_large(framework: Framework, shape: Shape) -> str:
     nodes = framework.nodes
     names = nodes.resources.names
     # The first resource that exceeds every node. Without one, different nodes lack different ones.
-    for resource, amount in shape.demands:
+    for resource, amount in shape.request.demands:
         largest = int(nodes.allocatable[resource][rows].max())
         name = names[resource]
         if largest < amount and name != PODS:

@@ -54,7 +54,7 @@ def held_capacity(state: State) -> Ints:
             # Stages of a tree share capacity, so their places are not added up but counted below.
             alone = pod.shape.requirements.stage is None
             if pod.info.expected and pod.row >= 0 and alone:
-                for index, amount in pod.shape.demands:
+                for index, amount in pod.shape.request.demands:
                     held[index, pod.row] += amount
     indices = nodes.resources.indices
     for row, amounts in nodes.stages.held():

@@ -8,8 +8,8 @@ free resources are cached until any of those change.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final, TypeVar
 
 import numpy as np
 
@@ -26,6 +26,8 @@ from scheduler.core.pods.pod_selectors import PodMatches, PodSelectors
 from scheduler.core.pods.shapes import NO_NODE, Cached, Codes, Shape
 from scheduler.core.topology.topology import Domains
 from scheduler.core.values.model import Requirements
+
+_T = TypeVar("_T")
 
 _MOST_CACHED: Final = 8_000_000
 """Limit of cached results, as shapes times nodes; each takes up to 60 bytes."""
@@ -98,7 +100,8 @@ class Framework:
 
     def node_codes(self, shape: Shape) -> Codes:
         """Return the code (N,) of the filters that ignore other pods and free resources."""
-        return shape.cache.node_codes.get(self.nodes.generation, lambda: self._filter_nodes(shape))
+        key = self.nodes.generation
+        return _current(shape.cache.node_codes, key, lambda: self._filter_nodes(shape))
 
     def permitted(self, shape: Shape) -> Bools:
         """Return for each node (N,) whether the node filters admit the shape."""
@@ -107,11 +110,11 @@ class Framework:
 
     def pod_codes(self, shape: Shape) -> Codes:
         """Return for each node (N,) the code of filters that depend on other pods and volumes."""
-        return shape.cache.pod_codes.get(self.nodes.version, lambda: self._filter_pods(shape))
+        return _current(shape.cache.pod_codes, self.nodes.version, lambda: self._filter_pods(shape))
 
     def slots(self, shape: Shape) -> Ints:
         """Return the number of the shape's pods that fit on each node (N,), 0 if a filter fails."""
-        return shape.cache.slots.get(self.nodes.version, lambda: self._slots(shape))
+        return _current(shape.cache.slots, self.nodes.version, lambda: self._slots(shape))
 
     def slots_in(self, shape: Shape, rows: Ints | None) -> Ints:
         """Return the slots of the given rows, (len(rows),), or of all; cheap for few rows."""
@@ -161,7 +164,7 @@ class Framework:
         if not uses:
             return None
         key = (nodes.exclusive_uses.version, nodes.size)
-        return shape.cache.conflicts.get(key, lambda: nodes.using(uses, shape.load.stage))
+        return _current(shape.cache.conflicts, key, lambda: nodes.using(uses, shape.load.stage))
 
     def rejects(self, shape: Shape) -> str:
         """Return the first plugin's reason why no node can take such pods; empty if one may."""
@@ -199,7 +202,12 @@ class Framework:
     def alone(self, shape: Shape) -> bool:
         """Return True if pods and devices of other nodes do not affect the results for a node."""
         matched = shape.score_match_ids or self._selectors.any_pods(shape.filter_match_ids)
-        return not matched and all(plugin.is_local(shape) for plugin in self._at["is_local"])
+        if matched:
+            return False
+        for plugin in self._at["is_local"]:  # noqa: SIM110 - a generator costs more
+            if not plugin.is_local(shape):
+                return False
+        return True
 
     def shared_slots(self, shape: Shape, rows: Ints | None) -> Ints:
         """Return the number of pods on each row, (len(rows),), that use capacity of other stages.
@@ -246,7 +254,8 @@ class Framework:
     def usage(self, shape: Shape) -> tuple[Ints, Ints]:
         """Return the mean use of requested resources, and what a pod adds, in thousandths (N,)."""
         nodes, cached = self.nodes, self._usage_of(shape.request)
-        used, step = cached.get(
+        used, step = _current(
+            cached,
             (nodes.size, nodes.resources.epoch),
             lambda: (np.zeros(nodes.size, np.int64), np.zeros(nodes.size, np.int64)),
         )
@@ -299,7 +308,10 @@ class Framework:
         """Return True if `reserve` only takes resources and counts matches for the shape."""
         if shape.requirements.stage is not None or shape.uses:
             return False
-        return all(plugin.only_counts(shape) for plugin in self._at["only_counts"])
+        for plugin in self._at["only_counts"]:  # noqa: SIM110 - a generator costs more
+            if not plugin.only_counts(shape):
+                return False
+        return True
 
     def reserve(self, shape: Shape, rows: Ints, counts: Ints, *, devices: bool = True) -> bool:
         """Put `counts[i]` pods on `rows[i]`, or remove them if negative; undone with a trial.
@@ -351,15 +363,17 @@ class Framework:
         """Return the code of each node class, and last NO_NODE, for vacant rows (class -1)."""
         classes = self.nodes.classes
         # Within an epoch classes are only added, so the known ones need no second check.
-        by_class = shape.cache.by_class.get(classes.epoch, list)
+        by_class = _current(shape.cache.by_class, classes.epoch, list)
         for node_class in classes.all[len(by_class) :]:
             by_class.append(shape.code(self._class_reason(shape.requirements, node_class)))
         return np.array([*by_class, shape.code(NO_NODE)], np.int32)
 
     def _class_reason(self, wants: Requirements, node: NodeClass) -> str:
         """Return the reason why nodes of this class are excluded, or an empty string."""
-        reasons = (plugin.filter_class(wants, node) for plugin in self._at["filter_class"])
-        return next((reason for reason in reasons if reason), "")
+        for plugin in self._at["filter_class"]:
+            if reason := plugin.filter_class(wants, node):
+                return reason
+        return ""
 
     def _remember(self, shape: Shape) -> None:
         """Record that the shape has cached results, and drop the oldest ones beyond the limit."""
@@ -377,7 +391,8 @@ class Framework:
 
     def _node_scores(self, shape: Shape) -> list[tuple[int, Ints]]:
         """Return the weight and the scores (N,) of each plugin that scores nodes alone."""
-        return shape.cache.node_scores.get(
+        return _current(
+            shape.cache.node_scores,
             self.nodes.generation,
             lambda: [
                 (plugin.weight, score)
@@ -395,11 +410,14 @@ class Framework:
         self._shared_slots[key] = shared
         if len(self._shared_slots) > _MOST_USAGES:
             del self._shared_slots[next(iter(self._shared_slots))]
-        return shared.get(self.nodes.version, lambda: self._own_slots(shape))
+        return _current(shared, self.nodes.version, lambda: self._own_slots(shape))
 
     def _equal_capacity(self, shape: Shape) -> object:
-        keys = (plugin.equal_capacity(shape) for plugin in self._at["equal_capacity"])
-        return next((key for key in keys if key is not None), None)
+        for plugin in self._at["equal_capacity"]:
+            key = plugin.equal_capacity(shape)
+            if key is not None:
+                return key
+        return None
 
     def _own_slots(self, shape: Shape) -> Ints:
         capacity = self._current_capacity(shape)
@@ -411,22 +429,23 @@ class Framework:
     def _current_capacity(self, shape: Shape) -> Ints:
         """Return the current room; if few rows changed, only those are computed again."""
         nodes, cached = self.nodes, shape.cache.capacity
-        keys = tuple(plugin.key(shape) for plugin in self._at["key"])
+        keys = tuple([plugin.key(shape) for plugin in self._at["key"]])
         key = (nodes.generation, nodes.size, nodes.resources.epoch, keys)
         before, now = cached.stamp, nodes.stamp
         if cached.key == key:
             # With more changed rows than an eighth, one pass over all of them is cheaper.
             rows = nodes.changed_since(before)
             if len(rows) * 8 < nodes.size:
-                capacity = cached.get(key, lambda: self.capacity(shape))
+                capacity = cached.value
                 if len(rows):
                     capacity = capacity.copy()  # callers may still use the old array
                     capacity[rows] = self._capacity_at(shape, rows)
-                cached.stamp = now
-                return cached.set(key, capacity)
+                cached.stamp, cached.value = now, capacity
+                return capacity
         capacity = self.capacity(shape)
-        cached.stamp = now  # not before `capacity`: it may raise, and the old result is not current
-        return cached.set(key, capacity)
+        # Not before `capacity`: it may raise, and the old result is not current.
+        cached.key, cached.stamp, cached.value = key, now, capacity
+        return capacity
 
     def _permitted_at(self, shape: Shape, rows: Ints | slice) -> Bools:
         """Return `permitted` for these rows; a few rows are checked without caching all of them."""
@@ -457,3 +476,11 @@ class Framework:
         if capacity is None:
             raise AssertionError("no plugin counts")
         return capacity
+
+
+def _current(cached: Cached[_T], key: object, compute: Callable[[], _T]) -> _T:
+    """Return the value for this key; compute it, with stamp -1, if it is cached for another one."""
+    if key != cached.key:
+        cached.stamp = -1
+        cached.value, cached.key = compute(), key
+    return cached.value

@@ -49,7 +49,10 @@ def admits(shape: Shape, nodes: NodeTable) -> Bools | None:
     wants = shape.requirements
     if not wants.selector and wants.affinity is None:
         return None
-    return shape.cache.affinity.get((nodes.generation, nodes.size), lambda: _admits(wants, nodes))
+    cached, key = shape.cache.affinity, (nodes.generation, nodes.size)
+    if cached.key != key:
+        cached.key, cached.value = key, _admits(wants, nodes)
+    return cached.value
 
 
 def _admits(wants: Requirements, nodes: NodeTable) -> Bools:

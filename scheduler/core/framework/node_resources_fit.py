@@ -82,7 +82,7 @@ class NodeResourcesFit(Plugin):
             yield f"{INSUFFICIENT}{name}", np.ones(nodes.size, np.bool_)
         beyond = capacity + 1
         names = nodes.resources.names
-        for resource, amount in shape.demands:
+        for resource, amount in shape.request.demands:
             short = nodes.free[resource, : nodes.size] < amount * beyond
             name = names[resource]
             yield TOO_MANY_PODS if name == PODS else f"{INSUFFICIENT}{name}", short
@@ -96,7 +96,7 @@ def capacity_of(shape: Shape, free: Ints, rows: Ints | slice, permitted: Bools) 
     if shape.request.missing:
         return np.zeros(len(permitted), np.int64)
     counts: Ints | None = None
-    for resource, amount in shape.demands:
+    for resource, amount in shape.request.demands:
         fits = free[resource][rows] // amount
         counts = fits if counts is None else np.minimum(counts, fits, out=counts)
     if counts is None:

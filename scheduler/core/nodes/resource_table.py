@@ -13,7 +13,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import Final
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -90,6 +91,11 @@ class ResourceTable:
             known = self._requests[key] = Request(self, *key)
         return known
 
+    def _begin_epoch(self) -> None:
+        self.epoch += 1
+        for request in self._requests.values():
+            request.drop()
+
     def grow(self) -> None:
         """Double the number of rows."""
         wide = ((0, 0), (0, self.free.shape[1]))
@@ -117,7 +123,7 @@ class ResourceTable:
         else:
             self._by_devices.discard(name)
         # `Request.missing` depends on it.
-        self.epoch += 1
+        self._begin_epoch()
         if name in self.indices:
             self._set_offered_by_devices(self.indices[name], by_devices=by_devices)
 
@@ -203,7 +209,7 @@ class ResourceTable:
             self.allocatable = np.pad(self.allocatable, more)
             self.free = np.pad(self.free, more)
         self.indices[name] = index
-        self.epoch += 1
+        self._begin_epoch()
         # A list, because `_add_to` removes rows without amounts.
         for row in [row for row, used in self._without_index.items() if name in used]:
             used = self._without_index[row][name]
@@ -224,7 +230,7 @@ class ResourceTable:
             # First, so that BY_DEVICES does not count as used by pods.
             self._set_offered_by_devices(index, by_devices=False)
         self._vacant.append(index)
-        self.epoch += 1
+        self._begin_epoch()
         for row in np.flatnonzero(self.free[index]).tolist():
             # No node offers the resource now, so `free` is the negated use.
             large = self._large[row][name] if row in self._large else 0
@@ -234,15 +240,31 @@ class ResourceTable:
 
 
 class Request:
-    """The load of a pod by resource; cheap to use as long as no resource is added or removed.
+    """The load of a pod by resource, from the table's `request`.
 
-    Resources that no node offers, and that no devices replace, are `missing`.
+    `amounts` are (resource name, amount), pods included, whether a node offers it or not. `demands`
+    are (resource index, amount) for each resource that some node offers; `scored` those by which
+    full nodes differ from empty ones: the number of pods is among them only if the pod requests
+    nothing else. Resources that no node offers, and that no devices replace, are `missing`.
+    `in_arrays` are indices and amounts, of equal length, that are added up in the arrays;
+    `from_first` are the same amounts as a row of all resources up to the last one that is
+    requested, since for one node a slice is cheaper than indices. `apart` are (name, amount) of
+    what is added up outside of the arrays.
+
+    All but `amounts` hold for one epoch of the table, and are computed on first use.
     """
 
     __slots__ = (
-        "__weakref__", "_amounts", "_apart", "_demands", "_epoch", "_from_first", "_in_arrays",
-        "_missing", "_resources",
+        "__weakref__", "_resources", "amounts", "apart", "demands", "from_first", "in_arrays",
+        "missing", "scored",
     )  # fmt: skip
+
+    demands: tuple[tuple[int, int], ...]
+    scored: tuple[tuple[int, int], ...]
+    missing: tuple[str, ...]
+    in_arrays: tuple[Ints, Ints]
+    from_first: Ints
+    apart: tuple[tuple[str, int], ...]
 
     def __init__(
         self, resources: ResourceTable, amounts: Iterable[tuple[str, int]], pods: int = 1
@@ -253,76 +275,44 @@ class Request:
             total[name] += max(0, amount)
         self._resources = resources
         # One more than any node has: an absurd request must not overflow the arithmetic.
-        self._amounts = tuple((name, min(amount, LARGEST + 1)) for name, amount in (+total).items())
-        self._epoch = -1
+        self.amounts = tuple((name, min(amount, LARGEST + 1)) for name, amount in (+total).items())
 
-    @property
-    def amounts(self) -> tuple[tuple[str, int], ...]:
-        """(resource name, amount), pods included, whether a node offers it or not."""
-        return self._amounts
+    def drop(self) -> None:
+        """Drop what holds for one epoch, as another one begins."""
+        with suppress(AttributeError):
+            for name in _OF_AN_EPOCH:
+                delattr(self, name)
 
-    @property
-    def demands(self) -> tuple[tuple[int, int], ...]:
-        """(resource index, amount) for each resource that some node offers."""
-        self._drop_stale()
-        return self._demands
+    if not TYPE_CHECKING:  # or any name would pass for an attribute
 
-    @property
-    def scored(self) -> tuple[tuple[int, int], ...]:
-        """The demands by which full nodes differ from empty ones.
+        def __getattr__(self, name: str) -> object:
+            # Called only for an attribute that has no value.
+            if name not in _OF_AN_EPOCH:
+                raise AttributeError(name)
+            self._compute()
+            return getattr(self, name)
 
-        The number of pods is among them only if the pod requests nothing else.
-        """
-        return self.demands[1:] or self.demands
-
-    @property
-    def missing(self) -> tuple[str, ...]:
-        """Names of the resources that no node offers, and that no devices replace."""
-        self._drop_stale()
-        return self._missing
-
-    @property
-    def in_arrays(self) -> tuple[Ints, Ints]:
-        """Indices and amounts, of equal length, that are added up in the arrays."""
-        self._drop_stale()
-        return self._in_arrays
-
-    @property
-    def from_first(self) -> Ints:
-        """The same amounts as a row of all resources, up to the last one that is requested.
-
-        For one node a slice is cheaper than indices.
-        """
-        self._drop_stale()
-        return self._from_first
-
-    @property
-    def apart(self) -> tuple[tuple[str, int], ...]:
-        """(name, amount) of what is added up outside of the arrays."""
-        self._drop_stale()
-        return self._apart
-
-    def _drop_stale(self) -> None:
-        # Indices are valid for one epoch only.
-        if self._epoch == self._resources.epoch:
-            return
-        self._epoch = self._resources.epoch
-        indices = self._resources.indices
-        offered = [(indices[name], amount) for name, amount in self._amounts if name in indices]
+    def _compute(self) -> None:
+        indices, by_devices = self._resources.indices, self._resources.is_by_devices
+        offered = [(indices[name], amount) for name, amount in self.amounts if name in indices]
         small = np.array([each for each in offered if each[1] <= _LARGE], np.int64).reshape(-1, 2)
-        self._demands = tuple(offered)
-        self._in_arrays = (small[:, 0].copy(), small[:, 1].copy())
-        self._from_first = np.zeros(int(small[:, 0].max(initial=-1)) + 1, np.int64)
-        self._from_first[small[:, 0]] = small[:, 1]
-        by_devices = self._resources.is_by_devices
-        self._missing = tuple(
-            name for name, _ in self._amounts if name not in indices and not by_devices(name)
+        self.demands = tuple(offered)
+        self.scored = self.demands[1:] or self.demands
+        self.in_arrays = (small[:, 0].copy(), small[:, 1].copy())
+        self.from_first = np.zeros(int(small[:, 0].max(initial=-1)) + 1, np.int64)
+        self.from_first[small[:, 0]] = small[:, 1]
+        self.missing = tuple(
+            name for name, _ in self.amounts if name not in indices and not by_devices(name)
         )
-        self._apart = tuple(
+        self.apart = tuple(
             (name, amount)
-            for name, amount in self._amounts
+            for name, amount in self.amounts
             if amount > _LARGE or name not in indices
         )
+
+
+_OF_AN_EPOCH: Final = ("demands", "scored", "missing", "in_arrays", "from_first", "apart")
+"""Fields of a request that depend on the resources that nodes offer."""
 
 
 def total(amounts: Ints) -> int:

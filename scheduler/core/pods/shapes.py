@@ -7,7 +7,7 @@ results in the shape. It corresponds to the pod signature of opportunistic batch
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Final, Generic, TypeVar
 
@@ -30,30 +30,19 @@ _T = TypeVar("_T")
 
 
 class Cached(Generic[_T]):
-    """Value, and the key that it was computed for.
+    """Value, and the key that it was computed for; None if there is no value yet.
 
     `stamp` is for values that are updated row by row: the node table's stamp up to which the rows
     are current, -1 if none is.
     """
 
-    __slots__ = ("_value", "key", "stamp")
+    __slots__ = ("key", "stamp", "value")
+
+    value: _T
 
     def __init__(self) -> None:
-        self._value: list[_T] = []
         self.key: object = None
         self.stamp = -1
-
-    def get(self, key: object, compute: Callable[[], _T]) -> _T:
-        """Return the value for this key; compute it, with stamp -1, if the cached key differs."""
-        if key != self.key or not self._value:
-            self.stamp = -1
-            return self.set(key, compute())
-        return self._value[0]
-
-    def set(self, key: object, value: _T) -> _T:
-        """Cache the value for this key and return it."""
-        self.key, self._value = key, [value]
-        return value
 
 
 class ButVolumes:
@@ -153,11 +142,6 @@ class Shape:
         return self.cache
 
     @property
-    def demands(self) -> tuple[tuple[int, int], ...]:
-        """Pairs (resource index, amount) of the request, for each resource that a node offers."""
-        return self.request.demands
-
-    @property
     def exclusive(self) -> bool:
         """True if two pods of this shape conflict, so that a node takes at most one."""
         return any(use.part != SHARED for use in self.uses)
@@ -203,5 +187,5 @@ def demands_of(pods: Mapping[Shape, int]) -> Counter[int]:
     """Return the total of each resource, by index, that these numbers of pods request."""
     total: Counter[int] = Counter()
     for shape, count in pods.items():
-        total.update({resource: amount * count for resource, amount in shape.demands})
+        total.update({resource: amount * count for resource, amount in shape.request.demands})
     return total

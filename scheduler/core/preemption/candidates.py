@@ -66,9 +66,9 @@ class EvictionScopes:
         units, nodes = self._units, self._dry_run.state.nodes
         owners = units.owners[self._slots]
         least = 1
-        for resource in {r for shape in wanted for r, _ in shape.demands}:
+        for resource in {r for shape in wanted for r, _ in shape.request.demands}:
             self._dry_run.pause()
-            amount = sum(dict(s.demands).get(resource, 0) * n for s, n in wanted.items())
+            amount = sum(dict(s.request.demands).get(resource, 0) * n for s, n in wanted.items())
             with self._dry_run.without(NONE):
                 free = np.maximum(nodes.free[resource][: nodes.size], 0)
             held = np.bincount(owners, weights=units.released(self._slots, resource))
@@ -120,7 +120,7 @@ class EvictionScopes:
             gain = max(0, int(framework.slots_in(shape, at)[0]) - now)
         self._now[row], self._gain[row] = now, gain
         self._price[row], self._least[row] = 1, 0
-        for resource, amount in shape.demands:
+        for resource, amount in shape.request.demands:
             free = int(nodes.free[resource][row])
             missing = min(amount - (free - now * amount), LARGEST)
             largest = int(units.released(slots, resource).max(initial=0))
@@ -285,7 +285,7 @@ class EvictionScopes:
         # Any unit on the node may have the port or disk, so a slot costs about one unit.
         if conflicts is not None:
             price[conflicts] = 1000
-        for resource, amount in self._shape.demands:
+        for resource, amount in self._shape.request.demands:
             self._dry_run.pause()
             free = nodes.free[resource][:size]
             missing = np.minimum(amount - (free - self._now * amount), LARGEST)

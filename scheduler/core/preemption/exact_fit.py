@@ -163,8 +163,8 @@ def _nodes(state: State, shapes: list[Shape]) -> _FittingNodes | None:
     rows = np.flatnonzero(slots.any(axis=0))
     if len(rows) > MOST_NODES:
         return None
-    used = sorted({resource for shape in shapes for resource, _ in shape.demands})
-    demands = [dict(shape.demands) for shape in shapes]
+    used = sorted({resource for shape in shapes for resource, _ in shape.request.demands})
+    demands = [dict(shape.request.demands) for shape in shapes]
     takes = [tuple(each.get(resource, 0) for resource in used) for each in demands]
     free = tuple(map(tuple, state.nodes.free[used][:, rows].T.tolist()))
     return _FittingNodes(rows, free, [_bits(line > 0) for line in slots[:, rows]], takes)

@@ -108,7 +108,7 @@ class _FreeNodes:
 
     def __init__(self, dry_run: DryRun, candidates: Ints, shapes: list[Shape], gone: Ints) -> None:
         state, units = dry_run.state, dry_run.state.units
-        self.resources = sorted({resource for shape in shapes for resource, _ in shape.demands})
+        self.resources = sorted({it for shape in shapes for it, _ in shape.request.demands})
         with dry_run.without(gone):
             free = state.nodes.free[self.resources][:, : state.nodes.size]
             self.free: Floats = free.astype(np.float64)
@@ -127,7 +127,7 @@ class _FreeNodes:
     def slots(self, shape: Shape, free: Floats) -> Floats:
         """Return for how many pods (B, nodes) the resources suffice; `free` is (B, R, nodes)."""
         found = np.full((len(free), free.shape[2]), np.inf)
-        for resource, amount in shape.demands:
+        for resource, amount in shape.request.demands:
             capacity = free[:, self.resources.index(resource)] * _ROUNDED
             np.minimum(found, np.trunc(capacity / amount), out=found)
         # Without any demand, slots would be infinite, and sums of them useless.
@@ -161,7 +161,7 @@ class _GroupNeed:
     def sum_up(self, shapes: list[Shape], resources: list[int], *, composite: bool) -> None:
         for resource in resources:
             each = [
-                float(dict(shape.demands).get(resource, 0))
+                float(dict(shape.request.demands).get(resource, 0))
                 for shape, count in self._pending.items()
                 for _ in range(count)
             ]
@@ -296,5 +296,5 @@ def _least(amounts: list[float], count: int) -> float:
 
 def _covers(shape: Shape, other: Shape) -> bool:
     """Return True if a pod of the shape takes at least as much of everything as the other."""
-    amounts = dict(shape.demands)
-    return all(amounts.get(resource, 0) >= amount for resource, amount in other.demands)
+    amounts = dict(shape.request.demands)
+    return all(amounts.get(resource, 0) >= amount for resource, amount in other.request.demands)

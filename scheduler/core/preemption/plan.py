@@ -429,7 +429,7 @@ class _Choice:
             used[list(placement.rows)] = True
             # Units on other nodes do not compete with this placement.
             touched = np.unique(units.owners[slots[used[units.rows[slots]]]])
-            asked = sorted({it for pod in placement.pods for it, _ in pod.shape.demands})
+            asked = sorted({it for pod in placement.pods for it, _ in pod.shape.request.demands})
             out: list[int] = []
             order = self._by_importance(touched)
             # Consecutive units of one kind, not all of them: the order of importance must be kept.

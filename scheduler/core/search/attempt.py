@@ -247,7 +247,7 @@ class Attempt:
         self.steps += 1
         ratio = {s: self.slots(s, region) * 1000 // n for s, n in demand.items()}
         hardest = sorted(demand, key=lambda s: (ratio[s], s.index))
-        largest = sorted(demand, key=lambda s: (-max(a for _, a in s.demands), s.index))
+        largest = sorted(demand, key=lambda s: (-max(a for _, a in s.request.demands), s.index))
         # Each order fails on different inputs, and so does each profile.
         profile = self.budget.profile
         other: Profile = "spread" if profile == "pack" else "pack"

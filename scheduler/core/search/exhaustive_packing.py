@@ -96,7 +96,7 @@ def _columns(demand: Iterable[Shape]) -> list[_Column] | None:
     Pods that run next to all stages are in each column, so that no stage exceeds the node together
     with them. Returns None where pods of two stages exist, because these do not share capacity.
     """
-    resources = sorted({resource for shape in demand for resource, _ in shape.demands})
+    resources = sorted({resource for shape in demand for resource, _ in shape.request.demands})
     stages = {shape.requirements.stage for shape in demand} - {None}
     existing = [stage for stage in stages if stage is not None and stage.exists]
     if len(existing) > 1:
@@ -167,7 +167,7 @@ class _PackingSearch:
         self.allowed = []
         apart = _kept_apart(self.demand)
         for shape in self.shapes:
-            amounts = dict(shape.demands)
+            amounts = dict(shape.request.demands)
             wants = (
                 amounts.get(resource, 0) if _in_column(shape, stage) else 0
                 for resource, stage in self.used
@@ -238,4 +238,4 @@ class _PackingSearch:
     def _size(self, shape: Shape) -> float:
         """Return the largest share of the free amount of any resource that one pod takes."""
         totals = self.framework.nodes.free[:, self.rows].clip(0).sum(axis=1)
-        return max(amount / max(1, int(totals[resource])) for resource, amount in shape.demands)
+        return max(amount / max(1, int(totals[it])) for it, amount in shape.request.demands)

@@ -81,7 +81,7 @@ def _too_much(demand: Mapping[Shape, int], totals: list[int]) -> bool:
         return False  # stages share capacity, so sums of requests are too high
     used: Counter[int] = Counter()
     for shape, count in demand.items():
-        for resource, amount in shape.demands:
+        for resource, amount in shape.request.demands:
             used[resource] += amount * count
     return any(amount > totals[resource] for resource, amount in used.items())
 
@@ -134,7 +134,7 @@ def _leaf(group: Group, totals: list[int]) -> Iterator[SubtreePlacement]:
 
 
 def _cost(shape: Shape, totals: list[int]) -> float:
-    return sum(amount / max(1, totals[resource]) for resource, amount in shape.demands)
+    return sum(amount / max(1, totals[resource]) for resource, amount in shape.request.demands)
 
 
 def _cheapest(ways: Iterator[SubtreePlacement] | list[SubtreePlacement]) -> list[SubtreePlacement]:

@@ -38,7 +38,7 @@ class ShapeRequests:
         if column is None:
             column = np.zeros(max(self._shapes, default=0) + 1, np.int64)
             for index, shape in self._shapes.items():
-                column[index] = dict(shape.demands).get(resource, 0)
+                column[index] = dict(shape.request.demands).get(resource, 0)
             self._columns[resource] = column
         return column
 
@@ -46,7 +46,7 @@ class ShapeRequests:
         """Update the columns for a shape that is new or whose index another shape had before."""
         if self._epoch != self._resources.epoch or not self._columns:
             return
-        amounts = dict(shape.demands)
+        amounts = dict(shape.request.demands)
         for resource, before in self._columns.items():
             # Double the column: padding it for each new shape would take quadratic time.
             missing = shape.index + 1 - len(before)
