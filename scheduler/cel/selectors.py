@@ -149,7 +149,8 @@ def _value(name: str, attribute: Attribute) -> Value:
 class Selectors:
     """Compiled selectors and their verdicts: each selector evaluates equal devices once.
 
-    The selectors used least recently are dropped first, with their verdicts.
+    The selectors used least recently are dropped first, with their verdicts. `allowance` is the
+    cost that the decision of one root may still spend, None for no limit.
     """
 
     def __init__(self, verdicts: int = 65_536) -> None:
@@ -158,7 +159,7 @@ class Selectors:
         self._known: OrderedDict[str, _CachedSelector] = OrderedDict()
         self.length = 0
         self._verdicts = 0
-        self._allowance: int | None = None
+        self.allowance: int | None = None
         self.evaluations = 0
         self.errors = 0
         self.cost = 0
@@ -166,10 +167,6 @@ class Selectors:
     def __len__(self) -> int:
         """Return the number of verdicts."""
         return self._verdicts
-
-    def allow(self, cost: int | None) -> None:
-        """Set the cost that the decision of one root may spend from now on; None: no limit."""
-        self._allowance = cost
 
     def evaluate(self, text: str, driver: str, device: Device) -> bool | str:
         """Return the verdict on the device, or the text of the error.
@@ -226,13 +223,13 @@ class Selectors:
         return found
 
     def _spend(self, cost: int) -> None:
-        if self._allowance is not None and self._allowance <= cost:
+        if self.allowance is not None and self.allowance <= cost:
             raise CostExhaustedError
 
     def _charge(self, cost: int) -> None:
         self.cost += cost
-        if self._allowance is not None:
-            self._allowance -= cost
+        if self.allowance is not None:
+            self.allowance -= cost
 
     def _forget(self) -> None:
         # The last selector stays, as its verdict is about to be returned.

@@ -21,11 +21,14 @@ _APART: Final = 1.0
 """Seconds between two such searches of any roots."""
 
 
-class LongSearches:
-    """The times of further searches, in seconds of a monotonic clock, passed by the caller."""
+class LongSearches(Timers):
+    """The times of further searches, in seconds of a monotonic clock, passed by the caller.
+
+    A root that is discarded keeps its back-off, in case its next search times out, too.
+    """
 
     def __init__(self) -> None:
-        self._due = Timers()
+        super().__init__()
         self._searches: dict[GroupKey, int] = {}
         self._not_before = 0.0
 
@@ -36,27 +39,23 @@ class LongSearches:
             return
         searches = self._searches.get(key, 0)
         self._searches[key] = searches + 1
-        self._due.set(key, now + _FIRST * 2 ** min(searches, _DOUBLINGS))
-
-    def discard(self, key: GroupKey) -> None:
-        """Remove a root; its back-off continues if its next search times out, too."""
-        self._due.discard(key)
+        self.set(key, now + _FIRST * 2 ** min(searches, _DOUBLINGS))
 
     def forget(self, key: GroupKey) -> None:
         """Remove a root, and start its back-off from the beginning."""
-        self._due.discard(key)
+        self.discard(key)
         self._searches.pop(key, None)
 
     def next_time(self) -> float | None:
         """Return when the next root may be searched again, if there is any."""
-        due = self._due.next()
+        due = self.next()
         return None if due is None else max(due, self._not_before)
 
     def pop_due(self, now: float) -> GroupKey | None:
         """Remove and return a root to search again now, if there is one."""
         if now < self._not_before:
             return None
-        key = self._due.pop_due(now)
+        key = super().pop_due(now)
         if key is not None:
             self._not_before = now + _APART
         return key

@@ -78,20 +78,15 @@ class DeviceWork:
         if self._rest_until.get(namespace, 0.0) > self._clock.monotonic():
             tried = _TRIED_ALONE if alone else _TRIED_IN_DEBT
             most = _COST_ALONE if alone else _COST_IN_DEBT
-        self._allowance.allow(tried)
-        self._selectors.allow(most)
+        self._allowance.most = self._allowance.spent + tried
+        self._selectors.allowance = most
         spent, cost = self._allowance.spent, self._selectors.cost
         try:
             yield
         finally:
-            self._allowance.allow(None)
-            self._selectors.allow(None)
-            self._charge(
-                namespace,
-                (self._allowance.spent - spent) * _OF_A_STEP
-                + (self._selectors.cost - cost) * _OF_A_UNIT,
-                alone=alone,
-            )
+            self._allowance.most = self._selectors.allowance = None
+            steps, units = self._allowance.spent - spent, self._selectors.cost - cost
+            self._charge(namespace, steps * _OF_A_STEP + units * _OF_A_UNIT, alone=alone)
 
     def postponed(self, namespace: str, *, alone: bool) -> float:
         """Return when a decision that was cut short may go on, on the monotonic clock."""

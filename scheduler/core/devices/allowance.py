@@ -11,22 +11,19 @@ class AllowanceExhaustedError(Exception):
 
 
 class DeviceAllowance:
-    """Counter of the work on devices: one unit for each selector evaluated or device tried."""
+    """Counter of the work on devices: one unit for each selector evaluated or device tried.
+
+    `most` is the limit of `spent`, None for no limit. The last step may exceed it: it is not
+    interrupted.
+    """
 
     def __init__(self) -> None:
         self.spent = 0
-        self._most: int | None = None
-
-    def allow(self, work: int | None) -> None:
-        """Allow `work` more units from now on, or any number with None.
-
-        The last step may exceed the limit: it is not interrupted.
-        """
-        self._most = None if work is None else self.spent + work
+        self.most: int | None = None
 
     def check(self) -> None:
         """Raise PostponedError if no units are left for one more step."""
-        if self._most is not None and self.spent >= self._most:
+        if self.most is not None and self.spent >= self.most:
             raise AllowanceExhaustedError
 
     def charge(self, work: int) -> None:

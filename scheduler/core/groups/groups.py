@@ -176,7 +176,7 @@ _NOTHING_BELOW: Final = _Below()
 class Group:
     """A PodGroup, which has pods, or a CompositePodGroup, which has child groups.
 
-    `kind` is that of the key without its API. `minimum` is the minCount or minGroupCount, None if
+    `minimum` is the minCount or minGroupCount, None if
     the object or its policy does not exist yet; `topology` is its own topology constraint, if any.
     `parent` is the linked parent. A group whose link would close a cycle, or make its tree deeper
     than MAX_DEPTH, is `cut_from` the parent that it names, and is in that parent's `cut_children`.
@@ -192,7 +192,7 @@ class Group:
         "described_children", "exceeding", "expected_held", "expected_waiting", "failed", "faulty",
         "faulty_children", "foreign",
         "gated", "heights", "held", "initially_scheduled", "initially_scheduled_children", "key",
-        "kind", "leaving", "members", "minimum", "off", "off_children", "parent", "pending",
+        "leaving", "members", "minimum", "off", "off_children", "parent", "pending",
         "pending_total",
         "priorities", "quorate", "quorate_children", "running", "running_total", "schedulers",
         "settled", "size", "spec", "standing", "standing_children", "state", "template_flaw",
@@ -200,8 +200,9 @@ class Group:
     )  # fmt: skip
 
     def __init__(self, key: GroupKey, spec: GroupSpec | None = None) -> None:
-        self.key, self.kind = key, plain_kind(key[0])
-        self.composite = self.kind == COMPOSITE_POD_GROUP
+        self.key = key
+        # The kind of a group of another API ends with that.
+        self.composite = key[0].startswith(COMPOSITE_POD_GROUP)
         self.set_spec(spec)
         self.parent: Group | None = None
         self.children: dict[GroupKey, Group] = {}
@@ -262,6 +263,11 @@ class Group:
     @property
     def name(self) -> str:
         return self.key[2]
+
+    @property
+    def kind(self) -> str:
+        """The kind of the key, without its API."""
+        return plain_kind(self.key[0])
 
     @property
     def phrase(self) -> str:
@@ -374,6 +380,9 @@ class Group:
             stack.extend(group.children.values())
 
     def leaves(self) -> Iterator[Group]:
+        """Return the PodGroups of the subtree, in the order of walk."""
+        if not self.composite:
+            return iter((self,))
         return (group for group in self.walk() if not group.composite)
 
 

@@ -105,7 +105,7 @@ def place(
         group.key, root.priority, region if alone else None, shapes=shapes
     )
     waiting = state.framework.plugins.dynamic_resources.quotas.deciding(
-        each for leaf in group.leaves() for each in leaf.pending.items()
+        [each for leaf in group.leaves() for each in leaf.pending.items()]
     )
     if memory is not None:
         version = (state.nodes.version, state.nominations.version)
@@ -173,7 +173,7 @@ def group_of(pods: Sequence[Pod], *, minimum: int, priority: int | None = None) 
     has the first pod's priority.
     """
     first = pods[0]
-    own = first.priority if priority is None else priority
+    own = first.info.priority if priority is None else priority
     spec = GroupSpec(first.key, minimum, gang=False, priority=own, created=first.info.created)
     group = Group(first.key, spec)
     group.pending = {first.shape: {pod.info.uid: pod for pod in pods}}

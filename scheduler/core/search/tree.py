@@ -49,6 +49,8 @@ class _EqualNeed:
 
 def shapes_of(group: Group) -> frozenset[Shape]:
     """Return the shapes of all waiting pods in the subtree."""
+    if not group.composite:
+        return frozenset(group.pending)
     return frozenset(shape for leaf in group.leaves() for shape in leaf.pending)
 
 
@@ -137,8 +139,8 @@ class TreeSearch:
         for group in list(root.walk()):
             self.attempt.budget.pause()
             self._join(group)
-        chosen = (leaf for leaf in root.leaves() if leaf in self._chosen and leaf.pending)
-        leaves = [leaf for leaf in chosen if self.attempt.remaining_demand(leaf)]
+        remaining = self.attempt.remaining_demand
+        leaves = [it for it in root.leaves() if it in self._chosen and it.pending and remaining(it)]
         ranks = {leaf: _rank(leaf) for leaf in leaves}
         for rank in sorted(set(ranks.values())):
             same = [leaf for leaf in leaves if ranks[leaf] == rank]
@@ -148,7 +150,7 @@ class TreeSearch:
     def _join(self, group: Group) -> None:
         """Place the minimums of quorate children that the group's own minimum did not need."""
         inner = self._chosen.get(group)
-        if inner is None:
+        if inner is None or not group.children:
             return
         rest = [c for c in group.children_in_order() if c.quorate and c not in self._chosen]
         self._place_any(rest, inner.rows)

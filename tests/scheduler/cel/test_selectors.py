@@ -80,7 +80,7 @@ def test_a_decision_that_is_cut_short_goes_on_where_it_stopped() -> None:
     attempts = 0
     while True:
         attempts += 1
-        selectors.allow(2 * COST)
+        selectors.allowance = 2 * COST
         before = selectors.cost
         try:
             assert all(selectors.evaluate(costly, "d", each) for each in devices)
@@ -95,7 +95,7 @@ def test_a_decision_that_is_cut_short_goes_on_where_it_stopped() -> None:
 def test_what_is_known_needs_no_allowance() -> None:
     selectors = Selectors()
     selectors.evaluate(FIRST, "d", device(index=1))
-    selectors.allow(0)
+    selectors.allowance = 0
 
     assert selectors.evaluate(FIRST, "d", device(index=1)) is True
     with pytest.raises(CostExhaustedError):

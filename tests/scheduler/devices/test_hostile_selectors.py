@@ -61,7 +61,7 @@ class CountingCluster(DeviceCluster):
         while True:
             before = self.table.allowance.spent
             states = self.table.states_of(np.arange(NODES)).tolist()
-            self.table.allowance.allow(most)
+            self.table.allowance.most = self.table.allowance.spent + most
             try:
                 return self.place_single(info), [*spent, self.table.allowance.spent - before]
             except AllowanceExhaustedError:
@@ -70,7 +70,7 @@ class CountingCluster(DeviceCluster):
                 assert not self.table.assumed
                 assert len(spent) < 1000
             finally:
-                self.table.allowance.allow(None)
+                self.table.allowance.most = None
 
 
 def test_one_uuid_costs_a_verdict_for_each_device_and_few_searches() -> None:
@@ -148,7 +148,7 @@ def test_a_gang_in_steps_is_undone_each_time() -> None:
     free = made.state.nodes.free.copy()
     postponed = 0
     while True:
-        made.table.allowance.allow(40)
+        made.table.allowance.most = made.table.allowance.spent + 40
         try:
             decision = made.place("g")
             break
@@ -156,7 +156,7 @@ def test_a_gang_in_steps_is_undone_each_time() -> None:
             postponed += 1
             assert np.array_equal(made.state.nodes.free, free)
             assert not made.table.states_of(np.arange(NODES)).any()
-    made.table.allowance.allow(None)
+    made.table.allowance.most = None
 
     assert postponed > 5
     made.write(decision)
@@ -185,10 +185,10 @@ def test_room_that_was_not_counted_again_is_not_taken_for_counted() -> None:
     first, rest = made.asks(None, want), made.asks(None, want)
     assert isinstance(made.place_single(rest), Placement)
     made.run(made.place_single(first))
-    made.table.allowance.allow(0)
+    made.table.allowance.most = made.table.allowance.spent + 0
     with pytest.raises(AllowanceExhaustedError):
         made.place_single(rest)
-    made.table.allowance.allow(None)
+    made.table.allowance.most = None
 
     assert isinstance(made.place_single(rest), Refusal)
 

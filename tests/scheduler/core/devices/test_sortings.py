@@ -163,7 +163,7 @@ def test_judging_stops_where_the_allowance_ends_and_goes_on_there() -> None:
     want = ask(gpu(1, has("uuid", "7-1")))
     rounds = 0
     for _ in range(100):
-        made.allowance.allow(10)
+        made.allowance.most = made.allowance.spent + 10
         before = made.judged
         rounds += 1
         try:
@@ -179,11 +179,11 @@ def test_judging_stops_where_the_allowance_ends_and_goes_on_there() -> None:
 
 def test_layouts_count_as_work_too() -> None:
     made = Nodes(*([device("d")] * (1 + at) for at in range(20)))
-    made.allowance.allow(5)
+    made.allowance.most = made.allowance.spent + 5
 
     with pytest.raises(AllowanceExhaustedError):
         made.sorting()
-    made.allowance.allow(15)
+    made.allowance.most = made.allowance.spent + 15
     found = made.sorting()
 
     assert len(set(found.column.tolist())) == 20
