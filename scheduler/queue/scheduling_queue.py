@@ -102,14 +102,14 @@ class Queue:
 
     def waiting(self) -> list[GroupKey]:
         """Return all entities, in the order in which they would be decided if all were ready."""
-        keys = {*self._active, *self._unschedulable, *self._backoff.waiting.keys}
+        keys = {*self._active, *self._unschedulable.roots, *self._backoff.waiting.keys}
         entities = ((key, self.entity(key)) for key in keys)
         ranked = ((rank_of(entity), key) for key, entity in entities if entity is not None)
         return [key for _, key in sorted(ranked)]
 
     def sizes(self) -> dict[str, int]:
         """Return the number of roots in each part."""
-        sizes = (len(self._active), len(self._unschedulable), len(self._backoff.waiting.keys))
+        sizes = (len(self._active), len(self._unschedulable.roots), len(self._backoff.waiting.keys))
         return dict(zip(QUEUES, sizes, strict=True))
 
     def refresh(self, changes: StateChanges, now: float) -> None:
@@ -143,7 +143,7 @@ class Queue:
             yield
         self._behind = changes.more or bool(self._wakeups)
         # Asked for each pod event, mostly when nothing waits.
-        if self._backoff.waiting.keys or self._due.keys or self._unschedulable:
+        if self._backoff.waiting.keys or self._due.keys or self._unschedulable.roots:
             yield from self._wake_due(now)
 
     def pop(self) -> GroupKey | None:
@@ -284,7 +284,7 @@ class Queue:
 
     def share(self, key: GroupKey, kind: EqualKind | None, answer: Answer, *, known: bool) -> None:
         """Share the refusal of a root that was just refused with its equals, if it has any."""
-        if key not in self._unschedulable:
+        if key not in self._unschedulable.roots:
             return  # made ready again, or gone, since then
         (head, _), entity = self._heads.pop(key, (None, None)), self.entity(key)
         # Other refusals are about this root, not about what it asks for.
@@ -378,7 +378,7 @@ class Queue:
 
     def review_all(self) -> None:
         """Make all refused roots ready."""
-        for key in list(self._unschedulable):
+        for key in list(self._unschedulable.roots):
             self.review(key)
 
     def review(self, key: GroupKey) -> None:
@@ -409,7 +409,7 @@ class Queue:
         self._woken.pop(key, None)
         self._due.discard(key)
         self._long_searches.discard(key)
-        if key in self._unschedulable:  # only refused roots have equals and numbers
+        if key in self._unschedulable.roots:  # only refused roots have equals and numbers
             self._equal.discard(key)
             self._unschedulable.discard(key)
             self._renewals.discard(key)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
@@ -28,24 +28,12 @@ class RefusedRoot:
 
 
 class RefusedRoots:
-    """Refused roots in the order of their `retry_at`: each waits equally long."""
+    """`roots` that were refused, in the order of their `retry_at`: each waits equally long."""
 
     def __init__(self) -> None:
-        self._roots: dict[GroupKey, RefusedRoot] = {}
+        self.roots: dict[GroupKey, RefusedRoot] = {}
         self._by_shape: dict[Shape, set[GroupKey]] = {}
         self._priorities: Counter[int] = Counter()
-
-    def __len__(self) -> int:
-        return len(self._roots)
-
-    def __iter__(self) -> Iterator[GroupKey]:
-        return iter(self._roots)
-
-    def __contains__(self, key: GroupKey) -> bool:
-        return key in self._roots
-
-    def __getitem__(self, key: GroupKey) -> RefusedRoot:
-        return self._roots[key]
 
     @property
     def shapes(self) -> Iterable[Shape]:
@@ -60,7 +48,7 @@ class RefusedRoots:
         """Add a root, to be woken by capacity for any of its shapes."""
         # At the end, as its `retry_at` is the latest of all: `first_due` relies on it.
         self.discard(key)
-        self._roots[key] = refused
+        self.roots[key] = refused
         self._priorities[refused.priority] += 1
         for shape in refused.shapes:
             self._by_shape.setdefault(shape, set()).add(key)
@@ -68,7 +56,7 @@ class RefusedRoots:
     def discard(self, key: GroupKey) -> None:
         """Remove a root that is no longer refused."""
         self.leave_to_equals(key)
-        refused = self._roots.pop(key, None)
+        refused = self.roots.pop(key, None)
         if refused is not None:
             self._priorities[refused.priority] -= 1
             if not self._priorities[refused.priority]:
@@ -76,7 +64,7 @@ class RefusedRoots:
 
     def leave_to_equals(self, key: GroupKey) -> None:
         """Let the root be woken with its equals only."""
-        refused = self._roots.get(key)
+        refused = self.roots.get(key)
         for shape in refused.shapes if refused is not None else ():
             waiting = self._by_shape.get(shape, set())
             waiting.discard(key)
@@ -89,13 +77,13 @@ class RefusedRoots:
 
     def shapes_of(self, keys: Iterable[GroupKey]) -> set[Shape]:
         """Return the shapes of those of these roots that are refused."""
-        refused = (self._roots[key] for key in keys if key in self._roots)
+        refused = (self.roots[key] for key in keys if key in self.roots)
         return {shape for each in refused for shape in each.shapes}
 
     def first_due(self) -> tuple[GroupKey, float] | None:
         """Return the root that is due first, and when."""
-        if not self._roots:
+        if not self.roots:
             return None
         # `add` keeps the roots in the order of `retry_at`.
-        key, refused = next(iter(self._roots.items()))
+        key, refused = next(iter(self.roots.items()))
         return (key, refused.retry_at)

@@ -78,7 +78,7 @@ class CapacityWakeups:
     def gaining_roots(self) -> list[Gain]:
         """Return the roots that gain, for some of the shapes each time."""
         # Without refused roots nothing can gain: the rows are not kept for later ones.
-        if not self._refused:
+        if not self._refused.roots:
             self._rows.clear()
             self._match_ids.clear()
             self._scans.clear()
@@ -152,7 +152,7 @@ class CapacityWakeups:
     def _outranks(self, shape: Shape, lowest: int) -> bool:
         """Return whether a root that waits with the shape has a higher priority."""
         waiting = self._refused.waiting(shape)
-        return any(self._refused[key].priority > lowest for key in waiting) or any(
+        return any(self._refused.roots[key].priority > lowest for key in waiting) or any(
             kind.signature.priority > lowest for _, kind in self._equal.firsts(shape)
         )
 
@@ -183,7 +183,7 @@ class CapacityWakeups:
         rooms: dict[Shape | None, float] = {None: math.inf}
         found = []
         for key in sorted(gaining):
-            refused = self._refused[key]
+            refused = self._refused.roots[key]
             if refused.shape is not None and refused.shape not in rooms:
                 rooms[refused.shape] = self._in_all(refused.shape)
             if rooms[refused.shape] >= refused.needed:
@@ -213,14 +213,14 @@ class CapacityWakeups:
     ) -> set[GroupKey]:
         """Return roots that may use nominated capacity: by priority, or because it is theirs."""
         keys = self._refused.waiting(shape)
-        higher = {key for key in keys if self._refused[key].priority > lowest}
+        higher = {key for key in keys if self._refused.roots[key].priority > lowest}
         return higher | {key for key in keys & nominated.keys() if self._enough_free(key)}
 
     def _enough_free(self, key: GroupKey) -> bool:
         """Return whether enough of its nominated places are free by now."""
         if key not in self._state.nominations:
             return True  # its nomination ended meanwhile
-        nominations, refused = self._state.nominations, self._refused[key]
+        nominations, refused = self._state.nominations, self._refused.roots[key]
         try:
             with self._little_work():
                 if refused.shape is None:  # a tree, or unequal pods: it needs all of them

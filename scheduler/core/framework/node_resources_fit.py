@@ -46,8 +46,8 @@ class NodeResourcesFit(Plugin):
     ) -> Ints:
         nodes = self._nodes
         if empty:
-            return capacity_of(shape, nodes.allocatable, rows, permitted)
-        counts = capacity_of(shape, nodes.free, rows, permitted)
+            return capacity_of(shape, nodes.resources.allocatable, rows, permitted)
+        counts = capacity_of(shape, nodes.resources.free, rows, permitted)
         if shape.requirements.stage is not None:
             self._share(shape, shape.requirements.stage, rows, permitted, counts)
         return counts
@@ -71,7 +71,7 @@ class NodeResourcesFit(Plugin):
         Different rows may have enough of different resources. Shapes with a stage always remain:
         they may use capacity of other stages, which free resources do not show.
         """
-        may = dict.fromkeys(may_fit(shapes, self._nodes.free, rows))
+        may = dict.fromkeys(may_fit(shapes, self._nodes.resources.free, rows))
         may |= dict.fromkeys(shape for shape in shapes if shape.requirements.stage is not None)
         return list(may)
 
@@ -83,7 +83,7 @@ class NodeResourcesFit(Plugin):
         beyond = capacity + 1
         names = nodes.resources.names
         for resource, amount in shape.request.demands:
-            short = nodes.free[resource, : nodes.size] < amount * beyond
+            short = nodes.resources.free[resource, : nodes.size] < amount * beyond
             name = names[resource]
             yield TOO_MANY_PODS if name == PODS else f"{INSUFFICIENT}{name}", short
 
@@ -137,8 +137,8 @@ def usage_at(shape: Shape, nodes: NodeTable, rows: Ints) -> tuple[Ints, Ints]:
     for resource, amount in scored:
         # A node without the resource, or with more in use than it offers, does not fit such a pod.
         # So its value here is never used.
-        whole = np.maximum(nodes.allocatable[resource][rows], 1)
-        used += np.minimum(whole - nodes.free[resource][rows], whole) * _SCALE // whole
+        whole = np.maximum(nodes.resources.allocatable[resource][rows], 1)
+        used += np.minimum(whole - nodes.resources.free[resource][rows], whole) * _SCALE // whole
         # A larger request fits no node, and its product would overflow.
         step += min(amount, LARGEST) * _SCALE // whole
     return used // len(scored), np.maximum(step // len(scored), 1)
@@ -148,7 +148,7 @@ def used_with(shape: Shape, nodes: NodeTable, row: int, pods: int) -> int:
     """Return the utilisation of one row with `pods` more pods, as `usage_at` computes it."""
     used, scored = 0, shape.request.scored
     for resource, amount in scored:
-        whole = max(1, int(nodes.allocatable[resource, row]))
-        taken = whole - int(nodes.free[resource, row]) + amount * pods
+        whole = max(1, int(nodes.resources.allocatable[resource, row]))
+        taken = whole - int(nodes.resources.free[resource, row]) + amount * pods
         used += min(taken, whole) * _SCALE // whole
     return used // len(scored)

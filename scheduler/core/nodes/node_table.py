@@ -67,7 +67,7 @@ class NodeTable:
 
     `size` is the number of rows in use or vacant (N); arrays may be longer and are valid up to
     there. `generation` changes with the set of nodes, their labels and classes; `version` with any
-    change.
+    change. `stamp` is the number of the last change, to pass to `changed_since` later.
     """
 
     def __init__(self, capacity: int = 64) -> None:
@@ -83,7 +83,7 @@ class NodeTable:
         self.stages = StageCapacity(self.resources)
         self.generation = 0
         self.version = 0
-        self._stamp = 0
+        self.stamp = 0
         self._changed_at: Ints = np.zeros(capacity, np.int64)
         self._grown_at: Ints = np.zeros(capacity, np.int64)
         self._vacant: list[int] = []
@@ -209,17 +209,12 @@ class NodeTable:
     def touch(self) -> None:
         """Start a new version, also for a change outside of the table that cached results use."""
         # Never reuse a number: after a trial restores its version, those used inside stay invalid.
-        self._stamp += 1
-        self.version = self._stamp
+        self.stamp += 1
+        self.version = self.stamp
 
     def touch_rows(self, rows: Ints) -> None:
         """Start a new version where cached results of some rows change only."""
         self._changed(rows)
-
-    @property
-    def stamp(self) -> int:
-        """Number of the last change, to pass to `changed_since` later."""
-        return self._stamp
 
     def changed_since(self, stamp: int) -> Ints:
         """Return rows that changed after `stamp`, in order, including changes that were undone."""
@@ -326,12 +321,12 @@ class NodeTable:
 
     def _changed(self, rows: int | Ints) -> None:
         self.touch()
-        self._changed_at[rows] = self._stamp
+        self._changed_at[rows] = self.stamp
 
     def _grown(self, row: int) -> None:
         self._changed(row)
         # Trials do not restore these stamps, so only changes for good may set them.
-        self._grown_at[row] = self._stamp
+        self._grown_at[row] = self.stamp
 
     def _claim(self, name: str) -> int:
         if self._vacant:

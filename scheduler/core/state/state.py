@@ -498,10 +498,11 @@ class State:
 
     def _count(self, pod: Pod, *, reconsider: bool = False) -> None:
         self.units.stale(pod)
-        self.shapes.count(pod.shape, 0, pod.waiting)
+        waiting = pod.waiting
+        self.shapes.count(pod.shape, 0, waiting)
         if pod.group is not None:
             self.forest.count(pod.group, pod, 1)
-        elif pod.waiting:
+        elif waiting:
             self.singles[pod.key] = pod
         elif pod.info.unclaimed and not (pod.info.gated or pod.ended):
             self.unclaimed[pod.key] = pod
