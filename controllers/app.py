@@ -145,7 +145,7 @@ class ControllerProcess:
         self._caches = Caches(scheduler_names)
         self._recorder = Recorder(client, "muster-controller", clock)
         self._quarantine = Quarantine(self._recorder)
-        self._informers = ControllerInformers(client, self._caches, clock, self._quarantine)
+        self._informers = ControllerInformers(client, self._caches, clock, self._quarantine, gates)
         self._term: LeaderTerm | None = None
 
     @property

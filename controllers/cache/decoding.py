@@ -215,8 +215,11 @@ def _job_of(controller: OwnerReference | None) -> str:
     return controller.uid if controller is not None and controller.kind == JOB.kind else ""
 
 
-def decode_pod(data: bytes, schedulers: SchedulerNames = USUAL) -> Pod:
-    """Decode a pod; `schedulers` are Muster's scheduler names. Raises msgspec.DecodeError."""
+def decode_pod(data: bytes, schedulers: SchedulerNames = USUAL, *, native: bool = False) -> Pod:
+    """Decode a pod; `schedulers` are Muster's scheduler names. Raises msgspec.DecodeError.
+
+    Where Kubernetes' `native` groups are served, a pod of one has no group of Muster's.
+    """
     raw = _pod(data)
     meta, spec = raw.metadata, raw.spec
     labels, annotations = meta.labels, meta.annotations
@@ -233,8 +236,11 @@ def decode_pod(data: bytes, schedulers: SchedulerNames = USUAL) -> Pod:
         workload=workload,
         managed=annotations.get(ANNOTATION_MANAGED_GROUP, ""),
         group_by=annotations.get(ANNOTATION_GROUP_BY, ""),
+        native=native,
     )
     named = list(references)
+    if named and named[0].form is Form.NATIVE:
+        named = []
     pod = Pod(
         metadata=Identity(meta.name, meta.namespace, meta.uid, meta.resource_version),
         groups=tuple(dict.fromkeys(reference.name for reference in named)),

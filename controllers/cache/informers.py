@@ -8,14 +8,16 @@ from typing import Any, NamedTuple
 
 import structlog
 
-from api import names
+from api import features, names
 from api.constants import (
     ANNOTATION_GROUP_TEMPLATE,
     ANNOTATION_MANAGED_GROUP,
     JOB_LABEL_UID,
     LABEL_MANAGED_BY,
     MANAGED_BY,
+    NATIVE_POD_GROUP,
 )
+from api.features import Feature, FeatureGates
 from api.groups import Form, GroupReference, WorkloadForm
 from api.integration.kinds import OWNER_KINDS, SINGLE_GROUP_KINDS
 from api.membership import Owners, belongs, claims_of, owners_of, pods_name, usual_name
@@ -55,6 +57,7 @@ from controllers.cache.pod_annotations import PodAsks
 from kube.base.clock import Clock
 from kube.base.errors import ApiError, ConfigError, Forbidden, NotFound, Unreachable
 from kube.client.client import Client
+from kube.client.discovery import PROBE_SECONDS, Discovery
 from kube.client.meta import HasMeta, ObjectMeta, Partial, decode_partial
 from kube.client.resources import NAMESPACES, PODS, Resource
 from kube.concurrency.backoff import Backoff
@@ -143,6 +146,8 @@ class Caches:
     def __init__(self, scheduler_names: SchedulerNames = USUAL) -> None:
         self.scheduler_names = scheduler_names
         self.synced = asyncio.Event()
+        self.native = False
+        """True if the API server serves Kubernetes' own PodGroups, which pods name by a field."""
         self.jobs: Cache[Owner] = Cache()
         self.jobsets: Cache[Owner] = Cache()
         self.workloads: Cache[Workload] = Cache()
@@ -172,7 +177,7 @@ class Caches:
             WORKLOADS: (self.workloads, decode_workload),
             POD_GROUPS: (self.pod_groups, decode_group),
             COMPOSITES: (self.composites, decode_group),
-            PODS: (self.pods, partial(decode_pod, schedulers=scheduler_names)),
+            PODS: (self.pods, self._decode_pod),
             NAMESPACES: (self.namespaces, decode_partial),
             REQUESTS: (self.requests, decode_request),
             CLAIMS: (self.claims, decode_partial),
@@ -199,6 +204,9 @@ class Caches:
         self.pods.add_index(BY_GROUP, _groups)
         self.pods.add_index(BY_WORKLOAD, _implicit)
         self.pods.add_index(BY_COSCHEDULING, _coscheduling)
+
+    def _decode_pod(self, data: bytes) -> Pod:
+        return decode_pod(data, self.scheduler_names, native=self.native)
 
     @property
     def forbidden(self) -> set[Resource]:
@@ -368,7 +376,12 @@ class ControllerInformers:
     """
 
     def __init__(
-        self, client: Client, caches: Caches, clock: Clock, quarantine: Quarantine | None = None
+        self,
+        client: Client,
+        caches: Caches,
+        clock: Clock,
+        quarantine: Quarantine | None = None,
+        gates: FeatureGates = features.USUAL,
     ) -> None:
         """Create the reflectors; `run` starts them. `quarantine` lists undecodable objects."""
         delivery = Delivery(Quarantine() if quarantine is None else quarantine)
@@ -387,6 +400,11 @@ class ControllerInformers:
             )
             for resource, (cache, decode) in caches.sources.items()
         }
+        self._pods = reflectors[PODS]
+        self._discovery: Discovery | None = None
+        if Feature.NATIVE_GROUPS in gates:
+            native = Resource(*NATIVE_POD_GROUP)
+            self._discovery = Discovery(client, {native.full_name: native}, clock)
         self._optional = {reflectors.pop(it): asyncio.Event() for it in OPTIONAL}
         """Each reflector with an event: its cache is complete, or cannot be for now."""
         self._reflectors = list(reflectors.values())
@@ -398,11 +416,25 @@ class ControllerInformers:
         not served or whose lists fail.
         """
         async with asyncio.TaskGroup() as group:
+            if self._discovery is not None:
+                # Before the first pod is read: the group that it names depends on it.
+                self._caches.native = bool(await self._discovery.probe())
+                group.create_task(self._follow_native(self._discovery))
             for reflector in self._reflectors:
                 group.create_task(reflector.run())
             for reflector, settled in self._optional.items():
                 group.create_task(self._follow(reflector, settled))
             group.create_task(self._wait())
+
+    async def _follow_native(self, discovery: Discovery) -> None:
+        """Read the pods again when the API server begins or ceases to serve native groups."""
+        while True:
+            await self._clock.sleep(PROBE_SECONDS)
+            native = bool(await discovery.probe())
+            if native != self._caches.native:
+                self._caches.native = native
+                self._caches.pods.expect_again()
+                await self._pods.relist()
 
     async def _wait(self) -> None:
         for reflector in self._reflectors:

@@ -93,6 +93,10 @@ class Cache(Generic[T]):
             index.put(key, obj, values)
         self._notify(key, old, obj)
 
+    def expect_again(self) -> None:
+        """Take each object that comes again as a change: from now on it is decoded differently."""
+        self._unannounced.update(self._objects)
+
     def delete(self, key: Key) -> None:
         """Remove the object, if it is here."""
         old = self._objects.pop(key, None)

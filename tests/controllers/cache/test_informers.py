@@ -13,7 +13,8 @@ from controllers.cache.informers import Caches, ControllerInformers
 from controllers.cache.objects import CLAIM_TEMPLATES, CLAIMS
 from kube.base.errors import Forbidden
 from kube.client.client import Client
-from kube.client.resources import CRDS, Resource
+from kube.client.discovery import Discovery
+from kube.client.resources import CRDS, PODS, Resource
 from kube.informers.quarantine import Quarantine
 from localcluster.cluster import LocalCluster
 from localcluster.definitions.jobset import jobset_crd
@@ -43,6 +44,52 @@ async def test_jobsets_installed_later_are_followed() -> None:
         await asyncio.wait({watches})
 
     assert caches.jobsets.get("default", "a") is not None
+
+
+async def test_pods_are_read_again_once_native_groups_are_served(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Their `spec.schedulingGroup` names a group of Muster's only until then."""
+    served: set[str] = set()
+
+    async def probe(_discovery: Discovery) -> frozenset[str]:
+        return frozenset(served)
+
+    monkeypatch.setattr(Discovery, "probe", probe)
+    caches, clock = Caches(), FakeClock()
+    pod = {
+        "metadata": {"name": "p", "namespace": "default"},
+        "spec": {
+            "schedulerName": "muster-scheduler",
+            "schedulingGroup": {"podGroupName": "g"},
+            "containers": [{"name": "c", "image": "none"}],
+        },
+    }
+    async with (
+        LocalCluster(jobset=False) as cluster,
+        await Client.connect(cluster.kubeconfig) as client,
+    ):
+        await install(client)
+        await client.create(PODS, pod)
+        watches = asyncio.create_task(ControllerInformers(client, caches, clock).run())
+        await caches.synced.wait()
+        before = caches.pods.get("default", "p")
+        served.add("podgroups.scheduling.k8s.io")
+        read = asyncio.Event()
+        caches.pods.subscribe(lambda old, new: read.set())
+        await clock.sleeping()
+        await clock.advance(60)
+        async with asyncio.timeout(60):
+            while not read.is_set():
+                await clock.advance(1)
+                await asyncio.sleep(0.01)
+        watches.cancel()
+        await asyncio.wait({watches})
+
+    after = caches.pods.get("default", "p")
+    assert before is not None
+    assert after is not None
+    assert (before.groups, after.groups) == (("g",), ())
 
 
 CRDS_OF_OTHERS = Path(__file__).parents[3] / "e2e/flows/owners/jobs/crds"
