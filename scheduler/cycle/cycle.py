@@ -117,9 +117,9 @@ class Cycle:
 
     def _decide(self, entity: Group | Pod) -> Work:
         # The refusal of an equal root holds as long as nothing happened that could help.
-        answer = self._queue.answer(entity)
-        if answer is not None:
-            yield from self._outcomes.refuse_as_its_equals(entity, answer.to(entity.key))
+        shared = self._queue.known_refusal(entity)
+        if shared is not None:
+            yield from self._outcomes.refuse_as_its_equals(entity, shared.to(entity.key))
             return
         decision = yield from self._stepwise.steps(lambda: self._decided(entity))
         self._phases.end(FILTER)

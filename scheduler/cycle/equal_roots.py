@@ -22,7 +22,7 @@ from scheduler.core.values.model import GroupKey
 from scheduler.cycle.outcomes import Outcomes, Steps
 from scheduler.cycle.parts import CycleParts
 from scheduler.cycle.phases import FILTER, Phases
-from scheduler.queue.equal_refusals import Answer
+from scheduler.queue.equal_refusals import SharedRefusal
 from scheduler.queue.scheduling_queue import Queue
 from scheduler.support.device_budget import POSTPONED
 from scheduler.support.metrics import DECISION_SECONDS
@@ -64,7 +64,7 @@ class EqualRootDecisions:
         if kind is None or entity.key in self._state.nominations:
             return False
         # A known refusal takes no search at all.
-        if self._queue.answer(entity) is not None:
+        if self._queue.known_refusal(entity) is not None:
             return False
         state, budget = self._state, self._budget()
         return (
@@ -103,7 +103,7 @@ class EqualRootDecisions:
             equals = self._queue.pop_batch(kind, _EQUALS, any_volumes=True)
             yield from self._evict_for(example, equals)
 
-    def _evict_for(self, example: Answer, roots: list[Group | Pod]) -> Steps:
+    def _evict_for(self, example: SharedRefusal, roots: list[Group | Pod]) -> Steps:
         """Carry out the plans for these roots. Roots without a plan are ready again."""
         plans = yield from self._plans(example.refusal.root, roots)
         for plan in plans:

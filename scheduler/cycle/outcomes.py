@@ -21,7 +21,7 @@ from scheduler.core.state.state import State
 from scheduler.core.values.model import GroupKey
 from scheduler.cycle.parts import CycleParts
 from scheduler.cycle.phases import POST_FILTER, RESERVE, Phases
-from scheduler.queue.equal_refusals import Answer
+from scheduler.queue.equal_refusals import SharedRefusal
 from scheduler.queue.scheduling_queue import Queue
 from scheduler.support.device_budget import POSTPONED
 from scheduler.support.metrics import DECISIONS
@@ -54,7 +54,7 @@ class Outcomes:
         log_decisions: bool,
     ) -> None:
         self.failures: Failures[GroupKey] = Failures("decide", "/".join)
-        self.example: Answer | None = None
+        self.example: SharedRefusal | None = None
         self._state = state
         self._queue = queue
         self._parts = parts
@@ -141,35 +141,35 @@ class Outcomes:
         blocker = explain(self._state, refusal)
         more = yield from preemption.refused(key, entity, refusal)
         if preemption.evicts:
-            self.example = Answer(refusal, blocker)
+            self.example = SharedRefusal(refusal, blocker)
         if more:
             blocker = _with(blocker, more)
             # Its equals may find victims, too, so this refusal is not their result.
             self._queue.pass_on(key, equal, placed=False)
         else:
             blocker = _with(blocker, preemption.note(entity, refusal))
-            self._queue.share(key, equal, Answer(refusal, blocker), known=False)
+            self._queue.share(key, equal, SharedRefusal(refusal, blocker), known=False)
         self._report_refused(entity, blocker)
 
-    def refuse_as_its_equals(self, entity: Group | Pod, answer: Answer) -> Work:
+    def refuse_as_its_equals(self, entity: Group | Pod, shared: SharedRefusal) -> Work:
         """Refuse a root as its equal was refused: nothing happened since that could help."""
         _refused.inc()
         key, equal = entity.key, self._queue.equal_kind(entity)
-        self._queue.refuse(key, answer.refusal, self._clock.monotonic())
-        self._queue.share(key, equal, answer, known=True)
-        yield from self._parts.starvation.refused(key, entity, answer.refusal)
-        self._report_refused(entity, answer.blocker)
+        self._queue.refuse(key, shared.refusal, self._clock.monotonic())
+        self._queue.share(key, equal, shared, known=True)
+        yield from self._parts.starvation.refused(key, entity, shared.refusal)
+        self._report_refused(entity, shared.blocker)
 
-    def evict_as_its_equals(self, entity: Pod, example: Answer, plan: Plan) -> Work:
+    def evict_as_its_equals(self, entity: Pod, example: SharedRefusal, plan: Plan) -> Work:
         """Choose victims for a pod as for its equal: nothing happened since that could help."""
         _refused.inc()
         key, equal = entity.key, self._queue.equal_kind(entity)
-        answer = example.to_pod(entity)
-        self._queue.refuse(key, answer.refusal, self._clock.monotonic())
-        yield from self._parts.starvation.refused(key, entity, answer.refusal)
+        shared = example.to_pod(entity)
+        self._queue.refuse(key, shared.refusal, self._clock.monotonic())
+        yield from self._parts.starvation.refused(key, entity, shared.refusal)
         more = self._parts.preemption.evict(plan, entity)
         self._queue.pass_on(key, equal, placed=False)
-        self._report_refused(entity, _with(answer.blocker, more))
+        self._report_refused(entity, _with(shared.blocker, more))
 
     def _report_refused(self, entity: Group | Pod, blocker: Blocker) -> None:
         blocker = _with(blocker, self._parts.held_places.note(entity))

@@ -26,18 +26,18 @@ _FRESH: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """A refusal, and its blocker for users."""
+class SharedRefusal:
+    """A refusal that equal roots share, and its blocker for users."""
 
     refusal: Refusal
     blocker: Blocker
 
-    def to_pod(self, pod: Pod) -> Answer:
+    def to_pod(self, pod: Pod) -> SharedRefusal:
         """Return the same for a pod, whose shape may differ where it does not matter."""
         refusal = self.refusal.of(pod.shape)
-        return Answer(refusal, self.blocker).to(pod.key)
+        return SharedRefusal(refusal, self.blocker).to(pod.key)
 
-    def to(self, key: GroupKey) -> Answer:
+    def to(self, key: GroupKey) -> SharedRefusal:
         """Return the same for another root, which was not searched for itself."""
         root, short, blocker = self.refusal.root, self.refusal.shortage, self.blocker
         if short.at == root:
@@ -46,7 +46,7 @@ class Answer:
             blocker = replace(blocker, at=key)
         # This root had no search of its own that could have run out of time.
         refusal = replace(self.refusal, root=key, shortage=short, timed_out=False)
-        return Answer(refusal, blocker)
+        return SharedRefusal(refusal, blocker)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class EqualKind:
 class _Equals:
     """Refused roots of one kind and their refusal, `current` until something may have helped."""
 
-    answer: Answer
+    shared: SharedRefusal
     decided: float
     current: bool = True
     ranks: dict[GroupKey, Rank] = field(default_factory=dict)
@@ -112,13 +112,18 @@ class EqualRefusals:
         """Return the shapes of these roots."""
         return iter(self._by_shape)
 
-    def answer(self, kind: EqualKind) -> Answer | None:
+    def known(self, kind: EqualKind) -> SharedRefusal | None:
         """Return the refusal of roots of this kind; None if it has to be computed."""
         equals = self._equals.get(kind)
-        return equals.answer if equals is not None and equals.current else None
+        return equals.shared if equals is not None and equals.current else None
 
     def add(
-        self, key: GroupKey, rank: Rank, kind: EqualKind, answer: Answer, decided: float | None
+        self,
+        key: GroupKey,
+        rank: Rank,
+        kind: EqualKind,
+        shared: SharedRefusal,
+        decided: float | None,
     ) -> None:
         """Add a refused root; `decided` is when the refusal was computed, None if it was known.
 
@@ -127,11 +132,11 @@ class EqualRefusals:
         self.discard(key)
         equals = self._equals.get(kind)
         if equals is None:
-            equals = self._equals[kind] = _Equals(answer, decided or 0.0)
+            equals = self._equals[kind] = _Equals(shared, decided or 0.0)
             self._by_shape.setdefault(kind.signature.shape, {})[kind] = equals
         equals.current = True
         if decided is not None:
-            equals.answer, equals.decided = answer, decided
+            equals.shared, equals.decided = shared, decided
         equals.add(key, rank)
         self._kinds[key] = kind
 
@@ -164,13 +169,13 @@ class EqualRefusals:
         equals = self._equals.get(kind)
         return equals.first() if equals is not None else None
 
-    def expire(self, kind: EqualKind) -> Answer | None:
+    def expire(self, kind: EqualKind) -> SharedRefusal | None:
         """Expire and return the refusal of the kind, if any: something may have helped."""
         equals = self._equals.get(kind)
         if equals is None:
             return None
         equals.current = False
-        return equals.answer
+        return equals.shared
 
     def expire_old(self, key: GroupKey, now: float) -> None:
         """Have the refusal of a root that is due computed again, unless it is a moment old."""

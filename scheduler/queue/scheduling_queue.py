@@ -30,7 +30,7 @@ from scheduler.core.state.state import State
 from scheduler.core.state.state_changes import StateChanges
 from scheduler.core.values.model import SINGLE_POD, GroupKey
 from scheduler.queue.bind_backoff import BindBackoff
-from scheduler.queue.equal_refusals import Answer, EqualKind, EqualRefusals, Rank
+from scheduler.queue.equal_refusals import EqualKind, EqualRefusals, Rank, SharedRefusal
 from scheduler.queue.first_decisions import FirstDecisions
 from scheduler.queue.renewals import Renewals
 from scheduler.queue.timed_out_searches import LongSearches
@@ -81,7 +81,7 @@ class Queue:
         self._now = 0.0
         self._equal = EqualRefusals()
         # Made ready on behalf of their equals, with the refusal that they had.
-        self._heads: dict[GroupKey, tuple[EqualKind, Answer]] = {}
+        self._heads: dict[GroupKey, tuple[EqualKind, SharedRefusal]] = {}
         # Made ready because there was capacity.
         self._woken: dict[GroupKey, RefusedRoot] = {}
         self._first_decisions = FirstDecisions()
@@ -193,9 +193,9 @@ class Queue:
         # It was made ready on behalf of its equals: it joins them with their refusal.
         head, entity = self._heads.pop(key, None), self.entity(key)
         if head is not None and entity is not None:
-            kind, answer = head
+            kind, shared = head
             self._unschedulable.leave_to_equals(key)
-            self._equal.add(key, rank_of(entity), kind, answer.to(key), None)
+            self._equal.add(key, rank_of(entity), kind, shared.to(key), None)
         return True
 
     def pop_batch(
@@ -277,22 +277,24 @@ class Queue:
         """True if any refused roots share a refusal."""
         return len(self._equal) > 0
 
-    def answer(self, entity: Group | Pod) -> Answer | None:
+    def known_refusal(self, entity: Group | Pod) -> SharedRefusal | None:
         """Return the refusal that is known for its equals; None if it has to be computed."""
         kind = self.equal_kind(entity) if self._equal else None
-        return self._equal.answer(kind) if kind is not None else None
+        return self._equal.known(kind) if kind is not None else None
 
-    def share(self, key: GroupKey, kind: EqualKind | None, answer: Answer, *, known: bool) -> None:
+    def share(
+        self, key: GroupKey, kind: EqualKind | None, shared: SharedRefusal, *, known: bool
+    ) -> None:
         """Share the refusal of a root that was just refused with its equals, if it has any."""
         if key not in self._unschedulable.roots:
             return  # made ready again, or gone, since then
         (head, _), entity = self._heads.pop(key, (None, None)), self.entity(key)
         # Other refusals are about this root, not about what it asks for.
-        shared = answer.refusal.shortage.kind in ("capacity", "constraint")
-        if kind is not None and entity is not None and shared:
+        shareable = shared.refusal.shortage.kind in ("capacity", "constraint")
+        if kind is not None and entity is not None and shareable:
             self._unschedulable.leave_to_equals(key)
             decided = None if known else self._now
-            self._equal.add(key, rank_of(entity), kind, answer, decided)
+            self._equal.add(key, rank_of(entity), kind, shared, decided)
         # It was ready for its former equals, which it can no longer represent.
         if head is not None and head != kind:
             self._pass_on(head, 1)
@@ -308,15 +310,15 @@ class Queue:
 
     def _pass_on(self, kind: EqualKind, count: int) -> None:
         """Make the first `count` refused roots of the kind ready."""
-        answer = self._equal.expire(kind)
-        while count > 0 and answer is not None:
+        shared = self._equal.expire(kind)
+        while count > 0 and shared is not None:
             key = self._equal.first(kind)
             if key is None:
                 return
             self.review(key)
             if key in self._active:
                 # If it is dropped before its decision, another equal takes over (`_forget`).
-                self._heads[key] = (kind, answer)
+                self._heads[key] = (kind, shared)
                 count -= 1
             else:
                 self._equal.discard(key)

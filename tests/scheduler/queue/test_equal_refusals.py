@@ -17,7 +17,7 @@ from scheduler.core.values.model import SINGLE_POD, GroupKey
 from scheduler.cycle import cycle as cycle_module
 from scheduler.cycle.cycle import Cycle
 from scheduler.cycle.parts import CycleParts
-from scheduler.queue.equal_refusals import Answer
+from scheduler.queue.equal_refusals import SharedRefusal
 from scheduler.queue.scheduling_queue import Queue
 from tests.scheduler.state_builder import StateBuilder
 from tests.support.clock import FakeClock
@@ -181,7 +181,7 @@ def test_a_root_made_ready_during_its_refusal_is_not_left_to_its_equals() -> Non
     kind = run.queue.equal_kind(entity)
     run.queue.refuse(key, refusal, 0.0)
     run.queue.review(key)
-    run.queue.share(key, kind, Answer(refusal, explain(run.state, refusal)), known=False)
+    run.queue.share(key, kind, SharedRefusal(refusal, explain(run.state, refusal)), known=False)
     run.state.remove_pod(runs.uid)
     run.settle()
 
