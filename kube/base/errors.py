@@ -202,7 +202,7 @@ def from_status(
     try:
         parsed = msgspec.json.decode(body, type=_Status)
     except (msgspec.DecodeError, msgspec.ValidationError):
-        # Proxies answer with text or HTML of any length.
+        # Proxies respond with text or HTML of any length.
         parsed = _Status(message=bytes(body[:500]).decode(errors="replace"))
     details = parsed.details or _Details()
     code = status if status is not None else parsed.code or 500

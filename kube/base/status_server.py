@@ -71,7 +71,7 @@ class _Response(NamedTuple):
         return "\r\n".join((*lines, "\r\n")).encode()
 
 
-_Answer = Callable[[], Awaitable[_Response]]
+_Handler = Callable[[], Awaitable[_Response]]
 
 
 class StatusServer:
@@ -101,7 +101,7 @@ class StatusServer:
         self.port = port
         self._host = host
         self._open: dict[asyncio.Task[None], str] = {}  # the clients' addresses, oldest first
-        self._answers: dict[str, tuple[str, _Answer]] = {
+        self._handlers: dict[str, tuple[str, _Handler]] = {
             "/healthz": ("GET", _checks({})),
             "/readyz": ("GET", _checks(ready or {}, details)),
             "/metrics": ("GET", _Shared(_metrics(registry))),
@@ -172,15 +172,15 @@ class StatusServer:
         if len(words) != 3 or not words[2].startswith("HTTP/1."):
             return "", _Response([b"400: Bad Request"], status=400)
         method, path = words[0], words[1].partition("?")[0]
-        wanted, answer = self._answers.get(path, ("", None))
-        if answer is None:
+        wanted, handler = self._handlers.get(path, ("", None))
+        if handler is None:
             return method, _Response([b"404: Not Found"], status=404)
         allowed = ("GET", "HEAD") if wanted == "GET" else (wanted,)
         if method not in allowed:
             allow = ",".join(allowed)
             return method, _Response([b"405: Method Not Allowed"], status=405, allow=allow)
         try:
-            return method, await answer()
+            return method, await handler()
         except Exception:
             log.exception("page failed", path=path)
             return method, _Response([b"500: Internal Server Error"], status=500)
@@ -189,7 +189,7 @@ class StatusServer:
 class _Shared:
     """A response that is costly to create: all clients that ask before it is begun get the same."""
 
-    def __init__(self, make: _Answer) -> None:
+    def __init__(self, make: _Handler) -> None:
         self._make = make
         self._one_at_a_time = asyncio.Lock()
         self._next: asyncio.Task[_Response] | None = None
@@ -215,17 +215,17 @@ class _Shared:
                 self._due = ended + _REST * (ended - begun)
 
 
-def _shielded(act: _Answer) -> _Answer:
+def _shielded(act: _Handler) -> _Handler:
     """Return an action that goes on when its client disconnects."""
 
-    async def answer() -> _Response:
+    async def respond() -> _Response:
         return await asyncio.shield(asyncio.ensure_future(act()))
 
-    return answer
+    return respond
 
 
-def _checks(checks: Mapping[str, Check], details: Details = tuple) -> _Answer:
-    async def answer() -> _Response:
+def _checks(checks: Mapping[str, Check], details: Details = tuple) -> _Handler:
+    async def respond() -> _Response:
         results = {name: check() for name, check in checks.items()}
         lines = [f"[{'+' if good else '-'}]{name}" for name, good in results.items()]
         lines += [f"[!]{detail}" for detail in details()]
@@ -234,19 +234,19 @@ def _checks(checks: Mapping[str, Check], details: Details = tuple) -> _Answer:
         text = "".join(f"{line}\n" for line in lines)
         return _Response([text.encode()], status=200 if good else 503)
 
-    return answer
+    return respond
 
 
-def _metrics(registry: CollectorRegistry) -> _Answer:
-    async def answer() -> _Response:
+def _metrics(registry: CollectorRegistry) -> _Handler:
+    async def respond() -> _Response:
         return _Response([generate_latest(registry)], CONTENT_TYPE_LATEST)
 
-    return answer
+    return respond
 
 
-def _json(page: Page) -> _Answer:
-    async def answer() -> _Response:
+def _json(page: Page) -> _Handler:
+    async def respond() -> _Response:
         body = await page()
         return _Response([body] if isinstance(body, bytes) else body, _JSON)
 
-    return answer
+    return respond

@@ -93,7 +93,7 @@ class Client:
             "Accept-Encoding": "identity",
         }
         self._authorization_due = float("-inf")
-        self._unanswered_since: float | None = None
+        self._unreachable_since: float | None = None
         self._problem = ""
         # Watches hold a connection for minutes, so they have a pool of their own, without limit.
         self._calls = self._pool(connections)
@@ -129,9 +129,9 @@ class Client:
 
     def details(self) -> Iterator[str]:
         """Yield a line for `/readyz` while the API server responds to no request at all."""
-        if self._unanswered_since is None:
+        if self._unreachable_since is None:
             return
-        seconds = self._clock.monotonic() - self._unanswered_since
+        seconds = self._clock.monotonic() - self._unreachable_since
         if seconds >= _REPORTED_SECONDS:
             yield f"no response from {self.server} for {seconds:.0f} s: {self._problem}"
 
@@ -178,7 +178,7 @@ class Client:
         the form of the response, where it is not the object as JSON. Raises ApiError and its kinds,
         Unreachable, TooLarge beyond `largest` bytes.
         """
-        answer = await self._exchange(
+        response = await self._exchange(
             self._urgent if urgent else self._calls,
             method,
             f"{path}?{urlencode(params)}" if params else path,
@@ -188,7 +188,7 @@ class Client:
             largest=largest,
             accept=accept,
         )
-        return answer.body
+        return response.body
 
     async def behind(self, path: str, *, timeout: float, largest: int) -> Response:
         """Return the 2xx response of a process behind the API server's proxy, in any form.
@@ -367,11 +367,11 @@ class Client:
                 server_hostname=self._config.server_name,
                 ssl=True if self._config.tls is None else self._config.tls.context,
             ) as response:
-                self._note_answer("WATCH", response.status)
+                self._count_response("WATCH", response.status)
                 if response.status >= 400:
                     after = response.headers.get("Retry-After")
-                    answer = Response(response.status, await response.read(), after)
-                    raise self._error_of("WATCH", path, answer)
+                    failure = Response(response.status, await response.read(), after)
+                    raise self._error_of("WATCH", path, failure)
                 accepted = True
                 if opened is not None:
                     opened()
@@ -416,23 +416,23 @@ class Client:
             headers = {**headers, "Content-Type": content_type}
         path = target.partition("?")[0]
         try:
-            answer = await pool.exchange(
+            response = await pool.exchange(
                 method, self._base + target, headers, body, timeout, largest=largest
             )
         except ResponseTooLarge as error:
             raise TooLarge(f"{method} {path}: {error}") from error
         except OSError as error:
             raise self._unreachable(method, path, error) from error
-        self._note_answer(method, answer.status)
+        self._count_response(method, response.status)
         if own:
-            self.server_clock.heard(answer.date)
-        if answer.status >= 400:
-            raise self._error_of(method, path, answer)
-        return answer
+            self.server_clock.heard(response.date)
+        if response.status >= 400:
+            raise self._error_of(method, path, response)
+        return response
 
-    def _note_answer(self, method: str, status: int) -> None:
+    def _count_response(self, method: str, status: int) -> None:
         _counter(method, status).inc()
-        self._unanswered_since = None
+        self._unreachable_since = None
 
     def _unreachable(self, method: str, path: str, error: BaseException) -> Unreachable:
         """Return the error for a request without a response.
@@ -445,17 +445,17 @@ class Client:
             self._authorization_due, now + _CREDENTIALS_SECONDS_AFTER_FAILURE
         )
         self._problem = _error_text(error)
-        if self._unanswered_since is None:
-            self._unanswered_since = now
+        if self._unreachable_since is None:
+            self._unreachable_since = now
         return Unreachable(method, path, self._problem)
 
-    def _error_of(self, method: str, path: str, answer: Response) -> Exception:
+    def _error_of(self, method: str, path: str, response: Response) -> Exception:
         error = from_status(
-            answer.body,
-            status=answer.status,
+            response.body,
+            status=response.status,
             method=method,
             path=path,
-            retry_after=_seconds(answer.retry_after),
+            retry_after=_seconds(response.retry_after),
         )
         if isinstance(error, Unauthorized):
             # The credentials may have been replaced early: read them again before the next request.

@@ -228,12 +228,12 @@ class OpenIdConnect:
             raise_for_status=True,
             trust_env=True,
         ) as session:
-            async with session.get(url) as answer:
-                endpoint = _text(await answer.json(content_type=None), "token_endpoint")
+            async with session.get(url) as response:
+                endpoint = _text(await response.json(content_type=None), "token_endpoint")
             async with session.post(
                 endpoint, data=form, headers={"Authorization": login}
-            ) as answer:
-                tokens = await answer.json(content_type=None)
+            ) as response:
+                tokens = await response.json(content_type=None)
         config["id-token"] = _text(tokens, "id_token")
         # Most issuers keep the refresh token.
         config["refresh-token"] = tokens.get("refresh_token") or config["refresh-token"]
@@ -245,8 +245,8 @@ class OpenIdConnect:
         return ssl.create_default_context(cafile=str(self._folder / file) if file else None)
 
 
-def _text(answer: Any, key: str) -> str:
-    found = answer.get(key) if isinstance(answer, dict) else None
+def _text(response: Any, key: str) -> str:
+    found = response.get(key) if isinstance(response, dict) else None
     if not isinstance(found, str) or not found:
         raise ValueError(f"the issuer's response has no {key}")
     return found
