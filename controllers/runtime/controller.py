@@ -174,8 +174,8 @@ class Writer:
         attributes = {"resourceAttributes": asked | {"namespace": namespace}}
         # No check of the lease: the API server stores nothing for this request.
         async with self._slots.acquired(namespace):
-            answer = await self._client.create(OWN_RIGHTS, {"spec": attributes})
-        return (answer.get("status") or {}).get("allowed") is True
+            response = await self._client.create(OWN_RIGHTS, {"spec": attributes})
+        return (response.get("status") or {}).get("allowed") is True
 
     async def create(self, resource: Resource, obj: Json) -> Json:
         """Create an object. Raises NotLeadingError, kube errors."""

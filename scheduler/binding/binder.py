@@ -248,7 +248,7 @@ class Binder:
                 self._freeze.when_over(partial(self._release, held))
             for binding in bindings:
                 self._reject(binding, problem)
-                self._answered(intent)
+                self._on_result(intent)
 
         attempt = self._queue.failures(intent.root) + 1
         return PendingDecision(intent.root, attempt, intent.since, pods, stored, failed)
@@ -276,7 +276,7 @@ class Binder:
         if fence.valid() and self._still_valid(binding):
             binding.intent.blame(problem)
             self._reject(binding, problem)
-        self._answered(binding.intent)
+        self._on_result(binding.intent)
 
     async def _work(self, fence: Fence, group: asyncio.TaskGroup) -> None:
         while True:
@@ -291,7 +291,7 @@ class Binder:
                     wait = await self._bind(binding, fence)
                 await self._freeze.over()
                 if wait is None:
-                    self._answered(binding.intent)
+                    self._on_result(binding.intent)
                 else:
                     # The wait takes place outside of the worker, which is free for other pods.
                     group.create_task(self._requeue(binding, wait))
@@ -339,7 +339,7 @@ class Binder:
         if fence.valid() and self._still_valid(binding):
             binding.intent.blame(problem)
             self._reject(binding, problem)
-        self._answered(binding.intent)
+        self._on_result(binding.intent)
 
     async def _bind(self, binding: PodBinding, fence: Fence) -> float | None:
         """Bind one pod; return the seconds until a retry if only the connection is at fault."""
@@ -458,7 +458,8 @@ class Binder:
         else:
             self._activity.binding.discard(intent.root)
 
-    def _answered(self, intent: Intent) -> None:
+    def _on_result(self, intent: Intent) -> None:
+        """Count a Binding that has a result; the last one ends the round."""
         self._add_open(intent, -1)
         if intent.open:
             return

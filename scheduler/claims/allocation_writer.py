@@ -194,7 +194,7 @@ class AllocationWriter:
                     await self._write_all(key, pods, effort)
                 return
             except (Conflict, Invalid):
-                # Invalid, too: the API server answers so if the name has another UID by now.
+                # Invalid, too: the API server returns it if the name has another UID by now.
                 _conflict.inc()
                 conflicts += 1
                 # No other client wrote to it, so a repetition would fail in the same way.

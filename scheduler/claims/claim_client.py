@@ -49,24 +49,24 @@ class ClaimClient:
 
     async def patch(self, key: ClaimKey, patch: PatchBuilder, subresource: str | None) -> None:
         """Write to the claim. Raises kube.base.errors: Conflict, Invalid, NotFound."""
-        answer = await self._api.patch_unread(
+        response = await self._api.patch_unread(
             RESOURCE_CLAIMS, key[1], patch, key[0], subresource=subresource
         )
-        await self._learn(decode_resource_claim(answer))
+        await self._learn(decode_resource_claim(response))
 
     async def create(self, claim: Json) -> None:
         """Create a claim. Raises kube.base.errors: AlreadyExists, Invalid, Forbidden."""
-        answer = await self._api.create(RESOURCE_CLAIMS, claim)
+        response = await self._api.create(RESOURCE_CLAIMS, claim)
         await self.freeze.over()
-        self.claims.created(_decoded(answer))
+        self.claims.created(_decoded(response))
 
     async def take_over(self, key: ClaimKey, owner: str) -> None:
         """Read a claim that is not known yet. Raises UnusableError unless it is the owner's."""
         try:
-            answer = await self._api.get(RESOURCE_CLAIMS, key[1], key[0])
+            response = await self._api.get(RESOURCE_CLAIMS, key[1], key[0])
         except NotFound:
             raise UnusableError(f"resourceclaim {key[1]} is gone") from None
-        claim = _decoded(answer)
+        claim = _decoded(response)
         controller = claim.metadata.controller
         # The name can be computed from the pod, so any user may have created a claim of this name.
         if controller is None or controller.uid != owner:
@@ -92,12 +92,12 @@ class ClaimClient:
         # Before the request: what the watch delivers during it counts as a change, too.
         seen = self.claims.observed.get(key)
         try:
-            answer = await self._api.get(RESOURCE_CLAIMS, key[1], key[0])
+            response = await self._api.get(RESOURCE_CLAIMS, key[1], key[0])
         except NotFound:
             raise UnusableError(f"resourceclaim {key[1]} is gone") from None
-        if seen is None or answer["metadata"].get("uid") != seen.uid:
+        if seen is None or response["metadata"].get("uid") != seen.uid:
             raise UnusableError(f"resourceclaim {key[1]} is another one by now")
-        await self._learn(_decoded(answer), by_others=True)
+        await self._learn(_decoded(response), by_others=True)
         return self.claims.observed.get(key) != seen
 
     async def _learn(self, claim: ResourceClaim, *, by_others: bool = False) -> None:
@@ -106,5 +106,5 @@ class ClaimClient:
         self.claims.written(claim, by_others=by_others)
 
 
-def _decoded(answer: Json) -> ResourceClaim:
-    return decode_resource_claim(msgspec.json.encode(answer))
+def _decoded(response: Json) -> ResourceClaim:
+    return decode_resource_claim(msgspec.json.encode(response))

@@ -104,16 +104,16 @@ class ExtendedClaims:
             # The patch tests the UID: another pod may have the name by now.
             status = _status(claim, self._pods, info.uid)
             patch = PatchBuilder().of_uid(info.uid).add(_STATUS, status)
-            answer = await self._patched(pod, patch, deadline, fence)
+            updated = await self._patched(pod, patch, deadline, fence)
             # An API server without the feature drops the field without an error; the kubelet would
             # start the pod without its devices.
-            if (answer.get("status") or {}).get("extendedResourceClaimStatus") != status:
+            if (updated.get("status") or {}).get("extendedResourceClaimStatus") != status:
                 raise UnusableError(_OFF)
         # An earlier attempt had another node, whose missing resource the claim provided.
         elif claim is None and said:
             patch = PatchBuilder().of_uid(info.uid).remove(_STATUS)
-            answer = await self._patched(pod, patch, deadline, fence)
-            if (answer.get("status") or {}).get("extendedResourceClaimStatus"):
+            updated = await self._patched(pod, patch, deadline, fence)
+            if (updated.get("status") or {}).get("extendedResourceClaimStatus"):
                 # The kubelet would wait for the claim, which is gone.
                 raise UnusableError(_KEPT.format(name=said))
 
@@ -129,10 +129,10 @@ class ExtendedClaims:
 
     async def _patched(self, pod: Pod, patch: PatchBuilder, deadline: float, fence: Fence) -> Json:
         """Patch the pod's status, and return the pod from the response."""
-        info, answers = pod.info, list[Json]()
+        info, responses = pod.info, list[Json]()
 
         async def write() -> None:
-            answers.append(
+            responses.append(
                 await self._api.patch(PODS, info.name, patch, info.namespace, subresource="status")
             )
 
@@ -141,7 +141,7 @@ class ExtendedClaims:
                 raise UnusableError("the lease is lost")
         except NotFound:
             raise UnusableError(f"pod {info.name} is gone") from None
-        return answers[-1]
+        return responses[-1]
 
 
 def _claim(key: ClaimKey, pod: Pod, allocation: Allocation) -> Json:

@@ -350,14 +350,14 @@ class Evictor:
 
     def _spare(self, pods: Sequence[Pod], error: Exception) -> None:
         """Give up evicting these pods: revert their conditions, and decide the roots again."""
-        answered = not isinstance(error, (Conflict, *RETRIABLE))
+        refused = not isinstance(error, (Conflict, *RETRIABLE))
         until = self._clock.monotonic() + SPARED_FOR
         self._state.units.spare(pods)
         for pod in pods:
             _log.error(
                 "eviction failed", pod=f"{pod.info.namespace}/{pod.info.name}", error=str(error)
             )
-            VICTIMS_SPARED.labels("refused" if answered else "unanswered").inc()
+            VICTIMS_SPARED.labels("refused" if refused else "unanswered").inc()
             self._events.pod(
                 pod, "Warning", "EvictionFailed", f"{SCHEDULER_COMPONENT}: not evicted: {error}"
             )

@@ -379,12 +379,12 @@ class Reporter:
         ops = PatchBuilder().at_version(observed.metadata.resource_version)
         # As one value, since the status may not exist. The version protects what others wrote.
         ops.add("/status", status)
-        answer = await self._api.patch(
+        response = await self._api.patch(
             GROUP_RESOURCES[key[0]], key[2], ops, key[1], subresource="status"
         )
         # Kept until the watch delivers it: the next write must not conflict with this one.
         observed.status = status
-        observed.metadata.resource_version = answer["metadata"]["resourceVersion"]
+        observed.metadata.resource_version = response["metadata"]["resourceVersion"]
         self._written_at[key] = self._clock.monotonic()
         STATUS_WRITES.labels(plain_kind(key[0]), "written").inc()
         if changed and view.reason is not None and view.event:

@@ -53,7 +53,7 @@ async def retry(
             # The server may be restarting: its first responses after that may be 403.
             starts_until = clock.monotonic() + STARTING
             await clock.sleep(waits.next(error))
-        # A kube-apiserver that starts answers 403 until it has read its roles.
+        # A kube-apiserver that starts responds with 403 until it has read its roles.
         except Forbidden as error:
             if clock.monotonic() >= min(until, starts_until):
                 raise

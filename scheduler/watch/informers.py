@@ -375,7 +375,7 @@ class SchedulerInformers:
             release = release_of(said)
             await self.freeze.over()
             before = self.state.release
-            # A proxy in front of the API server may answer without numbers.
+            # A proxy in front of the API server may respond without numbers.
             if release in {(0, 0), before}:
                 return before
             _log.info("read the release of the API server", release="{}.{}".format(*release))
