@@ -53,7 +53,7 @@ class MountedFolder:
 
     async def current(self, _now: datetime, /, *, trusted: bytes = b"") -> Serving:  # noqa: ARG002
         """Return the content of the files. Raises SourceError."""
-        # A mounted folder may be slow; the event loop answers reviews meanwhile.
+        # A mounted folder may be slow; the event loop serves reviews meanwhile.
         serving = await asyncio.to_thread(self._read)
         try:
             check_pair(serving)

@@ -36,8 +36,8 @@ def mutate(
 def validate(kind: OwnerKind, request: AdmissionRequest, lister: Lister) -> AdmissionResponse:
     """Report all errors in the object's request for groups."""
     obj = request.object or {}
-    answer = _validated(kind, obj, _review(request, lister), lister)
-    return _with_unread(request, answer) if kind.reports_unread_keys(obj) else answer
+    response = _validated(kind, obj, _review(request, lister), lister)
+    return _with_unread(request, response) if kind.reports_unread_keys(obj) else response
 
 
 def validate_embedding(
@@ -48,13 +48,13 @@ def validate_embedding(
         # Without this check the user would see nothing: the controller's create request would be
         # rejected again and again.
         return ALLOWED
-    obj, answer = request.object or {}, ALLOWED
+    obj, response = request.object or {}, ALLOWED
     embedded = kind.embedded(obj)
     if embedded is not None:
         new = Review("CREATE", namespace=request.namespace, schedulers=lister.scheduler_names)
-        answer = _validated(kind.inner, embedded, new, lister)
-    causes, warnings = kind.conclude(obj, answer.causes, answer.warnings)
-    forbidden = answer.forbidden and bool(causes)
+        response = _validated(kind.inner, embedded, new, lister)
+    causes, warnings = kind.conclude(obj, response.causes, response.warnings)
+    forbidden = response.forbidden and bool(causes)
     return _with_unread(request, AdmissionResponse((), causes, warnings, forbidden))
 
 
@@ -84,12 +84,12 @@ def _validated(
     )
 
 
-def _with_unread(request: AdmissionRequest, answer: AdmissionResponse) -> AdmissionResponse:
+def _with_unread(request: AdmissionRequest, response: AdmissionResponse) -> AdmissionResponse:
     """Add warnings about Muster's keys in a new object that nothing reads."""
     if request.operation != "CREATE":
-        return answer
+        return response
     found = unread_keys.warnings(unread_keys.unread_keys(request.kind.kind, request.object or {}))
-    return replace(answer, warnings=[*answer.warnings, *found])
+    return replace(response, warnings=[*response.warnings, *found])
 
 
 def _present(found: Iterable[T | None]) -> list[T]:

@@ -155,7 +155,7 @@ def decoded(
 
 
 def encode(request: AdmissionRequest, response: AdmissionResponse) -> bytes:
-    """Encode the AdmissionReview that answers `request`."""
+    """Encode the AdmissionReview with the response to `request`."""
     body: dict[str, Any] = {"uid": request.uid, "allowed": not response.causes}
     if response.causes:
         body["status"] = _refusal(request, response)

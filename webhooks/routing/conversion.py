@@ -55,14 +55,14 @@ decode_request: Final = Decoder(ConversionRequest)
 
 
 def review(body: bytes) -> bytes:
-    """Return the ConversionReview that answers the one in `body`: all objects converted, or none.
+    """Return the ConversionReview with the response to `body`: all objects converted, or none.
 
     Raises MalformedReviewError for a body that is no ConversionReview.
     """
     outcome = "error"
     started = time.perf_counter()
     try:
-        response, outcome = _answer(_request(body))
+        response, outcome = _response(_request(body))
         return json_bytes(
             {"apiVersion": API_VERSION, "kind": "ConversionReview", "response": response}
         )
@@ -88,7 +88,7 @@ def _request(body: bytes) -> ConversionRequest:
         raise MalformedReviewError([Cause(path, "FieldValueInvalid", str(error))]) from error
 
 
-def _answer(request: ConversionRequest) -> tuple[dict[str, Any], str]:
+def _response(request: ConversionRequest) -> tuple[dict[str, Any], str]:
     try:
         converted = [
             # Encode each object at once, so that only one is decoded at a time.

@@ -94,7 +94,7 @@ class Reviewer:
         }
 
     def review(self, route: str, body: bytes) -> bytes:
-        """Return the AdmissionReview that answers the one in `body`.
+        """Return the AdmissionReview with the response to the one in `body`.
 
         A handler that fails rejects this request with a message; other requests are not affected.
         Every review is counted by its outcome. Raises UnknownRouteError, and MalformedReviewError
@@ -110,9 +110,9 @@ class Reviewer:
         try:
             request = _decoded(body, ROUTES[route].kind)
             try:
-                answer = self._handlers[route](request, self._lister)
+                response = self._handlers[route](request, self._lister)
                 # Encode inside the block, as a response may also contain what cannot be encoded.
-                encoded = encode(request, answer)
+                encoded = encode(request, response)
             except Exception as error:
                 log.exception(
                     "failed to review an object",
@@ -121,7 +121,7 @@ class Reviewer:
                     name=request.name,
                 )
                 return encode_failure(request, error)
-            outcome = answer.outcome
+            outcome = response.outcome
             return encoded
         except MalformedReviewError:
             outcome = "malformed"

@@ -42,7 +42,7 @@ JSON = "application/json"
 _MOST_DIGITS = 15
 """Digits of an announced length. A longer number is over the limit without being parsed."""
 
-Answering = Callable[[Request, bytes], Awaitable[bytes]]
+Handler = Callable[[Request, bytes], Awaitable[bytes]]
 
 PIECE = 64 * 1024
 """Bytes of a response that are sent at a time."""
@@ -80,11 +80,11 @@ def build(
     application = _pages(readiness)
     # A conversion needs no caches: API servers list groups, for these caches too, by converting
     # them.
-    for path, limit, answer, room, needs in (
+    for path, limit, handler, room, needs in (
         (CONVERT, CONVERSION_LIMIT, convert, rooms.conversions, ()),
         ("/{phase}/{plural}", BODY_LIMIT, review, rooms.reviews, CACHES),
     ):
-        endpoint = _Endpoint(answer, limit, body_seconds, room, readiness, needs)
+        endpoint = _Endpoint(handler, limit, body_seconds, room, readiness, needs)
         # A plain route: FastAPI would read the body before the limits apply.
         application.router.routes.append(Route(path, cast("Any", endpoint), methods=["POST"]))
     return application
@@ -92,13 +92,13 @@ def build(
 
 @dataclass(frozen=True, slots=True)
 class _Endpoint:
-    """An ASGI application that answers reviews.
+    """An ASGI application that responds to reviews.
 
     Its room counts a body from its first byte until the response, and then the response until the
-    client has read it. `needs` are the checks without which it answers nothing.
+    client has read it. `needs` are the checks without which it responds with 503.
     """
 
-    answer: Answering
+    handler: Handler
     limit: int
     body_seconds: float
     room: ByteBudget
@@ -116,7 +116,7 @@ class _Endpoint:
 
     def _refusal(self, request: Request) -> Response | None:
         """Return the response if no body is read, else None."""
-        # Without its caches a review would be answered as if no other object existed.
+        # Without its caches a review would be handled as if no other object existed.
         missing = [check for check in self.needs if not self.readiness.holds(check)]
         if missing:
             text = f"the webhook has not listed {', '.join(missing)} yet. Retry later"
@@ -132,7 +132,7 @@ class _Endpoint:
                 body = await self._body(request, held)
             # The request is complete: from here on no other request may abort it.
             held.waits = False
-            response = _InPieces(await self.answer(request, body), media_type=JSON)
+            response = _InPieces(await self.handler(request, body), media_type=JSON)
             self.room.hold(held, len(response.body))
         except TimeoutError:
             return _failure(

@@ -29,15 +29,15 @@ async def check(address: tuple[str, int], registered: Registered) -> None:
         raise SelfCheckError(f"the registered caBundle {error.problem}") from error
     try:
         async with asyncio.timeout(SECONDS):
-            answer = await _first_line(address, registered.host, context)
+            status_line = await _first_line(address, registered.host, context)
     except ssl.SSLCertVerificationError as error:
         raise SelfCheckError(
             f"the certificate is not valid for {registered.host}: {error.verify_message}"
         ) from error
     except (OSError, TimeoutError) as error:
         raise SelfCheckError(f"the webhook's own listener does not respond: {error!r}") from error
-    if b" 200 " not in answer:
-        raise SelfCheckError(f"the webhook's own listener responded {answer!r}")
+    if b" 200 " not in status_line:
+        raise SelfCheckError(f"the webhook's own listener responded {status_line!r}")
 
 
 async def _first_line(address: tuple[str, int], name: str, context: ssl.SSLContext) -> bytes:

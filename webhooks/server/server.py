@@ -127,7 +127,7 @@ class _Uvicorn(uvicorn.Server):
 class Listener:
     """HTTPS on a bound socket, as an async context manager.
 
-    On exit it accepts no more connections, answers reviews in flight, and closes the rest.
+    On exit it accepts no more connections, completes reviews in flight, and closes the rest.
     `context` may get new certificates at any time.
     """
 
