@@ -21,7 +21,13 @@ import yaml
 from cli.config.config import File
 from cli.demo.open_page import open_page
 from cli.demo.view import DemoView, open_view
-from cli.servers.child_processes import ChildProcesses, LaunchError, answers, file_exists, free_port
+from cli.servers.child_processes import (
+    ChildProcesses,
+    LaunchError,
+    file_exists,
+    free_port,
+    responds,
+)
 from cli.servers.console_service import settings_of
 from cli.trees.listing import COMPOSITE_POD_GROUPS, POD_GROUPS, WORKLOADS, list_objects
 from cli.trees.tree import Objects
@@ -286,7 +292,7 @@ async def _start(children: ChildProcesses, kubeconfig: Path) -> None:
         arguments = ["-m", "cli", name, "--kubeconfig", str(kubeconfig), "--health", health]
         if name == "webhook":
             arguments += ["--url", f"https://127.0.0.1:{free_port()}"]
-        await children.start(name, arguments, check=answers(f"http://{health}/readyz"))
+        await children.start(name, arguments, check=responds(f"http://{health}/readyz"))
     await asyncio.gather(*(children.ready(name) for name in names))
 
 

@@ -98,8 +98,8 @@ async def read_access(
     async def ask(right: Right) -> tuple[Right, bool]:
         async with limit:
             body = review(right, accounts[right.part], installed.namespace)
-            answer = await client.create(REVIEWS, body)
-        return right, dig(answer, "status", "allowed") is True
+            response = await client.create(REVIEWS, body)
+        return right, dig(response, "status", "allowed") is True
 
     asked = [right for right in rights if right.part in accounts]
     return dict(await asyncio.gather(*map(ask, asked)))

@@ -90,7 +90,7 @@ class Examination:
         self._options = options
         self._found: list[Finding] = []
         self.installed = Installation(options.namespace)
-        self.answering: Sequence[health.Process] = ()
+        self.responding: Sequence[health.Process] = ()
         """The processes that responded to the check of their health."""
 
     @property
@@ -255,13 +255,13 @@ class Examination:
         processes = network_policies.reached(self.processes, closed)
         said = await health.read_ready(self._client, processes)
         self._found += health.check_processes(processes, said)
-        self.answering = [
+        self.responding = [
             process
             for process, one in zip(processes, said, strict=True)
             if isinstance(one, health.Ready)
         ]
-        await self._gates(self.answering)
-        if self.answering:
+        await self._gates(self.responding)
+        if self.responding:
             return
         # No process responded: events show the last hour.
         set_aside, seen = Limited("set-aside"), set[About]()
@@ -317,8 +317,8 @@ class Examination:
 
     async def _read(self, check: str, about: About, reading: Awaitable[T]) -> T | None:
         """Return the result; None, with a finding, if the read failed."""
-        answer = await self._attempt(check, about, reading)
-        return None if isinstance(answer, _Failed) else answer
+        result = await self._attempt(check, about, reading)
+        return None if isinstance(result, _Failed) else result
 
     async def _attempt(self, check: str, about: About, reading: Awaitable[T]) -> T | _Failed:
         try:

@@ -68,21 +68,21 @@ async def _get(url: str, largest: int, seconds: float) -> Response:
     try:
         async with (
             aiohttp.ClientSession(timeout=timeout) as session,
-            session.get(url, allow_redirects=False) as answer,
+            session.get(url, allow_redirects=False) as response,
         ):
             parts, size = [], 0
-            async for part in answer.content.iter_chunked(65_536):
+            async for part in response.content.iter_chunked(65_536):
                 parts.append(part)
                 size += len(part)
                 # The size is counted here: Content-Length may be absent or wrong.
                 if size > largest:
                     break
             body = b"".join(parts)[:largest]
-            if answer.status >= 400:
+            if response.status >= 400:
                 raise ServerError(
-                    answer.status, "", body.decode(errors="replace"), path=url, method="GET"
+                    response.status, "", body.decode(errors="replace"), path=url, method="GET"
                 )
-            return Response(answer.status, body, date=answer.headers.get("Date"))
+            return Response(response.status, body, date=response.headers.get("Date"))
     except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as problem:
         raise Unreachable("GET", url, str(problem) or type(problem).__name__) from problem
 

@@ -286,7 +286,7 @@ def _trial_objects(name: str) -> dict[str, tuple[Resource, Json]]:
 
 async def try_admission(client: Client, namespace: str) -> list[DryRunTrial]:
     """Create groups in a namespace with dryRun: none is stored."""
-    # A random name, so that no existing object answers AlreadyExists.
+    # A random name, so that no existing object causes AlreadyExists.
     objects = _trial_objects(f"muster-doctor-{secrets.token_hex(4)}")
 
     async def trial(name: str, resource: Resource, obj: Json) -> DryRunTrial:

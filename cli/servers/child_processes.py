@@ -104,7 +104,7 @@ class ChildProcesses:
             await child.process.wait()
 
 
-def answers(url: str) -> Check:
+def responds(url: str) -> Check:
     """Return a check that a GET of `url` returns 200."""
 
     async def check() -> bool:
@@ -112,9 +112,9 @@ def answers(url: str) -> Check:
         try:
             async with (
                 aiohttp.ClientSession(timeout=timeout) as session,
-                session.get(url) as answer,
+                session.get(url) as response,
             ):
-                return answer.status == 200
+                return response.status == 200
         except (aiohttp.ClientError, TimeoutError):
             return False
 

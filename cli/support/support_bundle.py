@@ -109,7 +109,7 @@ async def collect(client: Client, options: Options) -> Members:
     for pod in examination.installed.pods[:_PODS]:
         await _logs(found, pod)
     for process in examination.processes[: _PODS + len(options.urls)]:
-        if process in examination.answering:
+        if process in examination.responding:
             await _pages(found, process)
         else:
             # Each request would take its whole time; doctor.json has the reason.

@@ -49,7 +49,7 @@ async def list_items(
     """
     where = namespace if resource.namespaced else None
     try:
-        answer = await client.list(resource, where, label_selector=label, field_selector=field)
+        response = await client.list(resource, where, label_selector=label, field_selector=field)
     except NotFound:
         return []
     except Forbidden:
@@ -57,4 +57,4 @@ async def list_items(
         if resource in NATIVE:
             return []
         raise
-    return list(answer["items"])
+    return list(response["items"])

@@ -39,17 +39,17 @@ async def _paths(client: Client) -> list[str]:
 
 async def _resources(client: Client, path: str) -> list[Resource]:
     try:
-        answer = await _get(client, path)
+        response = await _get(client, path)
     except (NotFound, ServerError):
         return []
-    group, _, version = str(answer["groupVersion"]).rpartition("/")
+    group, _, version = str(response["groupVersion"]).rpartition("/")
     return [
         Resource(group, version, it["name"], it["kind"], bool(it["namespaced"]))
-        for it in answer.get("resources") or ()
+        for it in response.get("resources") or ()
         if "/" not in it["name"] and {"list", "delete"} <= set(it.get("verbs") or ())
     ]
 
 
 async def _get(client: Client, path: str) -> Object:
-    answer: Object = msgspec.json.decode(await client.request("GET", path))
-    return answer
+    response: Object = msgspec.json.decode(await client.request("GET", path))
+    return response

@@ -195,10 +195,10 @@ class Removal:
         user = f"system:serviceaccount:{account.namespace}:{account.name}"
         spec = {"user": user, "resourceAttributes": {**asked, "namespace": "default"}}
         try:
-            answer = await self.client.create(SUBJECT_ACCESS_REVIEWS, {"spec": spec})
+            response = await self.client.create(SUBJECT_ACCESS_REVIEWS, {"spec": spec})
         except NotFound:
             return False
-        return bool(dig(answer, "status", "allowed"))
+        return bool(dig(response, "status", "allowed"))
 
     async def _marking(self) -> list[str]:
         """Return a reason while new Jobs still get a group.
@@ -209,10 +209,10 @@ class Removal:
         meta = {"generateName": "muster-uninstall-", "annotations": {ANNOTATION_GANG_MODE: "Gang"}}
         probe = {"metadata": meta, "spec": {"suspend": True, "template": {"spec": pod}}}
         try:
-            answer = await self.client.create(JOBS, probe, "default", dry_run=True)
+            response = await self.client.create(JOBS, probe, "default", dry_run=True)
         except ServerError as error:
             return [str(error)]
         except ApiError:
             return []  # rejected by a policy of the cluster, which says nothing about the webhook
-        marked = ANNOTATION_MANAGED_GROUP in annotations_of(answer)
+        marked = ANNOTATION_MANAGED_GROUP in annotations_of(response)
         return ["a new Job still gets a group"] if marked else []

@@ -18,7 +18,7 @@ import pytest_asyncio
 
 from cli.commands import COMMANDS
 from cli.demo.demo import install_kinds
-from cli.servers.child_processes import answers, free_port
+from cli.servers.child_processes import free_port, responds
 from kube.client.client import Client
 from kube.client.resources import JOBS, NAMESPACES
 from localcluster.cluster import LocalCluster
@@ -212,7 +212,7 @@ class Parents:
         child = int(await parent.stdout.readline())
         ended = asyncio.ensure_future(parent.stdout.readline())
         if until:
-            served = answers(until)
+            served = responds(until)
             while not await served():
                 assert not ended.done(), (folder / "said").read_text()
                 await asyncio.sleep(0.05)  # it does not report readiness, so poll it
