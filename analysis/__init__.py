@@ -1,1 +1,1 @@
-"""Answers about a copy of a cluster: what would fit, why not, and what if."""
+"""Questions about a copy of a cluster: what would fit, why not, and what if."""

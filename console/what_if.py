@@ -35,7 +35,7 @@ _TOO_LONG: Final = (
 
 
 class WhatIfProcess:
-    """Answers to questions about one cluster."""
+    """Evaluates what-if questions about one cluster."""
 
     def __init__(
         self,
@@ -66,17 +66,17 @@ class WhatIfProcess:
         self._asking.add(viewer.session)
         try:
             async with self._turn:
-                return await self._answer(request)
+                return await self._evaluate(request)
         finally:
             self._asking.discard(viewer.session)
 
-    async def _answer(self, request: WhatIfRequest) -> WhatIfAnswer:
-        code, answer = await _run(await self._question(request), self._seconds)
+    async def _evaluate(self, request: WhatIfRequest) -> WhatIfAnswer:
+        code, output = await _run(await self._question(request), self._seconds)
         if code == WRONG:
-            raise RefusedError(400, answer.decode("utf-8", "replace"))
+            raise RefusedError(400, output.decode("utf-8", "replace"))
         if code != 0:
             raise RefusedError(400, _TOO_LONG)
-        return msgspec.json.decode(answer, type=WhatIfAnswer)
+        return msgspec.json.decode(output, type=WhatIfAnswer)
 
     async def _question(self, request: WhatIfRequest) -> bytes:
         """Return the current cluster with the question. Other tasks run while it is encoded."""

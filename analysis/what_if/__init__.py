@@ -1,4 +1,4 @@
 """The outcome for a cluster if manifests were created, or nodes added or removed.
 
-Entry point: `what_if.what_if`. `worker` is a process that answers one question.
+Entry point: `what_if.what_if`. `worker` is a process that evaluates one question.
 """

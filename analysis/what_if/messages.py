@@ -1,4 +1,4 @@
-"""Questions and answers of what-if: JSON with camelCase names.
+"""Questions and results of what-if: JSON with camelCase names.
 
 A workload's ID is `NAMESPACE/KIND/NAME`. Every text may come from a user of the cluster.
 """

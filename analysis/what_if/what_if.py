@@ -54,7 +54,7 @@ MOST_OBJECTS: Final = 50_000
 """Groups and pods that manifests may expand to. Manifests with more are rejected."""
 
 MOST_SHOWN: Final = 500
-"""Workloads in each list of the answer; the lines count all."""
+"""Workloads in each list of the result; the lines count all."""
 
 _HOSTNAME: Final = "kubernetes.io/hostname"
 
@@ -111,7 +111,7 @@ def what_if(state: State, request: WhatIfRequest, setup: Setup) -> WhatIfAnswer:
         else:
             _decide(state, entity, setup, outcome)
     _add_not_ready(state, before, setup, outcome)
-    return _answer(outcome, notes)
+    return _result(outcome, notes)
 
 
 def documents_of(manifests: str) -> Iterator[Json]:
@@ -278,7 +278,7 @@ def _add_not_ready(state: State, before: set[GroupKey], setup: Setup, outcome: _
             outcome.waiting.append(WouldWait(id=_id(group.key), sentence=held.summary))
 
 
-def _answer(outcome: _Outcome, notes: list[str]) -> WhatIfAnswer:
+def _result(outcome: _Outcome, notes: list[str]) -> WhatIfAnswer:
     return WhatIfAnswer(
         placements=outcome.placed[:MOST_SHOWN],
         waiting=outcome.waiting[:MOST_SHOWN],

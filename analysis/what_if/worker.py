@@ -1,4 +1,4 @@
-"""The process that answers one what-if question; `console.what_if` starts it."""
+"""The process that evaluates one what-if question; `console.what_if` starts it."""
 
 from __future__ import annotations
 
@@ -39,22 +39,22 @@ def _limit_memory(most: int) -> None:
 
 
 def main() -> int:
-    """Answer the question on standard input."""
+    """Evaluate the question on standard input."""
     # First the container's limit, as the question itself may be large; then that of the question.
     _limit_memory(memory_limit())
     # The kernel ends a process whose decision does not respect the time.
     resource.setrlimit(resource.RLIMIT_CPU, (int(SECONDS), int(SECONDS)))
     until = time.monotonic() + SECONDS / 2
     try:
-        answer = _answered(sys.stdin.buffer.read(), until)
+        result = _result(sys.stdin.buffer.read(), until)
     except ConfigError as error:
         sys.stdout.buffer.write(str(error).encode())
         return WRONG
-    sys.stdout.buffer.write(msgspec.json.encode(answer))
+    sys.stdout.buffer.write(msgspec.json.encode(result))
     return 0
 
 
-def _answered(data: bytes, until: float) -> WhatIfAnswer:
+def _result(data: bytes, until: float) -> WhatIfAnswer:
     question = msgspec.json.decode(data, type=Question)
     _limit_memory(question.memory)
     taken = snapshots.decode(bytes(question.snapshot), "the cluster")

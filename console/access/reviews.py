@@ -64,9 +64,9 @@ class Reviews:
 
     async def user(self, token: str) -> User | None:
         """Return the user of a token; None if the API server rejects it. Raises KubeError."""
-        answer = await self._ask(TOKEN_REVIEWS, {"token": token})
+        response = await self._ask(TOKEN_REVIEWS, {"token": token})
         try:
-            status = msgspec.convert(answer.get("status") or {}, _TokenStatus)
+            status = msgspec.convert(response.get("status") or {}, _TokenStatus)
         except msgspec.ValidationError:
             return None
         found = status.user

@@ -128,8 +128,8 @@ class RightsOfUsers:
         if len(wanted) > MOST_NAMESPACES:
             _log.warning("some namespaces are not shown", user=user.name, namespaces=len(wanted))
             wanted = wanted[:MOST_NAMESPACES]
-        answers = await asyncio.gather(*(self._lists(user, each) for each in wanted))
-        seen = (each for each, allowed in zip(wanted, answers, strict=True) if allowed)
+        results = await asyncio.gather(*(self._lists(user, each) for each in wanted))
+        seen = (each for each, allowed in zip(wanted, results, strict=True) if allowed)
         return Rights(frozenset(seen), nodes)
 
     async def _lists(self, user: User, namespace: str) -> bool:

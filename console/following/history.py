@@ -89,7 +89,7 @@ class RecentHistory:
             )
         )
 
-    def answer(self, hours: float, viewer: Viewer) -> messages.History:
+    def last_hours(self, hours: float, viewer: Viewer) -> messages.History:
         """Return the steps of the last hours, as far as the viewer may see them."""
         most = max(1, int(hours * 3600 / STEP))
         steps = list(self._steps)[-most:]

@@ -52,17 +52,17 @@ class Api(FastAPI):
         messages of a stream.
         """
         returned = get_type_hints(handler)["return"]
-        answer: Schema = {"description": "OK"}
+        response: Schema = {"description": "OK"}
         if returned is not Response:
-            answer["content"] = self._content(returned)
+            response["content"] = self._content(returned)
         elif events:
-            answer["content"] = self._events(events)
+            response["content"] = self._events(events)
         self.add_api_route(
             path,
             _encoded(handler),
             methods=[method],
             response_model=None,
-            responses={200: answer, "default": self._problem},
+            responses={200: response, "default": self._problem},
             openapi_extra=body and {"requestBody": {"content": self._content(body)}},
         )
 

@@ -164,11 +164,11 @@ class Server:
         # A prefetch by the browser must not use up the key.
         if key is not None and "prefetch" not in request.headers.get("sec-purpose", ""):
             # A redirect removes the key from the address bar and the history.
-            answer = RedirectResponse("/", 303)
+            response = RedirectResponse("/", 303)
             secret = self._viewers.use_key(key)
             if secret is not None:
-                self._set_cookie(answer, secret)
-            return answer
+                self._set_cookie(response, secret)
+            return response
         return FileResponse(STATIC / "index.html", media_type="text/html")
 
     async def login(self, request: Request) -> Response:
@@ -181,18 +181,18 @@ class Server:
             secret = await self._viewers.log_in(asked.token, _peer(request))
         finally:
             self._logins -= 1
-        answer = Response(b"{}", media_type=JSON)
-        self._set_cookie(answer, secret)
-        return answer
+        response = Response(b"{}", media_type=JSON)
+        self._set_cookie(response, secret)
+        return response
 
     async def logout(self, request: Request) -> Response:
         """End the session, and its streams."""
         self._viewers.log_out(self._secret(request))
-        answer = Response(b"{}", media_type=JSON)
-        answer.delete_cookie(
+        response = Response(b"{}", media_type=JSON)
+        response.delete_cookie(
             self._viewers.cookie, secure=self._viewers.secure, httponly=True, samesite="strict"
         )
-        return answer
+        return response
 
     async def session(self, viewer: CurrentViewer) -> messages.Session:
         """Return the viewer, and the views for them."""
@@ -276,7 +276,7 @@ class Server:
 
     async def history(self, viewer: CurrentViewer, hours: Hours = 3) -> messages.History:
         """Return the last hours."""
-        return self._history.answer(hours, viewer)
+        return self._history.last_hours(hours, viewer)
 
     async def events(
         self, request: Request, viewer: CurrentViewer, views: str = "", resource: str = "cpu"
@@ -309,8 +309,8 @@ class Server:
     def _secret(self, request: Request) -> str:
         return request.cookies.get(self._viewers.cookie, "")
 
-    def _set_cookie(self, answer: Response, secret: str) -> None:
-        answer.set_cookie(
+    def _set_cookie(self, response: Response, secret: str) -> None:
+        response.set_cookie(
             self._viewers.cookie,
             secret,
             httponly=True,

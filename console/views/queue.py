@@ -27,7 +27,7 @@ HEAD: Final = 400
 """Rows whose positions are followed. Further ones are sent only when they change themselves."""
 
 ROUNDS_KEPT: Final = 100
-"""Rounds of `ask_solver` after which an answer is old: half a minute."""
+"""Rounds of `ask_solver` after which a result is old: half a minute."""
 
 MOST_TOLD: Final = 1_000
 """Changed rows of one event. With more, every page requests the queue again."""

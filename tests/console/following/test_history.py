@@ -22,7 +22,7 @@ def test_a_step_counts_what_waits_and_what_came_since_the_last() -> None:
     cluster.racks()
     cluster.gang("there-before", 20)
     history = begun(cluster)
-    assert history.answer(3, ALL).at == []
+    assert history.last_hours(3, ALL).at == []
     assert history.latest(ALL) is None
 
     cluster.gang("new", 20)
@@ -31,7 +31,7 @@ def test_a_step_counts_what_waits_and_what_came_since_the_last() -> None:
     follow(cluster, history, 30)
     follow(cluster, history, 60)
 
-    found = history.answer(3, ALL)
+    found = history.last_hours(3, ALL)
     assert found.step == 60
     assert found.waiting == [2, 2]
     assert found.arrivals == [1, 0]
@@ -48,7 +48,7 @@ def test_the_used_share_of_the_outermost_domains() -> None:
     cluster.pod(node="n-1-1-1", name="runs")
     history = begun(cluster)
     follow(cluster, history, 60)
-    assert history.answer(1, ALL).utilisation == {"r1": [0.25], "r2": [0.0]}
+    assert history.last_hours(1, ALL).utilisation == {"r1": [0.25], "r2": [0.0]}
 
 
 def test_what_a_viewer_may_not_see_is_left_out() -> None:
@@ -58,11 +58,11 @@ def test_what_a_viewer_may_not_see_is_left_out() -> None:
     history = begun(cluster)
     cluster.gang("new", 20)
     follow(cluster, history, 60)
-    waiting = history.answer(1, ALL).waiting[0]
+    waiting = history.last_hours(1, ALL).waiting[0]
 
-    theirs = history.answer(1, Viewer("a", "s", namespaces=frozenset({"ns"}), nodes=False))
+    theirs = history.last_hours(1, Viewer("a", "s", namespaces=frozenset({"ns"}), nodes=False))
     assert (theirs.waiting, theirs.utilisation) == ([waiting - 1], {})  # the keys' groups are not
-    others = history.answer(1, Viewer("b", "t", namespaces=frozenset({"other"}), nodes=False))
+    others = history.last_hours(1, Viewer("b", "t", namespaces=frozenset({"other"}), nodes=False))
     assert (others.waiting, others.arrivals) == ([0], [0])
     latest = history.latest(Viewer("b", "t", namespaces=frozenset(), nodes=False))
     assert latest is not None
@@ -75,10 +75,10 @@ def test_it_has_one_day_at_most_and_a_gap_is_one_step() -> None:
     history = begun(cluster)
     for _ in range(KEPT + 10):
         follow(cluster, history, 60)
-    assert len(history.answer(1000, ALL).at) == KEPT
-    assert len(history.answer(1, ALL).at) == 60
+    assert len(history.last_hours(1000, ALL).at) == KEPT
+    assert len(history.last_hours(1, ALL).at) == 60
     follow(cluster, history, 36_000)
-    assert len(history.answer(1000, ALL).at) == KEPT
+    assert len(history.last_hours(1000, ALL).at) == KEPT
 
 
 def test_of_thousands_of_domains_the_largest_are_kept() -> None:
@@ -88,6 +88,6 @@ def test_of_thousands_of_domains_the_largest_are_kept() -> None:
     cluster.use_keys(RACK)
     history = begun(cluster)
     follow(cluster, history, 60)
-    found = history.answer(1, ALL).utilisation
+    found = history.last_hours(1, ALL).utilisation
     assert len(found) == MOST_DOMAINS
     assert "r70" in found
