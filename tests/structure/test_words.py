@@ -60,6 +60,7 @@ NAMES = {
     "other_owner, unmanaged_warnings": "left_to left_warnings",
     "usual_name, substitute_name": "stands_for standing_for standing_in",
     "recreate, relist, refresh": "_make_again _list_anew look_again _count_again",
+    "count_response, unreachable, Handler": "_note_answer _unanswered_since _Answer Answering",
     "release_minimum, release_expected_pods": "wait_for_nobody expect_nothing",
 }
 INSTEAD = {word: new for new, old in NAMES.items() for word in old.split()}
