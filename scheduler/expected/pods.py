@@ -3,7 +3,7 @@
 An owner that creates some pods only after others run lists them in the group's `expectedPods`. For
 each kind, the state has as many expected pods as members are missing. A pod that arrives counts for
 the kind whose template has the same requirements, else for the nearest kind that still misses pods.
-An expected pod with a held place remains until the pod that arrived has taken the place over.
+An expected pod with a held place remains until the pod that arrived uses the place.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ from scheduler.support.config import ExpectedLimits
 
 @dataclass(slots=True)
 class ExpectedPodChanges:
-    """Expected pods to set in the state, and UIDs of those to remove."""
+    """Expected pods to set in the state, and UIDs of the deleted ones."""
 
     set: list[PodInfo] = field(default_factory=list)
-    gone: list[str] = field(default_factory=list)
+    deleted: list[str] = field(default_factory=list)
 
     def apply(self, state: State) -> None:
-        for uid in self.gone:
+        for uid in self.deleted:
             state.remove_pod(uid)
         for info in self.set:
             state.set_pod(info)
@@ -80,7 +80,7 @@ class LastPodState:
 class KindNow:
     """A kind of a group: UIDs of the pods that `came` and of the expected ones.
 
-    `excess` of the expected ones have places that pods that arrived have not taken over yet.
+    `excess` of the expected ones have places that pods that arrived do not use yet.
     """
 
     name: str
@@ -158,7 +158,7 @@ class ExpectedPods:
             if known is not None:
                 more = self.on_group_changed(key, known.obj)
                 changes.set += more.set
-                changes.gone += more.gone
+                changes.deleted += more.deleted
         return changes
 
     def on_pod_changed(self, info: PodInfo, left: LastPodState | None = None) -> ExpectedPodChanges:
@@ -205,7 +205,7 @@ class ExpectedPods:
         return self._balance(group, ExpectedPodChanges())
 
     def removed(self, uid: str) -> None:
-        """Record that an expected pod left the state, as another took its place over."""
+        """Record that an expected pod left the state, as a pod that arrived uses its place."""
         key, name, number = parse(uid)
         group = self._groups.get(key)
         if group is not None and name in group.kinds:
@@ -410,7 +410,7 @@ class ExpectedPods:
             new.came, new.over, new.replaced = old.came, old.over, old.replaced
             group.kinds[name] = new
         # Places were chosen for the old template, so they are not kept for the new one.
-        changes.gone += [uid_of(group.key, name, at) for at in sorted(old.numbers)]
+        changes.deleted += [uid_of(group.key, name, at) for at in sorted(old.numbers)]
         self._in_namespace[group.key[0]] -= len(old.numbers)
 
     def _balance(self, group: ExpectedGroup, changes: ExpectedPodChanges) -> ExpectedPodChanges:
@@ -427,12 +427,12 @@ class ExpectedPods:
                 self._in_namespace[group.key[0]] += 1
                 changes.set.append(numbered(kind.info, group.key, name, at))
             surplus = len(kind.numbers) - wanted
-            # Pods that arrived and still wait are about to take these places over.
+            # Pods that arrived and still wait are about to use these places.
             keep = 0 if off else min(surplus, sum(map(self._is_unplaced, kind.came)))
             for at in self._to_go(group, name, kind, surplus, keep):
                 kind.numbers.discard(at)
                 self._in_namespace[group.key[0]] -= 1
-                changes.gone.append(uid_of(group.key, name, at))
+                changes.deleted.append(uid_of(group.key, name, at))
         self._note_requests(group)
         self._restage(changes)
         return changes

@@ -104,7 +104,7 @@ def test_a_group_that_is_gone_holds_nothing(cluster: Builder) -> None:
     cluster.map()
     expected = cluster.cluster.expected
     assert expected is not None
-    for uid in expected.on_group_changed(("ns", "train"), None).gone:
+    for uid in expected.on_group_changed(("ns", "train"), None).deleted:
         cluster.state.remove_pod(uid)
     cluster.cluster.observed.pop(KEY)
     assert used_and_held(cluster, "b1") == (0, 0)
