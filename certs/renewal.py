@@ -57,7 +57,7 @@ class Renew(Enum):
     NOTHING = "nothing"
     SERVER = "a new server certificate"
     NEXT_AUTHORITY = "a next CA, which is trusted alongside the current one"
-    TAKE_OVER = "the next CA becomes the current one"
+    USE_NEXT = "the next CA becomes the current one"
     FORGET_PREVIOUS = "the previous CA is no longer trusted"
     FORGET_NEXT = "an unusable next CA is deleted"
     EVERYTHING = "all certificates; the old CA is no longer trusted"
@@ -117,8 +117,8 @@ def renewed(
         case Renew.NEXT_AUTHORITY:
             cert, key = new_authority(now, lifetimes)
             return replace(material, next_ca=cert, next_key=key)
-        case Renew.TAKE_OVER:
-            return renewed_server(_taken_over(material), names, now, lifetimes)
+        case Renew.USE_NEXT:
+            return renewed_server(_with_next_authority(material), names, now, lifetimes)
         case Renew.SERVER:
             return renewed_server(material, names, now, lifetimes)
         case Renew.FORGET_PREVIOUS:
@@ -144,7 +144,8 @@ def check_pair(serving: Serving) -> None:
         raise MaterialError(SERVER_KEY, "does not belong to the certificate")
 
 
-def _taken_over(material: Material) -> Material:
+def _with_next_authority(material: Material) -> Material:
+    """Return the material with the next CA as the current one."""
     return replace(
         material,
         ca_cert=material.next_ca,
@@ -171,7 +172,7 @@ def _next_authority(
     # Clients that do not trust it yet would reject what it signs.
     if material.next_ca != trusted:
         return None
-    return DueRenewal(Renew.TAKE_OVER, "the next CA is trusted")
+    return DueRenewal(Renew.USE_NEXT, "the next CA is trusted")
 
 
 def _server_need(

@@ -53,8 +53,8 @@ _log = structlog.get_logger()
 class ReservedPod:
     """One pod of a decision, and its node.
 
-    `later` is true in an addition without expected pods: the pod may have taken over the place of
-    one that was stored before.
+    `later` is true in an addition without expected pods: the pod may use the place of one that
+    was stored before.
     """
 
     uid: str

@@ -1,9 +1,9 @@
 """The places that a Reservation holds for expected pods, as the pods of now have them.
 
-Pods that came since then have taken over some of the places, and each process counts again which
-expected pods are left. So the places of a kind belong to its pods in this order: pods that came
-later and are bound there, pods that wait, pods that are still expected. Pods of the decision
-itself, and those bound before it, have places of their own.
+Pods that came since then use some of the places, and each process counts again which expected pods
+are left. So the places of a kind belong to its pods in this order: pods that came later and are
+bound there, pods that wait, pods that are still expected. Pods of the decision itself, and those
+bound before it, have places of their own.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def _of_kind(
         if pod is None:
             continue
         own = named.get(uid)
-        # Pods of the decision itself never had one of these places; only a later pod took one over.
+        # Pods of the decision itself never had one of these places; only a later pod uses one.
         if own is not None and own.later:
             node = pod.info.node or own.node
             nodes[node] -= nodes[node] > 0

@@ -60,7 +60,7 @@ class ClaimClient:
         await self.freeze.over()
         self.claims.created(_decoded(response))
 
-    async def take_over(self, key: ClaimKey, owner: str) -> None:
+    async def read_existing(self, key: ClaimKey, owner: str) -> None:
         """Read a claim that is not known yet. Raises UnusableError unless it is the owner's."""
         try:
             response = await self._api.get(RESOURCE_CLAIMS, key[1], key[0])

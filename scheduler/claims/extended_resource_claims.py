@@ -89,7 +89,7 @@ class ExtendedClaims:
             await self._access.create(_claim(key, pod, allocation))
         # An earlier leader created it, or this one did and the watch has not delivered it.
         except AlreadyExists:
-            await self._access.take_over(key, pod.info.uid)
+            await self._access.read_existing(key, pod.info.uid)
         except Invalid as error:
             raise UnusableError(str(error)) from None
 

@@ -78,7 +78,7 @@ class Cycle:
             return key
         self._phases.end(QUEUE_SORT)
         try:
-            if self._take_over(entity):
+            if self._use_held_places(entity):
                 return key
             kind, together = self._kind(entity)
             self._phases.end(PRE_FILTER)
@@ -95,15 +95,15 @@ class Cycle:
                 yield from self._equals.evict_for_equals(kind)
         return key
 
-    def _take_over(self, entity: Group | Pod) -> bool:
+    def _use_held_places(self, entity: Group | Pod) -> bool:
         """Bind the root's pods that came to the places held for them; return whether that is all.
 
         No other root can have these places meanwhile, so nothing has to be decided.
         """
-        placement = self._parts.held_places.taken_over(entity, self._budget)
+        placement = self._parts.held_places.use_held_places(entity, self._budget)
         if placement is None:
             return False
-        self._outcomes.take_over(placement, entity)
+        self._outcomes.bind_to_held_places(placement, entity)
         return self._queue.entity(entity.key) is None
 
     def _kind(self, entity: Group | Pod) -> tuple[Signature | None, bool]:

@@ -99,7 +99,7 @@ class Outcomes:
         )
         self._parts.reporting.refused(key, Blocker(summary, "error", key, 0, 0))
 
-    def take_over(self, placement: Placement, entity: Group | Pod) -> None:
+    def bind_to_held_places(self, placement: Placement, entity: Group | Pod) -> None:
         """Bind pods of the root that came to the places held for them."""
         self._parts.binding.submit(placement)
         self._parts.reporting.on_root_placed(entity.key)

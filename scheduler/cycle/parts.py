@@ -108,7 +108,9 @@ class NoStarvation:
 class NoHeldPlaces:
     """A stand-in without held places for expected pods."""
 
-    def taken_over(self, root: Group | Pod, budget: Callable[[], SearchBudget]) -> Placement | None:
+    def use_held_places(
+        self, root: Group | Pod, budget: Callable[[], SearchBudget]
+    ) -> Placement | None:
         """Return None. See HeldPlaces, for this and all below."""
         return None
 

@@ -1,8 +1,8 @@
-"""Held places: who has them, until when, and which pods take them over.
+"""Held places: who has them, until when, and which pods use them.
 
 A decision places a root's expected pods like all others. Their places remain taken, and the root's
-Reservation remains, until the pods arrive. A pod that arrives takes over the place of an expected
-pod of its kind. When the time is over, the scheduler stops waiting for missing pods.
+Reservation remains, until the pods arrive. A pod that arrives gets the place of an expected pod of
+its kind. When the time is over, the scheduler stops waiting for missing pods.
 """
 
 from __future__ import annotations
@@ -112,7 +112,9 @@ class HeldPlaces:
             if group is not None and obj is not None:
                 self._set_expired(group, expired=is_published_expired(obj))
 
-    def taken_over(self, root: Group | Pod, budget: Callable[[], SearchBudget]) -> Placement | None:
+    def use_held_places(
+        self, root: Group | Pod, budget: Callable[[], SearchBudget]
+    ) -> Placement | None:
         """Assume the places held for pods of the root that arrived; None if there are none.
 
         A pod that does not fit the place of its kind waits for capacity like others. Raises one of
@@ -122,17 +124,17 @@ class HeldPlaces:
             return None
         pods, rows = list[Pod](), list[int]()
         for leaf in root.leaves():
-            # A list, because each takeover changes the kinds that it is computed from.
+            # A list, because each place that is used changes the kinds that it is computed from.
             for pod, expected in list(self._came(leaf)):
                 try:
-                    if not self._may_take_over(pod, expected):
+                    if not self._may_use(pod, expected):
                         continue
                 except POSTPONED:
-                    # What was taken over is returned to be bound; the rest follows later.
+                    # The pods with a place are returned to be bound; the others follow later.
                     if not pods:
                         raise
                     break
-                row = self._take_over(pod, expected, budget())
+                row = self._use_held_place(pod, expected, budget())
                 if row is not None:
                     pods.append(pod)
                     rows.append(row)
@@ -215,7 +217,7 @@ class HeldPlaces:
                 self._events.entity(key, "Warning", "ExpectedPodsDiffer", problem)
 
     def _store_new(self) -> None:
-        """Store the places that expected pods took over from deleted pods."""
+        """Store the places that expected pods got from deleted pods."""
         found: dict[GroupKey, list[Pod]] = {}
         # Without duplicates: an expected pod may get a place twice between two checks.
         for pod in self._assumed(dict.fromkeys(self._expected.new_places())):
@@ -406,7 +408,7 @@ class HeldPlaces:
             return nullcontext()
         return self._device_work.allowed(pod.info.namespace, alone=False)
 
-    def _may_take_over(self, pod: Pod, expected: Pod) -> bool:
+    def _may_use(self, pod: Pod, expected: Pod) -> bool:
         """False if the predecessor of the place is about to release its devices."""
         if expected.row < 0 or not expected.shape.needs_devices:
             return True
@@ -448,7 +450,7 @@ class HeldPlaces:
             waiting = (pod for pod in map(self._state.pods.get, kind.came) if pod and pod.waiting)
             yield from zip(waiting, self._assumed(kind.expected)[: kind.excess], strict=False)
 
-    def _take_over(self, pod: Pod, expected: Pod, budget: SearchBudget) -> int | None:
+    def _use_held_place(self, pod: Pod, expected: Pod, budget: SearchBudget) -> int | None:
         """Assume the expected pod's node for the pod. Return its row, None if it does not fit."""
         row, uid = expected.row, expected.info.uid
         # Removed first, as the pod is to use its capacity. If the pod does not fit, the place is

@@ -211,7 +211,7 @@ class PodHandler:
 
     def _set(self, info: PodInfo) -> None:
         known = self._state.pods.get(info.uid)
-        # Read before the change: an expected pod may take over the place that the pod leaves.
+        # Read before the change: an expected pod may get the place that the pod leaves.
         left = LastPodState.of(self._state, info.uid) if self._expected is not None else None
         if known is not None and known.assumed and info.group == known.info.group:
             # It is being bound, and another API by now has its group: it stays until it is bound.

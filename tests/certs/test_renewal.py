@@ -277,7 +277,7 @@ def test_a_rotation_never_serves_what_clients_were_not_told_to_trust_before() ->
     assert certificates(announced.ca_bundle) == certificates(GOOD.ca_cert + announced.next_ca)
     assert (announced.server_cert, announced.ca_cert) == (fresh.server_cert, fresh.ca_cert)
     assert waiting.renew is Renew.NOTHING
-    assert taking.renew is Renew.TAKE_OVER
+    assert taking.renew is Renew.USE_NEXT
     assert (done.ca_cert, done.ca_key) == (announced.next_ca, announced.next_key)
     assert done.ca_bundle == announced.ca_bundle
     assert done.next_ca == done.next_key == b""

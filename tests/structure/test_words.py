@@ -61,6 +61,9 @@ NAMES = {
     "usual_name, substitute_name": "stands_for standing_for standing_in",
     "recreate, relist, refresh": "_make_again _list_anew look_again _count_again",
     "count_response, unreachable, Handler": "_note_answer _unanswered_since _Answer Answering",
+    "use_held_places, _may_use, _with_next_authority": (
+        "taken_over _taken_over _take_over _may_take_over TAKE_OVER"
+    ),
     "release_minimum, release_expected_pods": "wait_for_nobody expect_nothing",
 }
 INSTEAD = {word: new for new, old in NAMES.items() for word in old.split()}

@@ -75,7 +75,7 @@ async def test_a_group_of_which_no_pod_exists_takes_no_place() -> None:
         assert "None of the expected pods exists yet" in harness.summary(key)
 
 
-async def test_workers_that_come_one_by_one_take_over_one_place_each() -> None:
+async def test_workers_that_come_one_by_one_use_one_place_each() -> None:
     harness = HoldingHarness()
     async with harness.leading():
         await started(harness)
