@@ -33,19 +33,19 @@ class Start:
 
 @dataclass(slots=True)
 class Life:
-    """One job. `round` counts how often its pods were created, `left` is the work to do in seconds.
+    """One job. `round` counts how often its pods were created, `remaining` is the work in seconds.
 
     `groups` are its groups that exist, parents first. `placed` are the nodes of its pods by UID,
     `gangs` the number of placed pods of each gang. `whole_since` is when it began to run, None
     while it does not. `stopped` means that it ran and that all of its pods will be recreated.
-    `made` counts the pods of this round. `starts` are the times at which it began, `stops` those at
-    which it was evicted while it ran. `confined` is true if it first ran in one domain of its
-    topology key; None if it has no key, or never ran.
+    `pods_created` counts the pods of this round. `starts` are the times at which it began, `stops`
+    those at which it was evicted while it ran. `confined` is true if it first ran in one domain of
+    its topology key; None if it has no key, or never ran.
     """
 
     job: Job
     requirements: Requirements
-    left: float
+    remaining: float
     round: int = 0
     groups: list[GroupKey] = field(default_factory=list)
     pods: dict[str, PodInfo] = field(default_factory=dict)
@@ -60,7 +60,7 @@ class Life:
     stops: list[float] = field(default_factory=list)
     given_up: int = 0
     stopped: bool = False
-    made: int = 0
+    pods_created: int = 0
     confined: bool | None = None
 
     @property
@@ -154,7 +154,7 @@ def gang_name(job: Job, index: int) -> str:
 def new_pods(life: Life, variant: Variant, clock: VirtualClock) -> list[PodInfo]:
     """Return all pods of the job's next round, waiting. Their UID is job/round/gang/index."""
     life.round += 1
-    life.made = 0
+    life.pods_created = 0
     gangs = range(life.job.replicas)
     pods = [_pod(life, gang, variant, clock) for gang in gangs for _ in range(life.job.pods)]
     life.pods = {pod.uid: pod for pod in pods}
@@ -169,8 +169,8 @@ def replacement(life: Life, uid: str, variant: Variant, clock: VirtualClock) -> 
 
 
 def _pod(life: Life, gang: int, variant: Variant, clock: VirtualClock) -> PodInfo:
-    job, number = life.job, life.made
-    life.made += 1
+    job, number = life.job, life.pods_created
+    life.pods_created += 1
     grouped = variant.order != "one-by-one"
     name = gang_name(job, gang)
     return PodInfo(

@@ -165,7 +165,7 @@ class Simulation:
         life.begin(now)
         if life.confined is None:
             life.confined = self._confined(life)
-        self._at(now + life.left, lambda: self._finish(life, turn))
+        self._at(now + life.remaining, lambda: self._finish(life, turn))
 
     def _confined(self, life: Life) -> bool | None:
         """Return whether it runs in one domain of its key, even if the variant requires none."""
@@ -226,7 +226,7 @@ class Simulation:
         """Stop the job: the work since its last checkpoint is lost."""
         done = self._clock.seconds - since
         saved = life.saved(done)
-        life.left -= saved
+        life.remaining -= saved
         life.stops.append(self._clock.seconds)
         lost = (done - saved) * life.job.total
         for name, value in life.requirements.requests:

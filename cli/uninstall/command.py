@@ -98,7 +98,7 @@ async def uninstall(
     except StillThereError as error:
         say(f"muster: {error}")
         return REFUSED
-    _all(say, unreleased_lines(removal.left, names))
+    _all(say, unreleased_lines(removal.unreleased, names))
     _all(say, kept_lines(found, namespace))
     say("Muster is stopped: delete the rest of it now" if prepare else "Muster is uninstalled")
     return 0
@@ -141,17 +141,19 @@ def dry_run_lines(found: RemovalState, *, release: bool, prepare: bool = False) 
     yield "steps, in this order:" if steps else "no objects of Muster found"
     yield from (f"  {line}" for line in _step_lines(steps))
     if release:
-        left = [it for it in handovers(found) if it.way is HandoverMethod.LEFT]
-        yield from unreleased_lines(left, found.names)
+        unreleased = [it for it in handovers(found) if it.way is HandoverMethod.LEFT]
+        yield from unreleased_lines(unreleased, found.names)
     yield from kept_lines(found, "")
 
 
-def unreleased_lines(left: Sequence[Handover], names: SchedulerNames = USUAL) -> Iterator[str]:
+def unreleased_lines(
+    unreleased: Sequence[Handover], names: SchedulerNames = USUAL
+) -> Iterator[str]:
     """Yield the Jobs and pods that cannot be released without loss, and a command for each."""
-    if not left:
+    if not unreleased:
         return
-    yield f"{count(len(left), 'object')} could not be handed off:"
-    in_order = sorted(left, key=lambda it: it.target.namespace)
+    yield f"{count(len(unreleased), 'object')} could not be handed off:"
+    in_order = sorted(unreleased, key=lambda it: it.target.namespace)
     # One namespace with thousands of pods must not hide the others.
     for namespace, found in groupby(in_order, key=lambda it: it.target.namespace):
         there = list(found)

@@ -53,7 +53,7 @@ _POLL_SECONDS: Final = 0.2
 
 @dataclass(slots=True)
 class Removal:
-    """One run. `timeout` bounds each wait, in seconds; `left` needs users to act.
+    """One run. `timeout` bounds each wait, in seconds; `unreleased` needs users to act.
 
     With `prepare` the installer deletes what is left then. `names` are the schedulerNames of
     Muster.
@@ -66,7 +66,7 @@ class Removal:
     timeout: float = 120.0
     prepare: bool = False
     names: SchedulerNames = USUAL
-    left: list[Handover] = field(default_factory=list)
+    unreleased: list[Handover] = field(default_factory=list)
 
     async def run(self) -> RemovalState:
         """Run all stages; return what was found before the last ones.
@@ -84,7 +84,7 @@ class Removal:
                 await self._wait_until_deleted(
                     "API servers to stop calling Muster's webhook", self._marking
                 )
-                self.left += [it for it in handovers(found) if it.way is HandoverMethod.LEFT]
+                self.unreleased += [it for it in handovers(found) if it.way is HandoverMethod.LEFT]
             steps = plan(found, release=self.release, prepare=self.prepare)
             await self._carry_out(stage, [step for step in steps if step.stage is stage])
             await self._settle(stage, found)
@@ -119,7 +119,7 @@ class Removal:
                 await self._remaking.restore(target)
             case Action.HAND_OVER:
                 assert step.handover is not None
-                self.left += await self._remaking.hand_over(step.handover)
+                self.unreleased += await self._remaking.hand_over(step.handover)
             case Action.DROP_FINALIZERS:
                 await drop_finalizers(self.client, target, step.names)
             case Action.DROP_ANNOTATIONS:

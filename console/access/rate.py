@@ -24,17 +24,17 @@ class Bucket:
     most: float
     per_second: float
     at: float
-    left: float = field(init=False)
+    tokens: float = field(init=False)
 
     def __post_init__(self) -> None:
         """Start full."""
-        self.left = self.most
+        self.tokens = self.most
 
     def fill(self, now: float) -> bool:
         """Add the tokens since the last time; return true if one is left."""
         passed, self.at = max(0.0, now - self.at), now
-        self.left = min(self.most, self.left + passed * self.per_second)
-        return self.left >= 1
+        self.tokens = min(self.most, self.tokens + passed * self.per_second)
+        return self.tokens >= 1
 
 
 class Rates:
@@ -52,4 +52,4 @@ class Rates:
             bucket = self._buckets[session] = Bucket(AT_ONCE, PER_SECOND, now)
         if not bucket.fill(now):
             raise RefusedError(429, "Too many requests: try again in a moment.")
-        bucket.left -= 1
+        bucket.tokens -= 1

@@ -47,12 +47,12 @@ class RefusedTokens:
                     429, "Too many tokens were rejected: try again in a few seconds."
                 )
         for bucket in buckets:
-            bucket.left -= 1
+            bucket.tokens -= 1
 
     def take_back(self, peer: str) -> None:
         """Undo `count` for a token that was not rejected."""
         for bucket in self._buckets(peer):
-            bucket.left += 1
+            bucket.tokens += 1
 
     def _buckets(self, peer: str) -> tuple[Bucket, Bucket]:
         name = network(peer)

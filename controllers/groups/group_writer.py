@@ -111,7 +111,7 @@ class GroupWriter:
         self._caches = caches
         self._writer = writer
         self._clock = clock
-        self._made: dict[ObjectKey, tuple[float, ObjectMeta]] = {}
+        self._created: dict[ObjectKey, tuple[float, ObjectMeta]] = {}
         self._deleted_at: dict[str, float] = {}  # by UID, until they are gone
         self._blocked: dict[tuple[ObjectKey, Resource], set[Key]] = {}
 
@@ -239,7 +239,7 @@ class GroupWriter:
 
     def seen(self, slot: ObjectKey) -> None:
         """Forget a created object that is in the cache now."""
-        self._made.pop(slot, None)
+        self._created.pop(slot, None)
 
     def on_object_deleted(self, kind: str, meta: ObjectMeta, resource: Resource) -> list[Key]:
         """Forget a deleted object, and return the owners of this kind that its name blocked."""
@@ -377,7 +377,7 @@ class GroupWriter:
         return stand_in if there or anothers is Ownership.FOREIGN else wanted
 
     def _check_all_cached(self, objects: list[Json]) -> None:
-        if any((obj["kind"], _key(obj)) in self._made for obj in objects):
+        if any((obj["kind"], _key(obj)) in self._created for obj in objects):
             # If an object is deleted before the cache has it, no event reports it.
             raise RequeueError("created objects are not in the cache yet", _CACHE_LAG_SECONDS)
 
@@ -385,10 +385,10 @@ class GroupWriter:
         """Return the owner's object, created or existing; None if another owner has the name."""
         namespace, name = _key(wanted)
         slot = (resource.kind, (namespace, name))
-        made = self._made.get(slot)
+        created = self._created.get(slot)
         # The cache may not have the object yet. A second create request would only fail.
-        if made is not None and self._is_fresh(made, owner):
-            return made[1]
+        if created is not None and self._is_fresh(created, owner):
+            return created[1]
         try:
             with refusals(f"failed to create {resource.kind} {name}"):
                 live = await self._writer.create(resource, wanted)
@@ -400,7 +400,7 @@ class GroupWriter:
         if not self._is_ours(owner, resource, meta):
             return None
         if self._cached(resource, meta.key) is None:
-            self._made[slot] = (self._clock.monotonic(), meta)
+            self._created[slot] = (self._clock.monotonic(), meta)
         return meta
 
     def _cached(self, resource: Resource, key: Key) -> Group | Workload | None:

@@ -88,9 +88,9 @@ class GroupsFromPods:
         self._recorder = recorder
         self._clock = clock
         self._chains = OwnerChains(writer, clock)
-        self._made: dict[Key, float] = {}
+        self._created_at: dict[Key, float] = {}
         self._idle = IdleGroups(clock)
-        self._said: dict[Key, str] = {}
+        self._reported: dict[Key, str] = {}
         caches.asks.subscribe(self._on_asks)
         caches.pods.subscribe(self._on_pod)
         caches.pod_groups.subscribe(self._on_group)
@@ -106,8 +106,8 @@ class GroupsFromPods:
         asked = self._caches.asks.get(key)
         group = self._caches.pod_groups.get(*key)
         if asked is None:
-            self._said.pop(key, None)
-            self._made.pop(key, None)
+            self._reported.pop(key, None)
+            self._created_at.pop(key, None)
             await self._delete_idle(key, group)
             return
         self._idle.forget(key)
@@ -120,8 +120,8 @@ class GroupsFromPods:
         # Otherwise the deletion event of the group queues it again.
 
     async def _create(self, key: Key, asked: DescribingPods) -> None:
-        made = self._made.get(key)
-        if made is not None and self._clock.monotonic() - made < _CACHE_LAG_SECONDS:
+        created_at = self._created_at.get(key)
+        if created_at is not None and self._clock.monotonic() - created_at < _CACHE_LAG_SECONDS:
             # If the group was deleted before the cache had it, no event reports it.
             raise RequeueError("the group is not in the cache yet", _CACHE_LAG_SECONDS)
         common = await self._chains.common(key[0], asked.controllers)
@@ -137,7 +137,7 @@ class GroupsFromPods:
             pass
         except (Forbidden, Invalid) as error:
             await self._refused(key, error)
-        self._made[key] = self._clock.monotonic()
+        self._created_at[key] = self._clock.monotonic()
         raise RequeueError("the group was just created", _CACHE_LAG_SECONDS)
 
     async def _refused(self, key: Key, error: ApiError) -> None:
@@ -148,7 +148,7 @@ class GroupsFromPods:
         raise RequeueError(text, _REFUSED_SECONDS) from error
 
     async def _follow(self, key: Key, group: Group, asked: DescribingPods) -> None:
-        self._made.pop(key, None)
+        self._created_at.pop(key, None)
         if not is_from_pods(group.metadata, key[1]):
             self._check_foreign(key, group, asked)
             return
@@ -184,7 +184,7 @@ class GroupsFromPods:
         minimum = group.min_count or 0
         said = {ask.min_count for ask in asked.asks} - {minimum}
         if not group.policy or not said:
-            self._said.pop(key, None)
+            self._reported.pop(key, None)
             return
         has = f"minCount {minimum}" if minimum else "no minCount"
         text = (
@@ -252,9 +252,9 @@ class GroupsFromPods:
 
     def _report_difference(self, key: Key, group: Group, text: str, live: GroupDescription) -> None:
         if not text:
-            self._said.pop(key, None)
+            self._reported.pop(key, None)
             return
-        if self._said.get(key) == text:
+        if self._reported.get(key) == text:
             return
         reference = ObjectReference.of(POD_GROUPS, group.metadata)
         self._recorder.event(reference, "Warning", EVENT_PODS_DIFFER, text)
@@ -264,9 +264,9 @@ class GroupsFromPods:
         self, key: Key, reason: str, text: str, about: Callable[[GroupDescription], bool]
     ) -> None:
         """Record an event on one pod that the text concerns, once for each text."""
-        if self._said.get(key) == text:
+        if self._reported.get(key) == text:
             return
-        self._said[key] = text
+        self._reported[key] = text
         _log.info("the group differs from its pods", namespace=key[0], group=key[1], error=text)
         for pod in self._caches.pods.each(BY_GROUP, key):
             if pod.ask is not None and about(pod.ask):

@@ -114,8 +114,8 @@ class _RootRecord:
     """The state of a root in this process; a new leader loses nothing but time.
 
     - `seen`, `since`: the wanted request, and since when it is unchanged.
-    - `made`, `made_at`, `made_uid`: the request created last. `request`, `request_since`: the known
-      one.
+    - `created`, `created_at`, `created_uid`: the request created last. `request`,
+      `request_since`: the known one.
     - `ended_since`, `idle_since`: since when the request has ended, or was not needed.
 
     Times are of this process's clock, as the API server's may differ.
@@ -123,9 +123,9 @@ class _RootRecord:
 
     seen: tuple[object, ...] = ()
     since: float = 0.0
-    made: tuple[object, ...] = ()
-    made_at: float = 0.0
-    made_uid: str = ""
+    created: tuple[object, ...] = ()
+    created_at: float = 0.0
+    created_uid: str = ""
     request: str = ""
     request_since: float = 0.0
     ended_since: float | None = None
@@ -239,7 +239,7 @@ class ProvisioningController:
         """Create the request once the gang is stable and the namespace's limit allows one more."""
         now = self._clock.monotonic()
         # A second create request would only fail until the cache has the first one.
-        if notes.made == wanted.signature and now - notes.made_at < _CACHE_LAG_SECONDS:
+        if notes.created == wanted.signature and now - notes.created_at < _CACHE_LAG_SECONDS:
             raise RequeueError("the request is not in the cache yet", _CACHE_LAG_SECONDS)
         # The root stands for the name of another root. Both requests would have that name, as the
         # pods of both state it.
@@ -257,10 +257,10 @@ class ProvisioningController:
             # The end of another request in the namespace queues this root.
             return
         self._keep_pace(key)
-        notes.made_uid = await self._requests.create_request(
+        notes.created_uid = await self._requests.create_request(
             wanted.root, wanted.asked, wanted.sets, wanted.waiting, notes.attempt
         )
-        notes.made, notes.made_at = wanted.signature, self._clock.monotonic()
+        notes.created, notes.created_at = wanted.signature, self._clock.monotonic()
         pods = count(sum(wanted.sets.values()), "pod")
         text = f"ProvisioningRequest {wanted.root.request} requests capacity for {pods}"
         self._report(key, group, "Normal", EVENT_CAPACITY_REQUESTED, text)
@@ -292,7 +292,7 @@ class ProvisioningController:
             raise RequeueError("the request has ended", since + pause - now)
         notes.attempt = found.attempt + 1
         # Forget the creation, so that the cache's lag does not block the next request.
-        notes.made = ()
+        notes.created = ()
         await self._delete(key, found, wanted)
 
     async def _replace(
@@ -302,7 +302,7 @@ class ProvisioningController:
         self._limits.hold(key)
         # This very request was created with the wanted values. If it has others, something between
         # drops or changes fields, and replacing it would go on forever.
-        if notes.made == wanted.signature and notes.made_uid == found.metadata.uid:
+        if notes.created == wanted.signature and notes.created_uid == found.metadata.uid:
             raise BlockedError(
                 EVENT_CAPACITY_NOT_REQUESTED,
                 "the API server stores ProvisioningRequests with another spec than Muster sends: "

@@ -190,14 +190,14 @@ class _Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._response: asyncio.Future[Response] | None = None
         self._body: list[bytes] = []
-        self._left: int | None = None  # bytes that the body may still have
+        self._remaining: int | None = None  # bytes that the body may still have
         self._retry_after: str | None = None
         self._date: str | None = None
         self._closed_future = asyncio.get_running_loop().create_future()
 
     def send(self, data: bytes, largest: int | None) -> asyncio.Future[Response]:
         """Write one request on an idle connection. The body has at most `largest` bytes."""
-        self._left = largest
+        self._remaining = largest
         assert self._transport is not None
         self._response = asyncio.get_running_loop().create_future()
         self._transport.write(data)
@@ -245,9 +245,9 @@ class _Connection(asyncio.Protocol):
                 self._date = value.decode("latin-1")
 
     def on_body(self, body: bytes) -> None:
-        if self._left is not None:
-            self._left -= len(body)
-            if self._left < 0:
+        if self._remaining is not None:
+            self._remaining -= len(body)
+            if self._remaining < 0:
                 self._body.clear()
                 self._fail(ResponseTooLarge("the response is larger than the limit"))
                 self.abort()

@@ -21,22 +21,22 @@ class OpenSockets:
     """A factory for the sockets of one connector, which closes those that are left at its end."""
 
     def __init__(self) -> None:
-        self._made: WeakSet[socket.socket] = WeakSet()
+        self._created: WeakSet[socket.socket] = WeakSet()
 
     def create(self, info: aiohttp.AddrInfoType) -> socket.socket:
         """Create a socket, as the connector's `socket_factory`."""
         family, kind, protocol, _, _ = info
-        made = socket.socket(family, kind, protocol)
-        made.setblocking(False)
-        self._made.add(made)
-        return made
+        created = socket.socket(family, kind, protocol)
+        created.setblocking(False)
+        self._created.add(created)
+        return created
 
     async def close(self) -> None:
         """Shut down open sockets without their peers. Call it when the session is closed."""
-        for made in self._made:
+        for each in self._created:
             with suppress(OSError):  # it is not connected, or closed already
-                made.shutdown(socket.SHUT_RDWR)
+                each.shutdown(socket.SHUT_RDWR)
         for _ in range(_TURNS):
-            if all(made.fileno() < 0 for made in self._made):
+            if all(each.fileno() < 0 for each in self._created):
                 return
             await asyncio.sleep(0)

@@ -33,13 +33,13 @@ pause.
 
 @dataclass(slots=True)
 class _Eviction:
-    """The last eviction for a root; `left` are the UIDs of the `victims` that still exist.
+    """The last eviction for a root; `remaining` are the UIDs of the `victims` that still exist.
 
     `nodes` are those of its placement, as they were. `until` is set once the result is known.
     """
 
     victims: tuple[str, ...]
-    left: set[str]
+    remaining: set[str]
     nodes: Mapping[str, NodeInfo]
     at: float
     lost: int = 0
@@ -86,9 +86,9 @@ class EvictionBackoff:
         for uid in uids:
             root = self._root_of.pop(uid, None)
             if root is not None:
-                left = self._evictions[root].left
-                left.discard(uid)
-                if not left:
+                remaining = self._evictions[root].remaining
+                remaining.discard(uid)
+                if not remaining:
                     ready.append(root)
         return ready
 
@@ -100,13 +100,13 @@ class EvictionBackoff:
             return []
         self._seen[info.name] = info
         # Sorted: a set has no order to replay.
-        return sorted(root for root in roots if self._evictions[root].left)
+        return sorted(root for root in roots if self._evictions[root].remaining)
 
     def without_nodes(self, known: KeysView[str]) -> list[GroupKey]:
         """Return the roots that wait for pods to end on nodes that are gone."""
         gone = self._roots_on.keys() - known
         roots = {root for node in gone for root in self._roots_on[node]}
-        return sorted(root for root in roots if self._evictions[root].left)
+        return sorted(root for root in roots if self._evictions[root].remaining)
 
     def waits(
         self, root: GroupKey, shapes: Collection[Shape], state: State, effort: SearchEffort
@@ -141,7 +141,7 @@ class EvictionBackoff:
     def forget(self, root: GroupKey) -> _Eviction | None:
         """End the back-off of a root, for instance because it got its slots."""
         eviction = self._evictions.pop(root, None)
-        for uid in eviction.left if eviction is not None else ():
+        for uid in eviction.remaining if eviction is not None else ():
             # The pod may be a victim of another root by now.
             if self._root_of.get(uid) == root:
                 del self._root_of[uid]

@@ -34,11 +34,11 @@ _REMEMBERED: Final = 1000
 class _EventRate:
     """Number of events that a namespace may still send; it grows over time up to the burst."""
 
-    left: float
+    remaining: float
     at: float
 
     def grow(self, now: float) -> None:
-        self.left = min(_BURST, self.left + (now - self.at) * _PER_SECOND)
+        self.remaining = min(_BURST, self.remaining + (now - self.at) * _PER_SECOND)
         self.at = now
 
 
@@ -75,9 +75,9 @@ class PodEvents:
             self._forget(now)
         allowance = self._allowances.setdefault(namespace, _EventRate(_BURST, now))
         allowance.grow(now)
-        if allowance.left < 1:
+        if allowance.remaining < 1:
             return False
-        allowance.left -= 1
+        allowance.remaining -= 1
         return True
 
     def _forget(self, now: float) -> None:
@@ -86,5 +86,5 @@ class PodEvents:
         # number of namespaces a tenant creates.
         for each in self._allowances.values():
             each.grow(now)
-        kept = {name: it for name, it in self._allowances.items() if it.left < _BURST}
+        kept = {name: it for name, it in self._allowances.items() if it.remaining < _BURST}
         self._allowances = kept if len(kept) <= _REMEMBERED else {}

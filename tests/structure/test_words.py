@@ -64,6 +64,7 @@ NAMES = {
     "use_held_places, _may_use, _with_next_authority": (
         "taken_over _taken_over _take_over _may_take_over TAKE_OVER"
     ),
+    "created_at, created_uid": "made_at made_uid",
     "release_minimum, release_expected_pods": "wait_for_nobody expect_nothing",
 }
 INSTEAD = {word: new for new, old in NAMES.items() for word in old.split()}

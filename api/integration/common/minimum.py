@@ -76,30 +76,30 @@ class GroupJob:
         if self.completions is None:
             # A work queue: once a pod has succeeded, the controller creates no new ones.
             return 0 if self.progress.succeeded else self.size
-        left = self.completions - self.progress.succeeded - self.progress.given_up
-        return min(self.size, left)
+        possible = self.completions - self.progress.succeeded - self.progress.given_up
+        return min(self.size, possible)
 
 
 class GroupPodCounts(NamedTuple):
-    """The pod counts of a group: `size` at its start, `left` that exist or can exist by now.
+    """The pod counts of a group: `size` at its start, `possible` that exist or can exist by now.
 
     `pods` is the number that its Jobs have at once while minCount is right. There are more only if
     their owner was scaled up.
     """
 
     size: int
-    left: int
+    possible: int
     pods: int
 
 
 def group_pod_counts(parts: Iterable[GroupJob]) -> GroupPodCounts:
-    """Return the standing of a group with these Jobs."""
-    size = left = wanted = 0
+    """Return the pod counts of a group with these Jobs."""
+    size = possible = wanted = 0
     for part in parts:
         size += part.size
         wanted += part.wanted
-        left += part.wanted + part.pods.succeeded
-    return GroupPodCounts(size, left, size if left >= size else wanted)
+        possible += part.wanted + part.pods.succeeded
+    return GroupPodCounts(size, possible, size if possible >= size else wanted)
 
 
 def minimum(
@@ -117,8 +117,8 @@ def minimum(
         # The annotation states the last computed minCount, so a user has set any other value.
         edited = live if live != noted.minimum else noted.edited
     value = asked if edited is None else edited
-    if now.left < now.size:
-        value = max(1, min(value, now.left))
+    if now.possible < now.size:
+        value = max(1, min(value, now.possible))
     if (
         noted is not None
         and live == value
@@ -151,7 +151,7 @@ def remaining(groups: list[Json], pod_counts: Mapping[str, GroupPodCounts]) -> l
         if group["kind"] == COMPOSITE_POD_GROUP.kind:
             stays = name in children or name not in lost
         else:
-            stays = name not in pod_counts or pod_counts[name].left > 0
+            stays = name not in pod_counts or pod_counts[name].possible > 0
         counts = children if stays else lost
         parent = spec.get("parentCompositePodGroupName", "")
         counts[parent] = counts.get(parent, 0) + 1

@@ -137,7 +137,7 @@ def jobset_expected(jobset: Mapping[str, Any], life: LifeOfJob) -> dict[str, lis
 
     def count(job: ReplicatedJob, index: int) -> int:
         now = group_pod_counts([_part(view, job, index, life)[1]])
-        return min(now.size, now.left)
+        return min(now.size, now.possible)
 
     jobs = [job for job in view.annotated if not job.is_empty]
     return expected.expected_pods(view, jobs, count)

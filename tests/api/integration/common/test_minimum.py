@@ -327,7 +327,7 @@ def test_no_group_waits_for_more_than_can_come_or_starts_with_less(
     present = sum(sum(part.pods) for part in parts)
 
     assert 1 <= value <= asked
-    assert value <= max(1, now.left) or now.left >= now.size
+    assert value <= max(1, now.possible) or now.possible >= now.size
     # Existing pods are never too few for the requested count.
-    assert value >= min(asked, present) or now.left < present
-    assert now.left >= present
+    assert value >= min(asked, present) or now.possible < present
+    assert now.possible >= present
