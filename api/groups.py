@@ -58,29 +58,29 @@ class WorkloadForm(NamedTuple):
 class GroupBy(NamedTuple):
     """The label that separates the groups of a name, and the pods of each value that form another.
 
-    The latter have the label `beside` with the value `value`. An empty key means that there are
-    none.
+    The latter have the label `other_label` with the value `value`. An empty key means that there
+    are none.
     """
 
     key: str
-    beside: str = ""
+    other_label: str = ""
     value: str = ""
 
     @classmethod
     def read(cls, text: str) -> "GroupBy":
-        """Parse `key` or `key,beside=value`, without validation."""
+        """Parse `key` or `key,other_label=value`, without validation."""
         key, _, rest = text.partition(",")
-        beside, _, value = rest.partition("=")
-        return cls(key, beside, value)
+        other_label, _, value = rest.partition("=")
+        return cls(key, other_label, value)
 
     def text(self) -> str:
         """Return the annotation's value."""
-        return f"{self.key},{self.beside}={self.value}" if self.beside else self.key
+        return f"{self.key},{self.other_label}={self.value}" if self.other_label else self.key
 
     def group_of(self, name: str, labels: Mapping[str, str]) -> str:
         """Return the PodGroup of a pod with these labels that names `name`."""
         value = labels.get(self.key, "")
-        if self.beside and labels.get(self.beside, "") == self.value:
+        if self.other_label and labels.get(self.other_label, "") == self.value:
             return _group_of_value(name, self.text(), value)
         return _group_of_value(name, self.key, value)
 

@@ -114,7 +114,7 @@ class NodePools:
         await self._client.create(NODE_POOLS, made)
 
     @asynccontextmanager
-    async def beside(self, room: str) -> AsyncIterator[Self]:
+    async def for_others(self, room: str) -> AsyncIterator[Self]:
         """Create a NodePool for other pods during the block, whose nodes are counted separately."""
         async with self.opened(self._client) as others:
             await others.create(room)

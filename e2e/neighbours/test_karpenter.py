@@ -53,7 +53,7 @@ async def events_on_pods(env: Environment) -> list[str]:
 async def idle_nodes_went(env: Environment, nodepools: NodePools) -> None:
     """Wait until Karpenter has deleted a node that became idle after this call."""
     room = f"{env.name}-idle"
-    async with nodepools.beside(room) as others:
+    async with nodepools.for_others(room) as others:
         decoy = pod("decoy", room, scheduler="default-scheduler")
         await env.create(PODS, decoy)
         await others.holds(1)

@@ -43,8 +43,8 @@ def stages(view: JobSetView, jobs: Collection[ReplicatedJob]) -> dict[str, int]:
     before = 0
     for at in indexes:
         before |= ended[at] & members
-    beside = {at for at in indexes if not ended[at] & members and not before >> at & 1}
-    staged = [at for at in indexes if at not in beside]
+    alongside = {at for at in indexes if not ended[at] & members and not before >> at & 1}
+    staged = [at for at in indexes if at not in alongside]
     found = dict.fromkeys(indexes, 0) | _cut(staged, ended)
     return {view.replicated_jobs[at].name: stage for at, stage in found.items()}
 

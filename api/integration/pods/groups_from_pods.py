@@ -287,5 +287,5 @@ def _wrong_key(said: Any, labels: Mapping[str, Any] | None, holder: str) -> Iter
 
 
 def _is_group_by(parts: GroupBy) -> bool:
-    beside = is_label_key(parts.beside) and is_label_value(parts.value)
-    return is_label_key(parts.key) and (beside or not parts.beside)
+    other = is_label_key(parts.other_label) and is_label_value(parts.value)
+    return is_label_key(parts.key) and (other or not parts.other_label)

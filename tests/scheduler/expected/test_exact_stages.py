@@ -66,8 +66,8 @@ def ordered(number: int, *, ports: bool = False) -> Ordered:
         for _ in range(rng.randint(1, 3)):
             stage = rng.choice((0, 1, 1, 2, 2, 3))
             size = (rng.randint(1, 5), rng.choice((0, 0, 1, 2)))
-            beside = of_stage[0] + (max(of_stage.values()) if stage == 0 else of_stage[stage])
-            most = int(total * rng.uniform(0.5, 1.0)) - beside
+            others = of_stage[0] + (max(of_stage.values()) if stage == 0 else of_stage[stage])
+            most = int(total * rng.uniform(0.5, 1.0)) - others
             count = min(max(1, most // size[0]), rng.randint(1, 6))
             port = rng.choice((0, 0, 80, 81)) if ports else 0
             if port:

@@ -215,10 +215,10 @@ def come(builder: StateBuilder, rng: random.Random) -> None:
     """Create a pod with volumes, with terms of other pods about it, or with both."""
     asked, labels = wanted(rng), rng.choice([{}, WEB])
     key = rng.choice([HOST, ZONE])
-    beside, apart = required_affinity("web", key=key), required_anti_affinity("web", key=key)
+    together, apart = required_affinity("web", key=key), required_anti_affinity("web", key=key)
     about_others: list[dict[str, Any]] = [
         {},
-        {"required_affinity": beside.required_affinity},
+        {"required_affinity": together.required_affinity},
         {"required_anti_affinity": apart.required_anti_affinity},
         {"spread": required_spread(1, key=key).spread},
     ]
