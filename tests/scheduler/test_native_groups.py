@@ -177,7 +177,7 @@ async def test_groups_of_kube_scheduler_are_left_alone(native: Native) -> None:
     await native.serve()
     await native.stage.node("n", "8")
     await native.group("theirs", GANG_OF_2)
-    await native.group("nobodys", GANG_OF_2)
+    await native.group("without-pods", GANG_OF_2)
     await native.group("mixed", GANG_OF_2)
     await native.pods("theirs", 2, schedulerName="default-scheduler")
     await native.pods("mixed", 1, schedulerName="default-scheduler")
@@ -190,7 +190,7 @@ async def test_groups_of_kube_scheduler_are_left_alone(native: Native) -> None:
         mixed = await native.condition("mixed", "PodGroupError")
         await native.condition("ours", "Scheduled")
         others = [
-            await native.client.get(POD_GROUPS, it, "default") for it in ("theirs", "nobodys")
+            await native.client.get(POD_GROUPS, it, "default") for it in ("theirs", "without-pods")
         ]
 
     assert [each.get("status") for each in others] == [None, None]

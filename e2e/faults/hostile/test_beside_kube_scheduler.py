@@ -152,7 +152,7 @@ async def _has_node(env: Environment, name: str) -> bool:
 
 
 @pytest.mark.long
-async def test_pods_of_daemon_sets_and_of_the_kubelet_are_nobodys_victims(
+async def test_pods_of_daemon_sets_and_of_the_kubelet_are_never_victims(
     env: Environment, important: str
 ) -> None:
     node = await env.add_node(cpu=4)

@@ -292,7 +292,7 @@ async def test_the_pods_of_a_removed_node_are_cleared_away() -> None:
         assert target["reason"] == "DeletionByPodGC"
 
 
-async def test_an_unbound_pod_is_nobodys_to_start() -> None:
+async def test_no_kubelet_starts_an_unbound_pod() -> None:
     async with simulated_cluster() as cluster:
         await cluster.manager.nodes.add("n")
         await cluster.create(pod("a", node=""))

@@ -146,7 +146,7 @@ def _check_claim(before: Json, after: Json) -> None:
         raise Invalid(422, "Invalid", "reservedFor without allocation")
     if len(new.get("reservedFor") or ()) > 256:
         raise Invalid(422, "Invalid", "too many")
-    assert not new.get("allocation") or new.get("reservedFor"), "nobody's allocation"
+    assert not new.get("allocation") or new.get("reservedFor"), "an allocation without reservedFor"
 
 
 class ClaimsHarness(Harness):

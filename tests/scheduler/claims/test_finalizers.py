@@ -46,7 +46,7 @@ async def test_a_claim_that_comes_gets_its_finalizer_before_its_pod_names_it() -
 
 
 @pytest.mark.parametrize(
-    "what", ["nobody's", "another scheduler's", "allocated", "going", "has it"]
+    "what", ["no owner", "another scheduler's", "allocated", "going", "has it"]
 )
 async def test_other_claims_are_left_alone(what: str) -> None:
     harness = cluster()
@@ -55,7 +55,7 @@ async def test_other_claims_are_left_alone(what: str) -> None:
         scheduler = "another" if what == "another scheduler's" else "muster-scheduler"
         harness.pod("p", named=False, schedulerName=scheduler)
         harness.api.hold_events(RESOURCE_CLAIMS)
-        claim = harness.claim("p-0", owner="" if what == "nobody's" else "p")
+        claim = harness.claim("p-0", owner="" if what == "no owner" else "p")
         if what == "going":
             claim["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
             claim["metadata"]["finalizers"] = ["example.dev/theirs"]

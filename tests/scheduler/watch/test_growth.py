@@ -217,7 +217,7 @@ def test_a_user_s_extra_pods_are_neither_counted_nor_held(feed: Feed) -> None:
     assert feed.waiting() == named(0, 1) | {f"extra-{number}" for number in range(3)}
 
 
-def test_pods_of_another_owner_take_nobody_s_place(feed: Feed) -> None:
+def test_pods_of_another_owner_take_no_place(feed: Feed) -> None:
     feed.group(2, JOBSET, "other")
     feed.all(3)
     assert feed.waiting() == set()

@@ -86,16 +86,16 @@ def test_a_group_is_taken_unless_it_was_made_for_the_same_owner(
     groups.upsert(group("other", **made_for(JOB, "train", "u")))
     groups.upsert(group("free"))
     groups.upsert(group("copied", annotations=owned["annotations"]))
-    groups.upsert(group("nobody's", labels=owned["labels"]))
+    groups.upsert(group("unowned", labels=owned["labels"]))
 
     def is_taken(name: str) -> bool:
         return informers.group_is_taken(kind, "team", name, ("Job", "sweep"))
 
-    names = ("mine", "other", "free", "copied", "nobody's", "absent")
+    names = ("mine", "other", "free", "copied", "unowned", "absent")
     taken = {name for name in names if is_taken(name)}
     groups.delete(("team", "free"))
 
-    assert taken == {"other", "free", "copied", "nobody's"}
+    assert taken == {"other", "free", "copied", "unowned"}
     assert not is_taken("free")
 
 

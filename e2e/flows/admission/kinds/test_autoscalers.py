@@ -144,7 +144,7 @@ async def test_later_members_go_where_the_first_ones_run(env: Environment) -> No
     await env.runs(of_job("j"), 4)
 
 
-async def test_a_look_alike_binds_its_own_pod_and_nobody_elses(env: Environment) -> None:
+async def test_a_look_alike_binds_its_own_pod_and_no_other(env: Environment) -> None:
     """A pod with the term of another gang is placed with that gang's pods, as the term requires."""
     first = await env.add_node(cpu=2, labels={ZONE: "a"})
     await env.create(JOBS, ask(job("j", env.name, pods=1), topology=ZONE))

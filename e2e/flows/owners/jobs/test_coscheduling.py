@@ -108,7 +108,7 @@ async def test_a_pod_group_of_scheduler_plugins_is_a_gang(env: Environment) -> N
 
     await env.delete(PLUGINS, "g")
     await wait_for_objects(env, PLUGINS)
-    assert await env.running() == 2, "pods that run are nobody's to stop"
+    assert await env.running() == 2, "no one stops pods that run"
     await remove_pods(env)
     await wait_for_objects(env, POD_GROUPS)
 
