@@ -110,10 +110,11 @@ REAL_PARTS: Final[Mapping[str, Sequence[str]]] = {
         "e2e/install/test_protection.py",
         "e2e/install/test_versions.py",
     ),
-    # The last two share a control plane.
+    # The last three share a control plane.
     "installation": (
         "e2e/install/chart",
         "e2e/install/test_release.py",
+        "e2e/kubernetes/scheduler/test_messages.py",
         "e2e/faults/hostile/test_beside_kube_scheduler.py",
         "e2e/flows/owners/workloads/test_sets.py",
     ),

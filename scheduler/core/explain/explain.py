@@ -9,6 +9,7 @@ import numpy as np
 
 from scheduler.core.explain import advice
 from scheduler.core.groups.forest import topology_keys_around
+from scheduler.core.pods.never_fits import is_only_missing
 from scheduler.core.pods.shapes import Shape, demands_of
 from scheduler.core.search.node_selection import waves
 from scheduler.core.search.place import Refusal
@@ -54,10 +55,17 @@ def explain(state: State, refusal: Refusal) -> Blocker:
     """Return the blocker of a refusal, as `status.blocker` shows it to users."""
     short = refusal.shortage
     shape, at, needed, free = short.shape, short.at, short.needed, short.free
-    if shape is None or short.kind != "capacity":
-        summary = short.message or _children(needed, free)
-        return Blocker(summary, short.kind, at, needed, free, minimum=short.minimum)
     framework = state.framework
+    if shape is None or short.kind != "capacity":
+        counts: tuple[tuple[str, int], ...] = ()
+        nodes, summary = "", short.message or _children(needed, free)
+        if shape is not None and is_only_missing(shape, framework.nodes):
+            counts = reasons(framework, shape)
+            nodes = advice.available(len(framework.nodes.row_of), counts)
+            summary = f"{nodes} {summary}"
+        return Blocker(
+            summary, short.kind, at, needed, free, counts, minimum=short.minimum, nodes=nodes
+        )
     # The search counts itself if reasons depend on volumes assumed in its trial, which is over.
     counts = short.counts or _with_as_many_as_fit(state, shape, short)
     impossible = _impossible(state, short, shape)

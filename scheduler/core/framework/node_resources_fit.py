@@ -22,6 +22,9 @@ TOO_MANY_PODS: Final = "Too many pods"
 INSUFFICIENT: Final = "Insufficient "
 """Prefix of the reason; the resource's name follows, for example "Insufficient cpu"."""
 
+_MOST_MISSING: Final = 10
+"""Resources without an offer that are reasons. A pod may request hundreds; the message has them."""
+
 _SCALE: Final = 1000
 """Scale of the utilisation: thousandths, so that scores are integers."""
 
@@ -78,7 +81,7 @@ class NodeResourcesFit(Plugin):
     def insufficient(self, shape: Shape, capacity: Ints) -> Iterator[tuple[str, Bools]]:
         nodes = self._nodes
         # A resource that no node offers has no row in the table, so it is reported apart.
-        for name in shape.request.missing:
+        for name in shape.request.missing[:_MOST_MISSING]:
             yield f"{INSUFFICIENT}{name}", np.ones(nodes.size, np.bool_)
         beyond = capacity + 1
         names = nodes.resources.names

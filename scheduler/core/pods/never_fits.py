@@ -11,6 +11,12 @@ _NAMED: Final = 3
 """Limit of the resources that the message names."""
 
 
+def is_only_missing(shape: Shape, nodes: NodeTable) -> bool:
+    """Return True if no node takes such pods because none offers a resource that they request."""
+    wants = shape.requirements
+    return bool(shape.request.missing and nodes.row_of) and not (wants.unsupported or wants.excess)
+
+
 def never_fits(shape: Shape, nodes: NodeTable) -> str:
     """Return the reason and the remedy, or an empty string if a node may take such pods."""
     if shape.requirements.unsupported:

@@ -125,8 +125,10 @@ def test_what_no_node_offers_is_refused_by_name_and_has_no_row() -> None:
     text = explain(builder.state, refusal).summary
 
     assert len(builder.state.nodes.resources) == rows
+    counts = ", ".join(f"2 Insufficient example.com/r{n:03}" for n in range(10))
     assert text == (
-        "No node offers example.com/r000, example.com/r001, example.com/r002 and 497 more"
+        f"0/2 nodes are available: {counts}."
+        " No node offers example.com/r000, example.com/r001, example.com/r002 and 497 more"
         " resources. Request other resources, or add such nodes."
     )
     assert not refusal.shortage.resolvable
