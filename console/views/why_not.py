@@ -105,7 +105,7 @@ def _insufficient(state: State, shape: Shape, row: int) -> Iterator[str]:
 def _numbers(state: State, shape: Shape, row: int) -> Iterator[tuple[str, str]]:
     nodes = state.nodes
     names = nodes.resources.names
-    for index, wanted in shape.demands:
+    for index, wanted in shape.request.demands:
         free = int(nodes.free[index, row])
         if int(nodes.allocatable[index, row]) != BY_DEVICES:
             name = names[index]
