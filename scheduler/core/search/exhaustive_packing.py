@@ -29,6 +29,9 @@ MOST_PODS: Final = 64
 _MOST_USES: Final = 256
 """Host ports and disks of all shapes. With more, comparing each pair of shapes takes too long."""
 
+_SMALLEST: Final = 2
+"""Shapes of the smallest pods for which the search checks early whether all of them still fit."""
+
 Free = tuple[int, ...]
 _Column = tuple[int, Stage | None]
 """A resource, and the stage whose pods use it; None for pods that run next to all stages."""
@@ -188,6 +191,9 @@ class _PackingSearch:
             return False
         shape = self.pods[pod]
         want = self.wants[shape]
+        if (not pod or self.pods[pod - 1] != shape) and not self._leaves_enough(shape, free):
+            self.dead.add(state)
+            return False
         # Equal pods take nodes in ascending order; the next shape starts at the first node again.
         last = pod + 1 == len(self.pods) or self.pods[pod + 1] != shape
         tried: set[tuple[Free, int, int]] = set()
@@ -210,6 +216,24 @@ class _PackingSearch:
                 return True
         self.dead.add(state)
         return False
+
+    def _leaves_enough(self, first: int, free: list[Free]) -> bool:
+        """Return False if the pods of a shape that is still to be placed do not fit even alone.
+
+        Checks the next shape and the smallest ones: larger pods were placed while there was more.
+        """
+        last = len(self.shapes)
+        for shape in {first, *range(max(first, last - _SMALLEST), last)}:
+            want, left = self.wants[shape], self.demand[self.shapes[shape]]
+            for node, amounts in enumerate(free):
+                if self.allowed[shape][node]:
+                    parts = (a // w for a, w in zip(amounts, want, strict=True) if w)
+                    left -= max(0, min(parts))
+                    if left <= 0:
+                        break
+            if left > 0:
+                return False
+        return True
 
     def _with_pod(self, pod: int, node: int, start: int, free: list[Free], left: Free) -> bool:
         """Put this pod on the node, and place all pods after it; undone unless that worked."""
