@@ -21,6 +21,7 @@ from scheduler.core.pods.shapes import Shape
 from scheduler.core.search.exhaustive_packing import pack_exhaustively
 from scheduler.core.search.node_selection import choose, waves
 from scheduler.core.search.reasons import reasons
+from scheduler.core.state.search_memory import PackingMemory
 from scheduler.core.state.shortage import Shortage
 from scheduler.core.state.state import State
 from scheduler.core.values.profiles import Profile
@@ -52,7 +53,11 @@ class PodRun:
 class Attempt:
     """The pods placed so far, in `log` and in the node table's open trial; `total` counts them."""
 
-    def __init__(self, state: State, budget: SearchBudget) -> None:
+    def __init__(
+        self, state: State, budget: SearchBudget, packings: PackingMemory | None = None
+    ) -> None:
+        """Begin without pods; `packings` are the states that failed in earlier packings."""
+        self.packings = PackingMemory() if packings is None else packings
         self.nodes = state.nodes
         self.framework = state.framework
         self.budget = budget
@@ -287,7 +292,9 @@ class Attempt:
         ):
             return False
         budget = self.budget
-        runs = pack_exhaustively(self.framework, demand, region, budget.packing_steps, self.expired)
+        runs = pack_exhaustively(
+            self.framework, demand, region, budget.packing_steps, self.expired, memory=self.packings
+        )
         return runs is not None and self.take_all((group, *run) for run in runs)
 
     def _place_all(

@@ -17,6 +17,7 @@ from scheduler.core.framework.framework import Framework
 from scheduler.core.nodes.exclusive_uses import overlap
 from scheduler.core.nodes.node_table import Ints, Region
 from scheduler.core.pods.shapes import Shape
+from scheduler.core.state.search_memory import PackingMemory
 from scheduler.core.values.model import Stage
 from scheduler.core.values.search_budget import never
 
@@ -29,8 +30,8 @@ MOST_PODS: Final = 64
 _MOST_USES: Final = 256
 """Host ports and disks of all shapes. With more, comparing each pair of shapes takes too long."""
 
-_SMALLEST: Final = 2
-"""Shapes of the smallest pods for which the search checks early whether all of them still fit."""
+_COMPARED: Final = 8
+"""Shapes whose remaining pods the search compares with what is free: of many the smallest."""
 
 Free = tuple[int, ...]
 _Column = tuple[int, Stage | None]
@@ -45,11 +46,14 @@ def pack_exhaustively(
     region: Region | None,
     steps: int,
     expired: Callable[[], bool] = never,
+    *,
+    memory: PackingMemory | None = None,
 ) -> Runs | None:
     """Return (shape, rows, counts) for the demand; None if it does not fit or the steps ran out.
 
-    A step places one pod on trial. The steps also end once `expired` returns True. Returns None at
-    once for more than MOST_NODES usable nodes, MOST_PODS pods or very many host ports and disks.
+    A step places one pod on trial. The steps also end once `expired` returns True. With the same
+    `memory`, another call continues there. Returns None at once for more than MOST_NODES usable
+    nodes, MOST_PODS pods or very many host ports and disks.
     """
     rows = usable(framework, demand, region, expired)
     uses = sum(len(shape.uses) for shape in demand)
@@ -67,8 +71,11 @@ def pack_exhaustively(
             yield int(nodes.free[resource, row]) + nodes.stages.spare(row, stage, resource)
 
     free = [(*left(row), *apart) for row in rows.tolist()]
-    search = _PackingSearch(framework, rows, used, dict(demand), steps, expired)
+    memory = PackingMemory() if memory is None else memory
+    search = _PackingSearch(framework, rows, used, dict(demand), steps, expired, memory)
     if not search.place(0, 0, free):
+        if search.steps <= 0:
+            memory.end_early()
         return None
     return [
         (shape, rows[counts > 0], counts[counts > 0])
@@ -142,8 +149,9 @@ class _PackingSearch:
     """A depth-first search over pods, largest shape first; pods of one shape take nodes in order.
 
     `open` marks nodes that every shape may use: of those with equal free resources and devices,
-    only one is tried per pod. `dead` contains the states that failed. `layouts` and `states` are
-    the devices of each node and those in use; equal numbers mean equal devices.
+    only one is tried per pod. `memory` has the states that failed, also in earlier searches, under
+    keys that begin with `problem`. `layouts` and `states` are the devices of each node and those in
+    use; equal numbers mean equal devices.
     """
 
     framework: Framework
@@ -152,6 +160,8 @@ class _PackingSearch:
     demand: dict[Shape, int]
     steps: int
     expired: Callable[[], bool]
+    memory: PackingMemory
+    problem: int = field(init=False)
     shapes: list[Shape] = field(init=False)
     pods: list[int] = field(init=False)
     wants: list[Free] = field(init=False)
@@ -160,7 +170,6 @@ class _PackingSearch:
     layouts: list[int] = field(init=False)
     states: list[int] = field(init=False)
     path: list[int] = field(default_factory=list)
-    dead: set[tuple[int, int, tuple[Free, ...], tuple[int, ...]]] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         # Largest first fails early: small pods fill the gaps that large ones leave.
@@ -180,20 +189,20 @@ class _PackingSearch:
         devices = self.framework.plugins.dynamic_resources
         self.layouts = devices.layouts(self.shapes, self.rows)
         self.states = devices.states(self.shapes, self.rows)
+        asked = tuple((shape.index, self.demand[shape]) for shape in self.shapes)
+        allowed = tuple(map(tuple, self.allowed))
+        self.problem = hash((asked, self.rows.tobytes(), allowed, tuple(self.layouts)))
         self.open = [all(column) for column in zip(*self.allowed, strict=True)]
 
     def place(self, pod: int, start: int, free: list[Free]) -> bool:
         """Place this pod, on a node from `start` on, and all pods after it. True if that worked."""
         if pod == len(self.pods):
             return True
-        state = (pod, start, tuple(free), tuple(self.states))
-        if state in self.dead:
+        state = hash((self.problem, pod, start, tuple(free), tuple(self.states)))
+        if state in self.memory.failed or not self._leaves_enough(pod, free):
             return False
         shape = self.pods[pod]
         want = self.wants[shape]
-        if (not pod or self.pods[pod - 1] != shape) and not self._leaves_enough(shape, free):
-            self.dead.add(state)
-            return False
         # Equal pods take nodes in ascending order; the next shape starts at the first node again.
         last = pod + 1 == len(self.pods) or self.pods[pod + 1] != shape
         tried: set[tuple[Free, int, int]] = set()
@@ -214,26 +223,41 @@ class _PackingSearch:
                 tried.add(equal)
             if self._with_pod(pod, node, 0 if last else node, free, left):
                 return True
-        self.dead.add(state)
+        # Without steps left, some of these nodes may not have been tried to the end.
+        if self.steps > 0:
+            self.memory.failed.add(state)
         return False
 
-    def _leaves_enough(self, first: int, free: list[Free]) -> bool:
-        """Return False if the pods of a shape that is still to be placed do not fit even alone.
+    def _leaves_enough(self, pod: int, free: list[Free]) -> bool:
+        """Return False if the pods from this one on cannot all fit, by what is easy to compute.
 
-        Checks the next shape and the smallest ones: larger pods were placed while there was more.
+        Runs before the first pod of each shape. The pods of each shape must fit even alone, and all
+        of them together in the nodes that still take one.
         """
-        last = len(self.shapes)
-        for shape in {first, *range(max(first, last - _SMALLEST), last)}:
-            want, left = self.wants[shape], self.demand[self.shapes[shape]]
-            for node, amounts in enumerate(free):
-                if self.allowed[shape][node]:
-                    parts = (a // w for a, w in zip(amounts, want, strict=True) if w)
-                    left -= max(0, min(parts))
-                    if left <= 0:
-                        break
-            if left > 0:
-                return False
-        return True
+        first, last = self.pods[pod], len(self.shapes)
+        if pod and self.pods[pod - 1] == first:
+            return True
+        # Of many shapes the smallest: larger pods were placed while there was more.
+        rest = [first, *range(max(first + 1, last - _COMPARED), last)]
+        if not all(self._fit_alone(shape, free) for shape in rest):
+            return False
+        needed = [0] * len(free[0])
+        for shape in range(first, last):
+            number = self.demand[self.shapes[shape]]
+            needed = [n + number * w for n, w in zip(needed, self.wants[shape], strict=True)]
+        for amounts in free:
+            if any(all(map(int.__ge__, amounts, self.wants[shape])) for shape in rest):
+                needed = [n - a for n, a in zip(needed, amounts, strict=True)]
+        return max(needed) <= 0 or len(rest) < last - first
+
+    def _fit_alone(self, shape: int, free: list[Free]) -> bool:
+        want, left = self.wants[shape], self.demand[self.shapes[shape]]
+        for node, amounts in enumerate(free):
+            if self.allowed[shape][node]:
+                left -= max(0, min(a // w for a, w in zip(amounts, want, strict=True) if w))
+                if left <= 0:
+                    return True
+        return False
 
     def _with_pod(self, pod: int, node: int, start: int, free: list[Free], left: Free) -> bool:
         """Put this pod on the node, and place all pods after it; undone unless that worked."""

@@ -63,7 +63,7 @@ class TreeSearch:
         """Skip the candidates that earlier searches for the root completed, by `memory`."""
         self._memory = memory
         self._begun = state.nodes.stamp
-        self.attempt = Attempt(state, budget)
+        self.attempt = Attempt(state, budget, memory.packings if memory is not None else None)
         self._placements = TopologyPlacements(state)
         self._shared = SharedClaims(state)
         self._chosen: dict[Group, CandidatePlacement] = {}
@@ -235,7 +235,8 @@ class TreeSearch:
             if known is not None:
                 first = first or known
                 continue
-            mark = self._savepoint()
+            mark, packings = self._savepoint(), self.attempt.packings
+            cut, packings.cut = packings.cut, False
             self._chosen[group] = inner
             shortage = work(group, inner.rows)
             if shortage is None:
@@ -245,8 +246,10 @@ class TreeSearch:
             if self._with_shared_claims(group, inner, demand, work):
                 return None
             # A search that ran out of budget has not completed the candidate.
-            if key is not None and self._memory is not None and not self.attempt.exhausted:
+            complete = not (packings.cut or self.attempt.exhausted)
+            if key is not None and self._memory is not None and complete:
                 self._memory.failed(group.key, key, shortage, self._begun)
+            packings.cut = packings.cut or cut
             # With a preferred constraint, the last candidate is the whole region. Its shortage is
             # the relevant one.
             if first is None or prefers:
@@ -411,7 +414,14 @@ class TreeSearch:
             return False
         self.attempt.steps += 1
         budget = self.attempt.budget
-        placed = pack_jointly(framework, group, region, budget.packing_steps, self.attempt.expired)
+        placed = pack_jointly(
+            framework,
+            group,
+            region,
+            budget.packing_steps,
+            self.attempt.expired,
+            memory=self.attempt.packings,
+        )
         if placed is None or not self.attempt.take_all(placed):
             return False
         # Extras go to the domains of their groups, so each group below needs one.

@@ -19,6 +19,27 @@ _MOST: Final = 1 << 18
 """Candidate placements of all roots, about 100 bytes each; the oldest root is dropped first."""
 
 
+_MOST_PACKINGS: Final = 1 << 18
+"""States of packings of one root. With more, what did not fit until then is refused."""
+
+
+class PackingMemory:
+    """The states of packings from which the remaining pods did not fit, as hashes of 64 bits.
+
+    `ways` is how many choices of children and pods a joint packing tries. `cut` is true if a
+    packing ended before it had tried everything, and another one would continue there.
+    """
+
+    def __init__(self, ways: int = 16) -> None:
+        self.failed: set[int] = set()
+        self.ways = ways
+        self.cut = False
+
+    def end_early(self) -> None:
+        """Record that a packing ran out of budget; without an effect once there is no more room."""
+        self.cut = self.cut or len(self.failed) < _MOST_PACKINGS
+
+
 class SearchMemory:
     """The candidate placements of one root that did not fit.
 
@@ -36,16 +57,17 @@ class SearchMemory:
         """Position at which the exhaustive search ended."""
         self.walked = 0
         """Steps of the exhaustive search."""
+        self.packings = PackingMemory()
 
     @property
     def tried(self) -> int:
-        """Number of candidate placements that did not fit, plus the pods that the walk placed."""
-        return len(self._failed) + self.walked
+        """Number of candidate placements that did not fit, and of trials to place single pods."""
+        return len(self._failed) + self.walked + len(self.packings.failed)
 
     def __len__(self) -> int:
         """Return the number of remembered entries."""
         # One entry for the cursor, so that a root without failures counts as well.
-        return 1 + len(self._failed)
+        return 1 + len(self._failed) + len(self.packings.failed)
 
     def begin(self, valid_for: Hashable, version: Hashable) -> None:
         """Begin a search; forget everything if `valid_for` is not what it was.
@@ -57,9 +79,11 @@ class SearchMemory:
         # failed until one of its own nodes gains capacity.
         if (self._version, self._valid_for) != (version, valid_for):
             self.cursor, self.walked, self._version = (), 0, version
+        self.packings.cut = False
         if self._valid_for != valid_for:
             self._failed.clear()
             self._shortages.clear()
+            self.packings = PackingMemory()
             self._valid_for = valid_for
 
     def shortage(

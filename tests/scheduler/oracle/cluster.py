@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from itertools import cycle
 
 from scheduler.core.search.place import Placement, Refusal, SearchBudget, place
+from scheduler.core.state.search_memory import SearchMemory
 from scheduler.core.values.model import NodeInfo
 from tests.scheduler.oracle.instances import (
     PREEMPTOR,
@@ -81,9 +82,22 @@ def _others(amounts: Amounts) -> dict[str, int]:
     return dict(zip(RESOURCES[1:], amounts[1:], strict=False))
 
 
-def decide(instance: Instance, builder: PreemptionBuilder) -> Placement | Refusal:
-    """Return the decision core's result for the tree, checked pod by pod."""
-    decision = place(builder.state, builder.root(ROOT), SearchBudget())
+def decide(
+    instance: Instance,
+    builder: PreemptionBuilder,
+    *,
+    budget: SearchBudget = SearchBudget(),
+    attempts: int = 1,
+) -> Placement | Refusal:
+    """Return the decision core's result for the tree, checked pod by pod.
+
+    Up to so many searches continue each other, as the queue does it.
+    """
+    memory = SearchMemory() if attempts > 1 else None
+    for _ in range(attempts):
+        decision = place(builder.state, builder.root(ROOT), budget, memory=memory)
+        if isinstance(decision, Placement) or not decision.timed_out:
+            break
     if isinstance(decision, Placement):
         _check(instance, builder, decision)
     return decision

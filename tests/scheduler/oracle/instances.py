@@ -120,6 +120,22 @@ def preference_instance(seed: int) -> Instance:
     return Instance(nodes, Tree(ROOT, count, pods, key="rack", preferred=True))
 
 
+def one_zone_instance(seed: int) -> Instance:
+    """Draw a tree of leaves with a choice of pods; all of its pods must be in one small zone."""
+    rng = random.Random(f"one zone {seed}")
+    nodes = [
+        Node((rng.randint(1, 6),), {"zone": f"z{zone}"})
+        for zone in range(rng.randint(2, 4))
+        for _ in range(rng.randint(1, 3))
+    ]
+    leaves = []
+    for number in range(rng.randint(2, 4)):
+        pods = _pods(rng, 3)
+        leaves.append(Tree(f"c{number}", rng.randint(max(1, len(pods) - 1), len(pods)), pods))
+    minimum = rng.randint(max(1, len(leaves) - 1), len(leaves))
+    return Instance(tuple(nodes), Tree(ROOT, minimum, children=tuple(leaves), key="zone"))
+
+
 def preemption_instance(seed: int) -> Instance:
     """Draw a cluster that is mostly full of groups of lower, equal and higher priority."""
     rng = random.Random(seed)
