@@ -96,11 +96,13 @@ def find(
         # One with an object first: pods create the others by naming them.
         groups = sorted(filter(None, named), key=lambda it: it.spec is None)
         found = list(groups[:1])
+    if not found and kinds:
+        raise ConfigError(f'{kind} "{name}" not found in namespace "{namespace}"')
     if not found:
-        what = f'{kind} "{name}"'
-        if not kinds:
-            what = f"a group of {what}"
-        raise ConfigError(f'{what} not found in namespace "{namespace}"')
+        raise ConfigError(
+            f'{kind} "{name}" has no group in namespace "{namespace}": it does not exist, or asks'
+            " for none. In a snapshot, name the group itself, such as podgroup/NAME"
+        )
     return found
 
 
@@ -310,10 +312,16 @@ def plan_lines(plan: Plan) -> Iterator[str]:
     yield f"would preempt {places_text(cost.pods - held, held)} of lower priority:"
     for unit in plan.victims:
         yield f"  {unit.name}, priority {unit.priority}, {unit_size(unit)}"
-    proof = "all are necessary" if plan.minimal else "the search for fewer ended early"
+    victims = (pod for unit in plan.victims for pod in unit.pods.values())
+    lost = Counter(pod.group for pod in victims if pod.running and pod.group is not None)
+    for group, number in lost.items():
+        kept = group.running - number
+        if kept and kept < (group.minimum or 0):
+            yield f"  {qualified_name(group.key)} keeps {kept} of its minCount {group.minimum}"
+    proof = "none can be left out" if plan.minimal else "the search for fewer ended early"
     yield (
         f"cheapest choice found: {count(cost.violations, 'PodDisruptionBudget violation')},"
-        f" highest priority {cost.priority}, {count(cost.units, 'unit')}; {proof}"
+        f" highest priority {cost.priority}; {proof}"
     )
 
 

@@ -164,7 +164,7 @@ class NodeLabels:
 
     def _missing(self, key: str, about: About, have: int, *, preferred: bool) -> Finding:
         check = Check("topology", about)
-        label = f"kubectl label node NODE {key}=VALUE, or use another key in the group"
+        label = f"kubectl label node NODE {key}=VALUE, or create the group again with another key"
         if have:
             return check.info(
                 f"{self.nodes - have} of {self.nodes} nodes do not have the label {key} of its"

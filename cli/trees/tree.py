@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from api import constants
@@ -147,7 +147,11 @@ class _Forest:
         children = tuple(self.group(k, o) for k, o in _by_name(self._tops.get(_key_uid(obj), ())))
         # Next to Muster's groups, a Job may have native ones that no pod names, without an effect.
         effective = [each for each in children if each.kind not in _NATIVE or each.members]
-        return _branch(kind, obj, children, state=_all_state(effective or children))
+        ended = _ended(obj)
+        if ended:
+            # Its groups stay until it is deleted, and wait for no pod.
+            children = tuple(_without_reason(each, ended) for each in children)
+        return _branch(kind, obj, children, state=ended or _all_state(effective or children))
 
     def group(self, kind: str, obj: Object, above: frozenset[str] = frozenset()) -> Branch:
         """Return a group with its descendants, down to `_LEVELS`; cycles are cut."""
@@ -220,6 +224,21 @@ def _below_its_owner(obj: Object, branch: Branch) -> Branch:
         return branch
     meta = {"metadata": {"namespace": branch.namespace, "name": above["name"]}}
     return _branch(above["kind"], meta, (branch,), state=branch.state)
+
+
+def _ended(owner: Object) -> str:
+    """Return `Completed`, `Complete` or `Failed` for a JobSet or Job that has ended, or nothing."""
+    status = owner.get("status") or {}
+    conditions = (it for it in status.get("conditions") or () if it.get("status") == "True")
+    ends = (it["type"] for it in conditions if it.get("type") in {"Complete", "Failed"})
+    return str(status.get("terminalState") or next(ends, ""))
+
+
+def _without_reason(branch: Branch, state: str) -> Branch:
+    below = tuple(_without_reason(each, state) for each in branch.children)
+    if branch.placed:
+        return replace(branch, children=below)
+    return replace(branch, state=state, reason="", children=below)
 
 
 def _all_state(children: Iterable[Branch]) -> str:

@@ -96,7 +96,7 @@ def _who_creates_pods(group: Group, missing: int, present: int) -> str:
                 f"{name} creates the Jobs in its startup order; if the Jobs exist, see their events"
             )
         if not (present or group.failed or group.leaving):
-            return f"{name} recreates the Jobs in its startup order, unless it has ended"
+            return f"{name} creates them again if it restarts; see its status if it has ended"
         return f"if no more pods appear, see the status of {name} and the events of its Jobs"
     own, lower = owner is not None and owner[0] in _CREATORS, lower_minimum(group.spec)
     creator = _phrase(owner) if owner is not None and own else _creator(group)

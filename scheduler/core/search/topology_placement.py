@@ -255,7 +255,7 @@ class TopologyPlacements:
         devices = " or a device with this attribute" if self._devices.slices.written else ""
         return (
             f'None of {nodes} has the label "{domains.key}"{devices}.'
-            " Label nodes, or correct the topology key."
+            " Label nodes, or create the group again with another topology key."
         )
 
 

@@ -27,11 +27,25 @@ def test_the_domains_and_the_victims_are_listed_and_nothing_is_evicted() -> None
     assert "rack=r001: capacity for 1 pod, 0 more by preemption, 1 missing" in lines
     at = lines.index("would preempt 2 pods of lower priority:")
     assert lines[at + 1] == "PodGroup ns/low, priority 0, 2 pods"
-    cost = "0 PodDisruptionBudget violations, highest priority 0, 1 unit"
-    want = f"cheapest choice found: {cost}; all are necessary"
+    cost = "0 PodDisruptionBudget violations, highest priority 0"
+    want = f"cheapest choice found: {cost}; none can be left out"
     assert lines[at + 2] == want
     assert lines[at + 3] == "would then be scheduled: n0 x1, n1 x1"
     assert len(builder.state.pods) == 5
+
+
+def test_a_gang_of_which_a_part_is_evicted_is_named() -> None:
+    builder = PreemptionBuilder()
+    builder.nodes(4, cpu=1)
+    builder.group("low", 4, mode="single")
+    for node in range(4):
+        builder.runs("low", f"n{node}", cpu=1)
+    builder.group("high", 1, priority=5)
+    builder.waits("high", 1, priority=5)
+
+    lines = [*explain_lines(builder.state, builder.root("high"), SearchBudget())]
+
+    assert "      PodGroup ns/low keeps 3 of its minCount 4" in lines
 
 
 @pytest.mark.parametrize(

@@ -127,6 +127,34 @@ def test_an_empty_native_group_does_not_count_next_to_musters(ours: bool, compos
     assert (job.state, len(job.children)) == (("Scheduled", 2) if ours else ("Unschedulable", 1))
 
 
+@pytest.mark.parametrize(
+    ("kind", "status", "state"),
+    [
+        ("JobSet", {"terminalState": "Failed"}, "Failed"),
+        ("JobSet", {"terminalState": "Completed"}, "Completed"),
+        ("Job", {"conditions": [{"type": "Failed", "status": "True"}]}, "Failed"),
+        ("Job", {"conditions": [{"type": "Failed", "status": "False"}]}, "Unschedulable"),
+        ("Job", {}, "Unschedulable"),
+    ],
+)
+def test_the_groups_of_an_owner_that_has_ended_wait_for_nothing(
+    kind: str, status: dict[str, Any], state: str
+) -> None:
+    owner = _object("a", status=status)
+    group = _group("pg-a", 2, reason="The group has 0 of 2 pods.", owners=[(kind, "uid-a")])
+    objects = Objects(
+        jobsets=[owner] if kind == "JobSet" else [],
+        jobs=[owner] if kind == "Job" else [],
+        pod_groups=[group],
+    )
+
+    (found,) = build(objects)
+
+    (below,) = found.children
+    assert (found.state, below.state) == (state, state)
+    assert bool(below.reason) is (state == "Unschedulable")
+
+
 def test_an_owner_without_groups_is_left_out() -> None:
     assert build(Objects(jobs=[_object("plain")], pods=[_object("p", spec={})])) == ()
 

@@ -200,7 +200,7 @@ def test_without_any_value_the_refusal_names_both_ways_out() -> None:
 
     assert made.why("pair") == (
         f'None of 2 nodes has the label "{CLIQUE}" or a device with this attribute.'
-        " Label nodes, or correct the topology key."
+        " Label nodes, or create the group again with another topology key."
     )
 
 

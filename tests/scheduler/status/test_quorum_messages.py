@@ -97,8 +97,8 @@ def said(
         pytest.param(
             JOBSET,
             ran_before,
-            'The group has 0 of 2 pods; its earlier pods are deleted. JobSet "a" recreates'
-            " the Jobs in its startup order, unless it has ended.",
+            'The group has 0 of 2 pods; its earlier pods are deleted. JobSet "a" creates'
+            " them again if it restarts; see its status if it has ended.",
             id="a JobSet that restarts",
         ),
         pytest.param(

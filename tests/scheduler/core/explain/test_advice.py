@@ -348,7 +348,8 @@ def test_a_topology_key_that_no_node_has_is_named_with_the_number_of_nodes() -> 
     waits(1, Requirements(requests(1)), rack=True)(builder)
 
     assert summary(builder) == (
-        'None of 2 nodes has the label "rack". Label nodes, or correct the topology key.'
+        'None of 2 nodes has the label "rack". Label nodes, or create the group again with another'
+        " topology key."
     )
 
 
