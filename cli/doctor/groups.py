@@ -108,14 +108,15 @@ def _explain(about: About) -> str:
 
 def _fault(waiting: WaitingGroup) -> Finding | None:
     """Return the finding if the group cannot start until its owner or an administrator acts."""
-    check, explain = Check("groups", waiting.about), _explain(waiting.about)
+    check = Check("groups", waiting.about)
     if waiting.reason == REASON_INVALID:
         return check.warning(waiting.message, "correct the group as the message states")
     if waiting.reason == REASON_SCHEDULER_ERROR:
-        return check.warning(waiting.message, explain)
+        return check.warning(waiting.message, _explain(waiting.about))
     if waiting.impossible:
         return check.warning(
-            f"it cannot start on the nodes of this cluster: {waiting.message}", explain
+            f"it cannot start on the nodes of this cluster: {waiting.message}",
+            "make the change that the message names",
         )
     return None
 
@@ -174,4 +175,5 @@ class NodeLabels:
         if preferred:
             problem = f"no node has the label {key} of its preferred topology, which has no effect"
             return check.warning(problem, label)
-        return check.error(f"no node has the label {key} of its topology: it cannot start", label)
+        # The group of a user, and no fault of the installation.
+        return check.warning(f"no node has the label {key} of its topology: it cannot start", label)

@@ -235,8 +235,8 @@ def node(*keys: str) -> Json:
         pytest.param(
             False, [node("rack"), node()], INFO, "1 of 2 nodes do not have", id="some lack it"
         ),
-        pytest.param(False, [node()], ERROR, "no node has the label rack", id="none has it"),
-        pytest.param(False, [], ERROR, "no node has the label rack", id="there are no nodes"),
+        pytest.param(False, [node()], WARNING, "no node has the label rack", id="none has it"),
+        pytest.param(False, [], WARNING, "no node has the label rack", id="there are no nodes"),
         pytest.param(True, [node()], WARNING, "which has no effect", id="it is only preferred"),
     ],
 )
