@@ -23,7 +23,7 @@ from scheduler.core.search.exhaustive_packing import MOST_PODS, pack_exhaustivel
 from scheduler.core.state.search_memory import PackingMemory
 from scheduler.core.values.search_budget import never
 
-_MOST_WAYS: Final = 256
+_MOST_WAYS: Final = 64
 """Ways that are kept per group, the cheapest ones, in the last of several searches."""
 
 _PICKED: Final = 16
