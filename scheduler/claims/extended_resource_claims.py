@@ -21,8 +21,8 @@ from scheduler.claims.claim_client import ClaimClient, UnusableError
 from scheduler.claims.claim_patches import FINALIZER, claim_spec
 from scheduler.core.groups.forest import Pod
 from scheduler.core.state.state import State
-from scheduler.core.values.devices import Allocation, DeviceClaimInfo
-from scheduler.core.values.extended_devices import mappings
+from scheduler.core.values.devices import Allocation
+from scheduler.core.values.extended_devices import RequestMapping, mappings
 from scheduler.core.values.model import ClaimKey
 from scheduler.decoding.extended_resources import claim_key
 from scheduler.support.ports import ClaimApi, ContainersOfPods
@@ -99,16 +99,18 @@ class ExtendedClaims:
         Raises KubeError and UnusableError.
         """
         info = pod.info
-        claim, said = self._devices.claims.get(key), self._pods.claim_in_status(info.uid)
-        if claim is not None and said != key[1]:
+        claim, (said, mapped) = self._devices.claims.get(key), self._pods.claim_in_status(info.uid)
+        uses = mappings(self._pods.containers_of(info.uid), claim.ask) if claim is not None else []
+        # A claim of the same name may have served an earlier node, which lacked other resources.
+        if claim is not None and (said, mapped) != (key[1], tuple(sorted(uses))):
             # The patch tests the UID: another pod may have the name by now.
-            status = _status(claim, self._pods, info.uid)
+            status = _status(key, uses)
             patch = PatchBuilder().of_uid(info.uid).add(_STATUS, status)
             updated = await self._patched(pod, patch, deadline, fence)
             # An API server without the feature drops the field without an error; the kubelet would
             # start the pod without its devices.
             if (updated.get("status") or {}).get("extendedResourceClaimStatus") != status:
-                raise UnusableError(_OFF)
+                raise UnusableError(_KEPT.format(name=said) if said else _OFF)
         # An earlier attempt had another node, whose missing resource the claim provided.
         elif claim is None and said:
             patch = PatchBuilder().of_uid(info.uid).remove(_STATUS)
@@ -165,10 +167,9 @@ def _claim(key: ClaimKey, pod: Pod, allocation: Allocation) -> Json:
     }
 
 
-def _status(claim: DeviceClaimInfo, pods: ContainersOfPods, uid: str) -> Json:
-    uses = mappings(pods.containers_of(uid), claim.ask)
+def _status(key: ClaimKey, uses: list[RequestMapping]) -> Json:
     return {
-        "resourceClaimName": claim.key[1],
+        "resourceClaimName": key[1],
         "requestMappings": [
             {"containerName": container, "resourceName": resource, "requestName": request}
             for container, resource, request in uses

@@ -248,10 +248,19 @@ class ClaimOfPod(_Struct):
     resource_claim_name: str | None = None
 
 
+class MappedRequest(_Struct):
+    """The request of the claim that provides an extended resource to a container."""
+
+    container_name: str = ""
+    resource_name: str = ""
+    request_name: str = ""
+
+
 class ClaimForResources(_Struct):
     """The ResourceClaim whose devices provide the pod's extended resources."""
 
     resource_claim_name: str = ""
+    request_mappings: list[MappedRequest] = []
 
 
 class PodStatus(_Struct):

@@ -11,7 +11,7 @@ request what another node lacks.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Final
@@ -23,14 +23,14 @@ from scheduler.core.devices.table import DeviceTable
 from scheduler.core.groups.forest import Pod as KnownPod
 from scheduler.core.values.device_asks import Ask
 from scheduler.core.values.devices import DeviceClaimInfo
-from scheduler.core.values.extended_devices import ContainerDevices, resources_of
+from scheduler.core.values.extended_devices import ContainerDevices, RequestMapping, resources_of
 from scheduler.core.values.model import POD_GROUP, ClaimKey, GroupConsumer, PodInfo, Requirements
 from scheduler.decoding import claim_messages
 from scheduler.decoding.device_objects import PodClaimEntry, decode_pod_claim
 from scheduler.decoding.extended_resources import claim_key, containers_of
 from scheduler.decoding.group_claims import GroupClaims, NativeGroupClaims
 from scheduler.decoding.limits import excess_of_claims
-from scheduler.decoding.objects import GroupObject, Pod, PodSpec
+from scheduler.decoding.objects import GroupObject, MappedRequest, Pod, PodSpec
 
 NOT_SERVED: Final = "resourceClaims (resource.k8s.io/v1 is not served, or may not be read)"
 
@@ -63,8 +63,8 @@ class _Uses:
     """The entries of a pod that need a claim, or the reason why they are not understood.
 
     `claims` is true if the spec has any entries. `extended` are the containers of a waiting pod
-    that request extended resources, `created` the name of their claim in the status. `keys` are
-    the claims whose changes concern the pod.
+    that request extended resources, `created` the name of their claim in the status and `mapped`
+    its requests there. `keys` are the claims whose changes concern the pod.
     """
 
     entries: tuple[_Entry, ...]
@@ -72,6 +72,7 @@ class _Uses:
     claims: bool = False
     extended: tuple[ContainerDevices, ...] = ()
     created: str = ""
+    mapped: tuple[RequestMapping, ...] = ()
     keys: tuple[ClaimKey, ...] = ()
 
 
@@ -117,8 +118,9 @@ class PodClaims:
         uses = _uses_of(pod)
         if extended or created:
             name = created.resource_claim_name if created else ""
+            mapped = _mapped(created.request_mappings) if created and waits else ()
             keys = (*uses.keys, claim_key(info)) if extended else uses.keys
-            uses = replace(uses, extended=extended, created=name, keys=keys)
+            uses = replace(uses, extended=extended, created=name, mapped=mapped, keys=keys)
         self._requirements[uid] = requirements
         # Most events of a pod change nothing here.
         before = self._uses.get(uid)
@@ -177,10 +179,10 @@ class PodClaims:
         uses = self._uses.get(uid)
         return () if uses is None else uses.extended
 
-    def claim_in_status(self, uid: str) -> str:
-        """Return the name of the claim for extended resources in the pod's status."""
+    def claim_in_status(self, uid: str) -> tuple[str, tuple[RequestMapping, ...]]:
+        """Return name and requests of the claim for extended resources in the pod's status."""
         uses = self._uses.get(uid)
-        return "" if uses is None else uses.created
+        return ("", ()) if uses is None else (uses.created, uses.mapped)
 
     def naming(self, key: ClaimKey) -> list[str]:
         """Return the UIDs of the pods that a change of the claim concerns."""
@@ -344,6 +346,11 @@ def entries_of(spec: PodSpec) -> tuple[list[PodClaimEntry], str]:
             neither = f"resourceClaims[{index}], which names neither a claim nor a template"
             problem = problem or neither
     return entries, problem
+
+
+def _mapped(written: Iterable[MappedRequest]) -> tuple[RequestMapping, ...]:
+    each = (RequestMapping(it.container_name, it.resource_name, it.request_name) for it in written)
+    return tuple(sorted(each))
 
 
 def _keys(info: PodInfo, uses: _Uses) -> tuple[ClaimKey, ...]:

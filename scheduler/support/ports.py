@@ -9,7 +9,7 @@ from kube.client.object_client import Creator, Deleter, Getter, StatusPatcher
 from kube.client.patch import PatchBuilder
 from kube.client.resources import Resource
 from kube.events.events import EventType, ObjectReference
-from scheduler.core.values.extended_devices import ContainerDevices
+from scheduler.core.values.extended_devices import ContainerDevices, RequestMapping
 
 
 class ReservationApi(Creator, Deleter, Protocol):
@@ -61,7 +61,7 @@ class ContainersOfPods(Protocol):
 
     def containers_of(self, uid: str) -> tuple[ContainerDevices, ...]: ...
 
-    def claim_in_status(self, uid: str) -> str: ...
+    def claim_in_status(self, uid: str) -> tuple[str, tuple[RequestMapping, ...]]: ...
 
 
 class EvictorApi(PodDeleter, StatusPatcher, Protocol):

@@ -234,6 +234,26 @@ async def test_a_pod_that_goes_where_the_resource_is_offered_is_told_of_no_claim
     assert said(harness, "p") is None
 
 
+async def test_the_requests_of_an_earlier_claim_of_the_same_name_are_replaced() -> None:
+    """It served a node that lacks other resources; the kubelet would look for its requests."""
+    harness = cluster(1)
+    name = pod(harness, "p")
+    stale = harness.api.pods["p"]
+    old = {"containerName": "c", "resourceName": "example.com/other", "requestName": "other"}
+    stale["status"]["extendedResourceClaimStatus"] = {
+        "resourceClaimName": name,
+        "requestMappings": [old],
+    }
+    harness.pod_event(stale)
+
+    await run(harness)
+
+    told = said(harness, "p")
+    assert harness.api.bound == {"p": "n0"}
+    assert (told["resourceClaimName"], len(told["requestMappings"])) == (name, 1)
+    assert old not in told["requestMappings"]
+
+
 async def test_a_pod_that_names_a_claim_for_good_is_not_bound_without_it() -> None:
     """Since 1.37 the name cannot be removed, and the kubelet would wait for the claim."""
     harness = cluster(1)
