@@ -112,9 +112,6 @@ _TAINT_RULE_VERSIONS: Final = ("v1", "v1beta2", "v1alpha3")
 _RETRY_SECONDS: Final = 1.0
 """Seconds between two requests for a kind after an error of the API server."""
 
-_PROBE_SECONDS: Final = 60.0
-"""Seconds between two probes for ResourceClaims and other kinds that are not served yet."""
-
 _MAPS_CLASSES: Final = (1, 36)
 """Release since which each class maps an extended resource of its name, by default."""
 
@@ -331,7 +328,7 @@ class SchedulerInformers:
         while self._claims_refused or not await self._serves_devices():
             # The scheduler need not wait for them: pods with claims are refused meanwhile.
             self.devices_known.set()
-            await asyncio.sleep(_PROBE_SECONDS)
+            await asyncio.sleep(discovery.PROBE_SECONDS)
             release = await self._read_release()
         # Before the first class is decoded, as its resources depend on it. Earlier API servers may
         # map the resource that a class names, which they drop where that is off.
@@ -352,7 +349,7 @@ class SchedulerInformers:
             # An administrator may upgrade the API server, enable the API or grant the right at any
             # time. The release first: it decides what a rule without a selector taints.
             while True:
-                await asyncio.sleep(_PROBE_SECONDS)
+                await asyncio.sleep(discovery.PROBE_SECONDS)
                 await self._read_release()
                 rules_watched = rules_watched or await self._watch_taint_rules(group)
                 if not templates and await self._watch_templates(group):

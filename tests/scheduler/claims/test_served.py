@@ -98,7 +98,7 @@ async def test_an_upgrade_is_noticed_where_no_rules_are_served(
     async def never(_informers: SchedulerInformers, _group: asyncio.TaskGroup) -> bool:
         return False
 
-    monkeypatch.setattr(informers_module, "_PROBE_SECONDS", 0.0)
+    monkeypatch.setattr(discovery, "PROBE_SECONDS", 0.0)
     monkeypatch.setattr(SchedulerInformers, "_watch_taint_rules", never)
     informers = of()
     task = await known(informers)
@@ -162,7 +162,7 @@ async def test_what_is_served_is_followed() -> None:
 
 
 async def test_what_is_served_later_is_followed_then(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(informers_module, "_PROBE_SECONDS", 0.0)
+    monkeypatch.setattr(discovery, "PROBE_SECONDS", 0.0)
     informers = of(NotFound(404, "NotFound", "no such kind"))
     task = await known(informers)
     changed = asyncio.Event()
@@ -178,7 +178,7 @@ async def test_templates_are_followed_where_pods_are_expected(
     monkeypatch: pytest.MonkeyPatch, errors: tuple[KubeError, ...]
 ) -> None:
     """The watch starts at once, or after the missing permission, which is reported, is granted."""
-    monkeypatch.setattr(informers_module, "_PROBE_SECONDS", 0.0)
+    monkeypatch.setattr(discovery, "PROBE_SECONDS", 0.0)
     # Three kinds and the rules are requested before them.
     informers = of(*[None] * 4, *errors, gates=FeatureGates.of({"ExpectedPods": True}))
     informers.template_reflector = cast("Any", Follower(RESOURCE_CLAIM_TEMPLATES))
@@ -257,7 +257,7 @@ async def test_pods_with_claims_do_not_wait_for_device_taint_rules(
 async def test_device_taint_rules_that_are_served_later_are_followed_then(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(informers_module, "_PROBE_SECONDS", 0.0)
+    monkeypatch.setattr(discovery, "PROBE_SECONDS", 0.0)
     informers = of(*DEVICES, NOT_FOUND, NOT_FOUND, NOT_FOUND)
     rules = informers.taint_rule_reflectors[0]
     task = await known(informers)
