@@ -128,7 +128,9 @@ MISTAKES = (
     Mistake("The node selector matches no node", wrong_selector, "change the node selector"),
     Mistake("A taint is not tolerated", untolerated_taint, "add a toleration for {team: blue}"),
     Mistake(
-        "The gang is larger than the cluster", too_large_gang, "Lower minCount to 2, or add nodes"
+        "The gang is larger than the cluster",
+        too_large_gang,
+        'Lower minCount to 2 with the min-count annotation of JobSet "train", or add nodes',
     ),
     Mistake(
         "The group that pods name is missing", missing_group, "Create it, or correct", "trian", 1
