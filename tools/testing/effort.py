@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, settings
 
 EXAMPLES: Final = 20
 """Examples of a property in `make test`."""
-LONG_EXAMPLES: Final = 300
+LONG_EXAMPLES: Final = 100
 
 
 def load(*, long: bool) -> None:
