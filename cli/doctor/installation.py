@@ -289,7 +289,7 @@ def mapping_of(body: bytes) -> Json:
     """Decode a JSON object; return an empty one for any other body."""
     try:
         return msgspec.json.decode(body, type=dict[str, Any])
-    except (msgspec.DecodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return {}
 
 

@@ -62,6 +62,9 @@ class Decoder(Generic[T]):
             without = _without_nulls(data, inspect.type_info(self.form))
             if without is data:
                 raise
+        except UnicodeDecodeError as error:
+            # API servers send UTF-8; whoever can reach the webhook sends anything.
+            raise msgspec.DecodeError(str(error)) from error
         # Outside of the handler: a reader can use this error, but not the one above.
         return self._decode(without)
 

@@ -13,7 +13,7 @@ def release_of(said: bytes) -> tuple[int, int]:
     """Return major and minor from the response of `/version`; (0, 0) if it has none."""
     try:
         return release_in(msgspec.json.decode(said, type=dict[str, Any]))
-    except (msgspec.DecodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return (0, 0)
 
 

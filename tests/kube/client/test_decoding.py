@@ -20,6 +20,7 @@ import webhooks
 from api.integration.kinds import SINGLE_GROUP_KINDS
 from controllers.cache import capacity_requests, decoding
 from controllers.cache.objects import COSCHEDULINGS
+from kube.base.errors import from_status
 from kube.client.decoding import Decoder
 from tests.structure.graph import ROOT
 from webhooks.cache.workloads import decode_workload
@@ -288,3 +289,17 @@ def test_objects_are_decoded_by_the_decoder_that_takes_null() -> None:
         and not OF_A_MODULE.fullmatch(line)
     }
     assert otherwise == set()
+
+
+def test_text_that_is_no_utf_8_is_rejected_like_other_bytes() -> None:
+    """Whoever can reach the webhook sends anything, and proxies respond in any encoding."""
+    with pytest.raises(msgspec.DecodeError, match="invalid start byte"):
+        Decoder(_Text)(b'{"text": "\xbc"}')
+
+    error = from_status(b'{"message": "\xbc"}', method="GET", status=500)
+
+    assert "message" in str(error)
+
+
+class _Text(msgspec.Struct):
+    text: str = ""

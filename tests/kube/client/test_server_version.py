@@ -14,6 +14,7 @@ from kube.client.server_version import release_of
         (b'{"major": "", "minor": "x"}', (0, 0)),
         (b"[]", (0, 0)),
         (b"no", (0, 0)),
+        (b'{"major": "\xbc"}', (0, 0)),
         (b"[" * 100_000, (0, 0)),
     ],
 )

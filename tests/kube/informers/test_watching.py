@@ -216,6 +216,7 @@ def test_any_other_error_event_asks_for_a_list_too() -> None:
     [
         pytest.param(b'{"type":"ADD', id="half a line"),
         pytest.param(b"proxy error\n", id="no JSON"),
+        pytest.param(b'{"type":"\xbc"}', id="no UTF-8"),
         pytest.param(b'{"type":"PONDERED","object":{}}', id="an unknown type"),
     ],
 )

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
@@ -109,6 +109,8 @@ def bodies() -> st.SearchStrategy[bytes]:
 
 @batches(10)
 @EFFORT
+@example(route="convert", body=b'{"kind": "\xbc"}')
+@example(route="validate/podgroups", body=b'{"kind": "\xbc"}')
 @given(route=st.sampled_from([*ROUTES, "convert"]), body=bodies())
 def test_any_bytes_are_answered(caller: Caller, batch: int, route: str, body: bytes) -> None:
     status, answer = caller.post(f"/{route}", body)
