@@ -24,7 +24,7 @@ from tools.testing.guardian import Guardian
 # For `yaml.safe_load`: the same result, in a tenth of the time.
 yaml.SafeLoader = yaml.CSafeLoader  # type: ignore[misc, assignment]
 
-pytest_plugins = ("tools.testing.usage",)
+pytest_plugins = ("tools.testing.teardown_limit", "tools.testing.usage")
 
 LONG_SECONDS = 3600  # of a test with many examples
 GARBAGE = (50_000, 20, 100)  # the scheduler's own; Python's default costs a sixth of the unit tests

@@ -16,7 +16,7 @@ from tools.testing.effort import examples
 
 HUB = f"{GROUP}/v1alpha3"
 # Three pairs, both ways: with `--long` 10,000 objects make the round trip.
-EXAMPLES = examples(12, 1_700)
+EXAMPLES = examples(12, 400)
 
 
 class Pair(NamedTuple):

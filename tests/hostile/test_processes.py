@@ -15,9 +15,9 @@ from e2e.faults.hostile.steps import Step, shown
 from tests.hostile.processes import Processes
 from tools.testing.effort import examples
 
-EFFORT = settings(examples(6, 1_500), suppress_health_check=list(HealthCheck))
+EFFORT = settings(examples(6, 150), suppress_health_check=list(HealthCheck))
 
-FEWER = settings(examples(3, 300), suppress_health_check=list(HealthCheck))
+FEWER = settings(examples(3, 60), suppress_health_check=list(HealthCheck))
 
 _STACK = 950
 """Maximum frames of a process's coroutine, of the 1,000 that Python allows."""

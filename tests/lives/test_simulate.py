@@ -162,7 +162,7 @@ async def decided(drawn: Manifests) -> Outcome:
         await cluster.stop()
 
 
-@pytest.mark.parametrize("number", seeds(12, 400))
+@pytest.mark.parametrize("number", seeds(12, 150))
 def test_simulate_decides_as_the_scheduler(number: int) -> None:
     drawn = Manifests(number)
 

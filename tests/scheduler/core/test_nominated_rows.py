@@ -49,7 +49,7 @@ def test_decisions_are_the_same_as_with_all_nominated_places(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     rng = random.Random(11)
-    placed, clusters = 0, count(60, 1_000)
+    placed, clusters = 0, count(60, 300)
     for _ in range(clusters):
         builder = StateBuilder()
         builder.nodes(5, cpu=4)

@@ -99,7 +99,7 @@ def take(case: Nominated, shape: Shape, name: str, count: int) -> None:
     case.state.framework.reserve(shape, np.array(rows), np.array([count]))
 
 
-@pytest.mark.parametrize("seed", seeds(12, 600))
+@pytest.mark.parametrize("seed", seeds(12, 150))
 def test_together_they_take_what_they_take_one_by_one(seed: int) -> None:
     case = Nominated(seed)
     before = case.seen()
@@ -113,7 +113,7 @@ def test_together_they_take_what_they_take_one_by_one(seed: int) -> None:
 
 @pytest.mark.parametrize("limited", [False, True])
 def test_what_is_left_out_says_nothing_to_the_root(limited: bool) -> None:
-    for seed in range(count(6, 200)):
+    for seed in range(count(6, 60)):
         case = Nominated(seed)
         state, nodes = case.state, case.state.nodes
         for number in range(6 if limited else 0):
@@ -157,7 +157,7 @@ def plan_of(case: Nominated, root: Pod) -> object:
 def test_a_plan_is_the_same_where_they_are_taken_once_for_all_trials(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    planned, clusters = 0, count(15, 800)
+    planned, clusters = 0, count(15, 200)
     for seed in range(clusters):
         case = Nominated(seed, ("plain", "blue", "claim"))
         found = [plan_of(case, root) for root in case.pods]
@@ -215,7 +215,7 @@ def counted(calls: Counter[str], name: str) -> Callable[..., Any]:
 
 
 def test_sums_follow_nominations_that_come_and_go_and_nodes_that_change() -> None:
-    for seed in range(count(3, 150)):
+    for seed in range(count(3, 50)):
         case = Nominated(seed)
         state, rng = case.state, case.rng
         for step in range(12):

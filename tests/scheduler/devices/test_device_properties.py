@@ -129,7 +129,7 @@ class Story:
         return found
 
 
-@examples(20, 300)
+@examples(20, 100)
 @given(OPERATIONS)
 def test_what_is_in_use_is_what_claims_hold(operations: list[tuple[str, object]]) -> None:
     story = Story()

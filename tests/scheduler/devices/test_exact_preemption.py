@@ -65,7 +65,7 @@ def test_victims_are_as_low_as_those_of_the_exact_solver(long: bool) -> None:
     assert found["missed"] + found["worse"] <= max(1, 0.01 * found.total()), found
 
 
-@examples(8, 300)
+@examples(8, 100)
 @given(st.integers(0, 10**6))
 def test_preemption_changes_nothing_and_is_the_same_again(number: int) -> None:
     of = occupied(17, number)

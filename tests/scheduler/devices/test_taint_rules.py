@@ -200,7 +200,7 @@ RULES = st.dictionaries(
 
 
 @given(st.lists(RULES, min_size=1, max_size=4))
-@examples(20, 300)
+@examples(20, 100)
 def test_rules_that_came_and_went_leave_what_the_last_ones_alone_make(
     history: list[dict[str, dict[str, Any]]],
 ) -> None:

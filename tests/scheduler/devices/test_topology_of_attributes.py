@@ -455,7 +455,7 @@ def test_what_cliques_have_free_can_be_measured() -> None:
     st.lists(st.tuples(st.integers(2, 4), st.booleans()), min_size=1, max_size=4),
     st.lists(st.tuples(st.integers(0, 7), st.sampled_from(["a", "b", "-"])), max_size=4),
 )
-@examples(20, 300)
+@examples(20, 100)
 def test_a_required_clique_holds_all_of_a_gang_whenever_slices_change(
     cliques: list[str], gangs: list[tuple[int, bool]], changes: list[tuple[int, str]]
 ) -> None:
@@ -520,7 +520,7 @@ STEPS = st.lists(
 
 
 @given(STEPS, st.booleans())
-@examples(50, 750)
+@examples(50, 250)
 def test_domains_are_those_of_looking_at_every_device(
     steps: list[tuple[str, str, list[str]]], nested: bool
 ) -> None:

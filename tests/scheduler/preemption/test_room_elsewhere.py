@@ -250,7 +250,7 @@ def change(course: Course, rng: random.Random) -> str:
 def test_nobody_waits_who_has_room() -> None:
     """After each event all fitting roots are awake; no time passes, so nothing else wakes them."""
     placed = Counter[str]()
-    courses = count(30, 300)
+    courses = count(30, 150)
     for seed in range(courses):
         rng = random.Random(seed)
         course = random_course(rng)

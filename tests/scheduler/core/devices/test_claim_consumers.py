@@ -76,7 +76,7 @@ def apply(what: str, key: ClaimKey, uid: str, plain: Plain, consumers: ClaimCons
         consumers.reserve(key, frozenset(uid), elsewhere=what == "elsewhere")
 
 
-@examples(50, 750)
+@examples(50, 250)
 @given(OPERATIONS)
 def test_counters_are_what_a_look_at_everything_says(
     operations: list[tuple[str, ClaimKey, str]],

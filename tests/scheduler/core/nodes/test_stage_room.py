@@ -115,7 +115,7 @@ def test_the_order_of_comings_and_goings_is_no_matter(
     assert not any(len(nodes.stages.rows(tree)) for tree in TREES)
 
 
-@examples(100, 1500)
+@examples(100, 500)
 @given(
     CHANGES, st.builds(Stage, st.integers(1, 3), st.booleans(), st.sampled_from(TREES)), REQUESTS
 )
