@@ -84,7 +84,7 @@ async def test_two_priorities_fight_and_it_settles(seed: int, long: bool) -> Non
     harness = rounds.harness
 
     async with harness.leading():
-        for turn in range(500 if long else 20):
+        for turn in range(120 if long else 20):
             rounds.arrive()
             if turn % 3 == 0:
                 rounds.end()
