@@ -189,7 +189,7 @@ class _PackingSearch:
         devices = self.framework.plugins.dynamic_resources
         self.layouts = devices.layouts(self.shapes, self.rows)
         self.states = devices.states(self.shapes, self.rows)
-        asked = tuple((shape.index, self.demand[shape]) for shape in self.shapes)
+        asked = tuple(zip(self.wants, map(self.demand.__getitem__, self.shapes), strict=True))
         allowed = tuple(map(tuple, self.allowed))
         self.problem = hash((asked, self.rows.tobytes(), allowed, tuple(self.layouts)))
         self.open = [all(column) for column in zip(*self.allowed, strict=True)]

@@ -240,6 +240,7 @@ class TreeSearch:
             self._chosen[group] = inner
             shortage = work(group, inner.rows)
             if shortage is None:
+                packings.cut = packings.cut or cut
                 return None
             self._undo(mark)
             # The first pod decides a shared claim's devices, which may not suit the others.

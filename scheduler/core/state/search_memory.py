@@ -137,7 +137,8 @@ def asked_by(root: Group) -> Hashable:
             group.minimum,
             group.topology,
             group.running,
-            tuple(sorted((shape.index, len(pods)) for shape, pods in group.pending.items())),
+            # The shapes themselves: the index of one that is gone is used again.
+            frozenset((shape, len(pods)) for shape, pods in group.pending.items()),
         )
         for group in root.walk()
     )

@@ -17,12 +17,14 @@ from tests.scheduler.oracle.instances import (
     Tree,
     one_zone_instance,
     tight_instance,
+    topology_instance,
 )
 from tests.scheduler.oracle.solver import ExactSolver
 from tests.scheduler.preemption_builder import PreemptionBuilder
 from tests.scheduler.state_builder import requests
 
 SEED = 6012
+GROUP = ("PodGroup", "ns", "g")
 
 
 @pytest.mark.timeout(900)
@@ -76,6 +78,34 @@ def test_searches_of_few_steps_find_what_one_of_many_steps_finds(number: int) ->
 
     assert isinstance(found, Placement) or not found.timed_out
     assert isinstance(found, Placement) is ExactSolver(instance).feasible()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_searches_of_few_steps_lose_no_candidate(seed: int) -> None:
+    """A search that is cut off in one candidate, or child, has not proved that this one fails."""
+    instance = topology_instance(seed)
+    few = SearchBudget(packing_steps=5)
+
+    found = decide(instance, build(instance), budget=few, attempts=500)
+
+    assert isinstance(found, Placement) is ExactSolver(instance).feasible()
+
+
+def test_other_pods_are_another_search() -> None:
+    """The index of a shape that is gone is used again."""
+    builder = PreemptionBuilder()
+    builder.node("n", 8)
+    builder.group("g", 2)
+    first = builder.waits("g", 2, cpu=5)
+    before = search_memory.asked_by(builder.state.forest.groups[GROUP])
+    for pod in first:
+        builder.state.remove_pod(pod.uid)
+    list(builder.state.catch_up())
+    builder.state.take_changes()
+
+    builder.waits("g", 2, cpu=4)
+
+    assert search_memory.asked_by(builder.state.forest.groups[GROUP]) != before
 
 
 def test_a_search_without_an_end_ends(monkeypatch: pytest.MonkeyPatch) -> None:
