@@ -323,7 +323,8 @@ def _decide(
 def _preempt(state: State, entity: Group | Pod, plan: Plan, lines: list[str]) -> SimulatedRoot:
     """Evict the victims and place the entity, as roots that are decided later find the cluster."""
     placed = plan.placement
-    told = [*placement_lines(state, placed, "fits after preemption"), *plan_lines(plan)]
+    verb = "fits" if plan.cost is None else "fits after preemption"
+    told = [*placement_lines(state, placed, verb), *plan_lines(plan)]
     victims = [pod for unit in plan.victims for pod in list(unit.pods.values())]
     for pod in victims:
         state.remove_pod(pod.info.uid)

@@ -43,6 +43,11 @@ _KEPT: Final = (
     " gone, and the API server does not remove the name (Kubernetes 1.37): recreate the pod"
 )
 
+_FIXED: Final = (
+    "the pod's status names other requests of resourceclaim {name}, and the API server does not"
+    " change them: recreate the pod"
+)
+
 
 class ExtendedClaims:
     """Creates and deletes these claims, and writes them to the status of pods.
@@ -110,7 +115,7 @@ class ExtendedClaims:
             # An API server without the feature drops the field without an error; the kubelet would
             # start the pod without its devices.
             if (updated.get("status") or {}).get("extendedResourceClaimStatus") != status:
-                raise UnusableError(_KEPT.format(name=said) if said else _OFF)
+                raise UnusableError(_FIXED.format(name=said) if said else _OFF)
         # An earlier attempt had another node, whose missing resource the claim provided.
         elif claim is None and said:
             patch = PatchBuilder().of_uid(info.uid).remove(_STATUS)

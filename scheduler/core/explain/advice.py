@@ -141,10 +141,13 @@ def lower_minimum(spec: GroupSpec | None, to: int | None = None) -> str:
         return f'lower minCount of template "{spec.template}" of Workload "{name}"{number}'
     if kind == SINGLE_POD:
         return f"lower minCount{number} with the min-count annotation of its pods"
-    # In a tree, the annotation of the owner counts child groups.
+    # In a tree, the annotation of the owner counts child groups. Elsewhere it is next to gang-mode,
+    # in the owner itself or in one of its pod templates.
     if not kind or (spec is not None and spec.parent is not None):
         return f"lower minCount{number}"
-    return f'lower minCount{number} with the min-count annotation of {kind} "{name}"'
+    return (
+        f'lower minCount{number} with the min-count annotation next to gang-mode in {kind} "{name}"'
+    )
 
 
 def _other_nodes(framework: Framework, shape: Shape, reason: str) -> str:

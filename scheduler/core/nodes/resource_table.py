@@ -13,9 +13,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from typing import TYPE_CHECKING, Final
-from weakref import WeakValueDictionary
+from weakref import WeakSet, WeakValueDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -68,6 +67,8 @@ class ResourceTable:
         self._offering: Counter[str] = Counter()
         self._without_index: dict[int, Counter[str]] = {}
         self._large: dict[int, Counter[str]] = {}
+        self.computed: WeakSet[Request] = WeakSet()
+        """Requests that have computed what holds for this epoch."""
         self._requests = WeakValueDictionary[tuple[tuple[tuple[str, int], ...], int], Request]()
 
     @property
@@ -93,8 +94,10 @@ class ResourceTable:
 
     def _begin_epoch(self) -> None:
         self.epoch += 1
-        for request in self._requests.values():
+        # Only these: a node may have hundreds of resources, and each begins an epoch.
+        for request in self.computed:
             request.drop()
+        self.computed.clear()
 
     def grow(self) -> None:
         """Double the number of rows."""
@@ -279,9 +282,8 @@ class Request:
 
     def drop(self) -> None:
         """Drop what holds for one epoch, as another one begins."""
-        with suppress(AttributeError):
-            for name in _OF_AN_EPOCH:
-                delattr(self, name)
+        for name in _OF_AN_EPOCH:
+            delattr(self, name)
 
     if not TYPE_CHECKING:  # or any name would pass for an attribute
 
@@ -293,6 +295,7 @@ class Request:
             return getattr(self, name)
 
     def _compute(self) -> None:
+        self._resources.computed.add(self)
         indices, by_devices = self._resources.indices, self._resources.is_by_devices
         offered = [(indices[name], amount) for name, amount in self.amounts if name in indices]
         small = np.array([each for each in offered if each[1] <= _LARGE], np.int64).reshape(-1, 2)

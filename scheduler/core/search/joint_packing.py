@@ -84,7 +84,7 @@ def pack_jointly(
         if runs is not None:
             return list(_shared(way, {shape: (rows, counts) for shape, rows, counts in runs}))
     # None of these ways works. There are more, and the next search tries them, too.
-    if choice.truncated and not memory.cut and memory.ways < _MOST_WAYS:
+    if choice.truncated and not (memory.cut or expired()) and memory.ways < _MOST_WAYS:
         memory.ways *= 2
         memory.end_early()
     return None

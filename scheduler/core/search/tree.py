@@ -245,6 +245,7 @@ class TreeSearch:
             self._undo(mark)
             # The first pod decides a shared claim's devices, which may not suit the others.
             if self._with_shared_claims(group, inner, demand, work):
+                packings.cut = packings.cut or cut
                 return None
             # A search that ran out of budget has not completed the candidate.
             complete = not (packings.cut or self.attempt.exhausted)

@@ -15,11 +15,11 @@ from scheduler.core.nodes.node_table import NodeTable, Region
 from scheduler.core.state.shortage import Shortage
 from scheduler.core.values.model import GroupKey
 
-_MOST: Final = 1 << 18
+_MOST: Final = 1 << 19
 """Candidate placements of all roots, about 100 bytes each; the oldest root is dropped first."""
 
 
-_MOST_PACKINGS: Final = 1 << 18
+_MOST_PACKINGS: Final = 1 << 17
 """States of packings of one root. With more, what did not fit until then is refused."""
 
 

@@ -130,7 +130,8 @@ MISTAKES = (
     Mistake(
         "The gang is larger than the cluster",
         too_large_gang,
-        'Lower minCount to 2 with the min-count annotation of JobSet "train", or add nodes',
+        "Lower minCount to 2 with the min-count annotation next to gang-mode in"
+        ' JobSet "train", or add nodes',
     ),
     Mistake(
         "The group that pods name is missing", missing_group, "Create it, or correct", "trian", 1

@@ -40,7 +40,11 @@ def waits(
     ("owner", "parent", "want"),
     [
         (None, None, "Lower minCount to 8"),
-        (("JobSet", "a"), None, 'Lower minCount to 8 with the min-count annotation of JobSet "a"'),
+        (
+            ("JobSet", "a"),
+            None,
+            'Lower minCount to 8 with the min-count annotation next to gang-mode in JobSet "a"',
+        ),
         (("JobSet", "a"), "top", "Lower minCount to 8"),
         (("Pod", "a"), None, "Lower minCount to 8 with the min-count annotation of its pods"),
         (("PodGroup", "a"), None, 'Lower minMember of coscheduling PodGroup "a" to 8'),

@@ -7,13 +7,14 @@ import pytest
 from scheduler.core.search.place import Placement, Refusal, SearchBudget, place
 from scheduler.core.state import search_memory
 from scheduler.core.state.search_memory import SearchMemory
-from scheduler.core.values.model import Expression, PodSelector, PodTerm, Requirements
+from scheduler.core.values.model import Expression, NodeInfo, PodSelector, PodTerm, Requirements
 from tests.scheduler.oracle.cluster import build, decide
 from tests.scheduler.oracle.greedy import greedily_placed
 from tests.scheduler.oracle.instances import (
     PREEMPTOR,
     ROOT,
     Instance,
+    Node,
     Tree,
     one_zone_instance,
     tight_instance,
@@ -21,7 +22,7 @@ from tests.scheduler.oracle.instances import (
 )
 from tests.scheduler.oracle.solver import ExactSolver
 from tests.scheduler.preemption_builder import PreemptionBuilder
-from tests.scheduler.state_builder import requests
+from tests.scheduler.state_builder import GIB, requests
 
 SEED = 6012
 GROUP = ("PodGroup", "ns", "g")
@@ -89,6 +90,48 @@ def test_searches_of_few_steps_lose_no_candidate(seed: int) -> None:
     found = decide(instance, build(instance), budget=few, attempts=500)
 
     assert isinstance(found, Placement) is ExactSolver(instance).feasible()
+
+
+def test_a_child_that_was_cut_off_is_continued_after_a_sibling_that_fits() -> None:
+    """With more than 64 nodes, each child is packed by itself, and the third never fits."""
+    sizes = (20, 16, 9, 7, 9, 10, 9, 17, 7, 8, 18, 19, 7, 19, 18, 15, 18, 19, 7, 8)
+    hard = tuple((0, size) for size in sizes)
+    nodes = (*(Node((60, 52)) for _ in range(5)), *(Node((8, 0)) for _ in range(70)))
+    children = (
+        Tree("a", len(hard), hard), Tree("b", 1, ((1, 0),)), Tree("c", 1, ((90, 0),)),
+    )  # fmt: skip
+    instance = Instance(nodes, Tree(ROOT, 2, children=children))
+
+    found = decide(instance, build(instance), attempts=20)
+
+    assert isinstance(found, Placement)
+
+
+def test_states_of_a_packing_do_not_depend_on_the_indices_of_resources() -> None:
+    """Device plugins restart, and their resources get each other's index."""
+    x, z = "example.com/x", "example.com/z"
+    pods = [(5, 5), (5, 4), (5, 5), (5, 4), (5, 5), (5, 5), (3, 5)]
+    builder, memory = PreemptionBuilder(), SearchMemory()
+    builder.group("g", len(pods), priority=1)
+    for of_x, of_z in pods:
+        builder.waits("g", cpu=1, others={x: of_x, z: of_z}, priority=1)
+
+    def offer(*names: str) -> None:
+        for index, amounts in enumerate([(8, 10), (15, 13), (10, 10)]):
+            offered = dict(zip(names, amounts, strict=False))
+            usual = {"cpu": 64_000, "memory": 64 * GIB, "pods": 110}
+            builder.state.set_node(NodeInfo(f"n{index}", usual | offered, {}))
+        list(builder.state.catch_up())
+
+    offer(z, x)
+    place(builder.state, builder.root("g"), SearchBudget(packing_steps=7), memory=memory)
+    offer(z)
+    offer()
+    offer(x, z)
+
+    found = place(builder.state, builder.root("g"), SearchBudget(), memory=memory)
+
+    assert isinstance(found, Placement)
 
 
 def test_other_pods_are_another_search() -> None:
