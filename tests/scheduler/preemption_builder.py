@@ -8,6 +8,7 @@ from scheduler.core.preemption.dry_run import SearchEffort
 from scheduler.core.preemption.plan import Plan, preempt
 from scheduler.core.search.place import Placement, Refusal, SearchBudget, place
 from scheduler.core.state.disruption_budgets import DisruptionBudget
+from scheduler.core.state.search_memory import SearchMemory
 from scheduler.core.values.model import (
     COMPOSITE_POD_GROUP,
     POD_GROUP,
@@ -132,12 +133,17 @@ class PreemptionBuilder(StateBuilder):
         """Mark the pod as terminating."""
         self.state.set_pod(replace(info, terminating=True))
 
-    def fits_without(self, name: str, units: list[str]) -> bool:
-        """Return True if the root would be placed without these pods; restore the state."""
+    def fits_without(
+        self, name: str, units: list[str], *, memory: SearchMemory | None = None
+    ) -> bool:
+        """Return True if the root would be placed without these pods; restore the state.
+
+        With a `memory` the search does all that a decision does, otherwise what a dry run does.
+        """
         saved = [self.state.pods[uid].info for uid in units]
         for uid in units:
             self.state.remove_pod(uid)
-        decision = place(self.state, self.root(name), SearchBudget())
+        decision = place(self.state, self.root(name), SearchBudget(), memory=memory)
         for info in saved:
             self.state.set_pod(info)
         return isinstance(decision, Placement)

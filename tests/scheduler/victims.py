@@ -1,6 +1,7 @@
 """Invariants of any plan, whatever its cost."""
 
 from scheduler.core.preemption.plan import Plan
+from scheduler.core.state.search_memory import SearchMemory
 from tests.scheduler.oracle.instances import PREEMPTOR, ROOT
 from tests.scheduler.preemption_builder import PreemptionBuilder
 
@@ -20,4 +21,4 @@ def lawful(builder: PreemptionBuilder, plan: Plan) -> None:
         others = [uid for other in plan.victims if other is not unit for uid in other.pods]
         assert not builder.fits_without(ROOT, others), f"{unit.name} need not go"
     everyone = [uid for unit in plan.victims for uid in unit.pods]
-    assert builder.fits_without(ROOT, everyone)
+    assert builder.fits_without(ROOT, everyone, memory=SearchMemory())

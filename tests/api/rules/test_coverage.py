@@ -23,7 +23,7 @@ def test_every_branch_of_the_rules_is_decided_by_a_case(tmp_path: Path) -> None:
     # A separate session, because the modules must be imported under the tracer.
     environment = {key: value for key, value in os.environ.items() if "PYTEST" not in key}
     run = subprocess.run(
-        [*coverage, "run", "--branch", data, "-m", "pytest", "-q", "-p", "no:randomly", *TABLES],
+        [*coverage, "run", "--branch", data, "-m", "pytest", "-q", *TABLES],
         cwd=ROOT,
         env=environment,
         capture_output=True,

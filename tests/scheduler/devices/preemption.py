@@ -6,6 +6,7 @@ import numpy as np
 
 from scheduler.core.devices.results import NODE_NAME
 from scheduler.core.search.place import Placement, SearchBudget, place
+from scheduler.core.state.search_memory import SearchMemory
 from scheduler.core.values.devices import AllocatedDevice, Allocation, DeviceClaimInfo
 from scheduler.core.values.model import ClaimKey, Expression, NodeTerm, PodInfo, Requirements
 from tests.scheduler.devices.builders import DRIVER, ask, gpu
@@ -61,7 +62,9 @@ class DevicePreemption(DeviceCluster, PreemptionBuilder):
             self.reserve(key, info)
         return info
 
-    def fits_without(self, name: str, units: list[str]) -> bool:
+    def fits_without(
+        self, name: str, units: list[str], *, memory: SearchMemory | None = None
+    ) -> bool:
         """Return True if the root would be placed without these pods and their claims."""
         claims = list(self.table.claims.values())
         pods = [self.state.pods[uid].info for uid in units]
@@ -69,7 +72,7 @@ class DevicePreemption(DeviceCluster, PreemptionBuilder):
             self.state.remove_pod(uid)
         for key in list(self.table.consumers.returning):
             self.give_back(key)
-        decision = place(self.state, self.root(name), SearchBudget())
+        decision = place(self.state, self.root(name), SearchBudget(), memory=memory)
         for info in pods:
             self.state.set_pod(info)
         for claim in claims:
