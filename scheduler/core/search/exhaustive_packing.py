@@ -189,9 +189,11 @@ class _PackingSearch:
         devices = self.framework.plugins.dynamic_resources
         self.layouts = devices.layouts(self.shapes, self.rows)
         self.states = devices.states(self.shapes, self.rows)
-        asked = tuple(zip(self.wants, map(self.demand.__getitem__, self.shapes), strict=True))
+        # Equal requests may need other devices, and the index of a resource is used again.
+        asked = tuple((shape.index, self.demand[shape]) for shape in self.shapes)
+        requested = tuple(self.wants)
         allowed = tuple(map(tuple, self.allowed))
-        self.problem = hash((asked, self.rows.tobytes(), allowed, tuple(self.layouts)))
+        self.problem = hash((asked, requested, self.rows.tobytes(), allowed, tuple(self.layouts)))
         self.open = [all(column) for column in zip(*self.allowed, strict=True)]
 
     def place(self, pod: int, start: int, free: list[Free]) -> bool:

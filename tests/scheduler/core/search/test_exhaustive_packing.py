@@ -1,7 +1,14 @@
 """Backtracking over pods of different shapes, and the nodes that it treats as equal."""
 
+from dataclasses import replace
+
+import pytest
+
+from scheduler.core.framework.dynamic_resources import DynamicResources
+from scheduler.core.pods.shapes import Shape
 from scheduler.core.search.exhaustive_packing import pack_exhaustively
-from scheduler.core.values.model import Expression, NodeTerm, Requirements
+from scheduler.core.state.search_memory import PackingMemory
+from scheduler.core.values.model import Expression, NodeTerm, Requirements, Toleration
 from tests.scheduler.state_builder import StateBuilder, requests
 
 
@@ -33,3 +40,24 @@ def test_of_nodes_with_equal_room_that_all_shapes_may_use_one_is_tried() -> None
     assert (
         pack_exhaustively(builder.state.framework, dict.fromkeys(shapes, 5), None, steps=90) is None
     )
+
+
+def test_pods_of_equal_requests_that_need_other_devices_do_not_fail_together(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One memory serves all groups of a root."""
+    builder, memory = StateBuilder(), PackingMemory()
+    builder.nodes(2, cpu=2)
+    wants = Requirements(requests(1))
+    without = builder.state.shapes.intern(wants)
+    other = replace(wants, tolerations=(Toleration("x", "Exists", "", ""),))
+    lacking = builder.state.shapes.intern(other)
+
+    def state_with(_plugin: DynamicResources, shape: Shape, _row: int, used: int) -> int | None:
+        return None if shape is lacking else used
+
+    monkeypatch.setattr(DynamicResources, "state_with", state_with)
+    framework = builder.state.framework
+
+    assert pack_exhaustively(framework, {lacking: 2}, None, 100, memory=memory) is None
+    assert pack_exhaustively(framework, {without: 2}, None, 100, memory=memory) is not None
