@@ -243,14 +243,16 @@ class _PackingSearch:
         rest = [first, *range(max(first + 1, last - _COMPARED), last)]
         if not all(self._fit_alone(shape, free) for shape in rest):
             return False
+        if len(rest) < last - first:
+            return True
         needed = [0] * len(free[0])
-        for shape in range(first, last):
+        for shape in rest:
             number = self.demand[self.shapes[shape]]
             needed = [n + number * w for n, w in zip(needed, self.wants[shape], strict=True)]
         for amounts in free:
             if any(all(map(int.__ge__, amounts, self.wants[shape])) for shape in rest):
                 needed = [n - a for n, a in zip(needed, amounts, strict=True)]
-        return max(needed) <= 0 or len(rest) < last - first
+        return max(needed) <= 0
 
     def _fit_alone(self, shape: int, free: list[Free]) -> bool:
         want, left = self.wants[shape], self.demand[self.shapes[shape]]

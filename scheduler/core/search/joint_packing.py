@@ -70,7 +70,7 @@ def pack_jointly(
     )
     # Python integers: the sum over all nodes may exceed an int64.
     totals = [total(amounts) for amounts in free.clip(0)]
-    choice = _Choice(totals, expired, memory.ways)
+    choice, cuts = _Choice(totals, expired, memory.ways), memory.cuts
     for way in choice.of(group):
         demand: Counter[Shape] = Counter()
         for _, shape, count in way.parts:
@@ -84,7 +84,8 @@ def pack_jointly(
         if runs is not None:
             return list(_shared(way, {shape: (rows, counts) for shape, rows, counts in runs}))
     # None of these ways works. There are more, and the next search tries them, too.
-    if choice.truncated and not (memory.cut or expired()) and memory.ways < _MOST_WAYS:
+    complete = memory.cuts == cuts and not expired()
+    if choice.truncated and complete and memory.ways < _MOST_WAYS:
         memory.ways *= 2
         memory.end_early()
     return None

@@ -119,8 +119,8 @@ def place(
         most = _STEPS_OF_DRY_RUNS if memory is None else budget.steps
         if short is not None and not (short.resolvable and search.all_ways(group, region, most)):
             # A walk that completed has proved the refusal, even if the budget is used up.
-            late = attempt.exhausted if search.complete is None else not search.complete
-            late = late or (memory is not None and memory.packings.cut)
+            cut = attempt.exhausted or (memory is not None and memory.packings.cuts > 0)
+            late = cut if search.complete is None else not search.complete
             tried = 0 if memory is None else memory.tried
             return Refusal(group.key, short, shapes, attempt.steps, late, tried)
         minimums = attempt.total

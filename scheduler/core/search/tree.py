@@ -235,23 +235,19 @@ class TreeSearch:
             if known is not None:
                 first = first or known
                 continue
-            mark, packings = self._savepoint(), self.attempt.packings
-            cut, packings.cut = packings.cut, False
+            mark, cuts = self._savepoint(), self.attempt.packings.cuts
             self._chosen[group] = inner
             shortage = work(group, inner.rows)
             if shortage is None:
-                packings.cut = packings.cut or cut
                 return None
             self._undo(mark)
             # The first pod decides a shared claim's devices, which may not suit the others.
             if self._with_shared_claims(group, inner, demand, work):
-                packings.cut = packings.cut or cut
                 return None
             # A search that ran out of budget has not completed the candidate.
-            complete = not (packings.cut or self.attempt.exhausted)
+            complete = self.attempt.packings.cuts == cuts and not self.attempt.exhausted
             if key is not None and self._memory is not None and complete:
                 self._memory.failed(group.key, key, shortage, self._begun)
-            packings.cut = packings.cut or cut
             # With a preferred constraint, the last candidate is the whole region. Its shortage is
             # the relevant one.
             if first is None or prefers:

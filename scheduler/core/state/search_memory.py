@@ -22,22 +22,25 @@ _MOST: Final = 1 << 19
 _MOST_PACKINGS: Final = 1 << 17
 """States of packings of one root. With more, what did not fit until then is refused."""
 
+_FIRST_WAYS: Final = 16
+"""Choices of children and pods that the first joint packing of a root tries."""
+
 
 class PackingMemory:
     """The states of packings from which the remaining pods did not fit, as hashes of 64 bits.
 
-    `ways` is how many choices of children and pods a joint packing tries. `cut` is true if a
-    packing ended before it had tried everything, and another one would continue there.
+    `ways` is how many choices of children and pods a joint packing tries. `cuts` counts packings of
+    this search that ended before they had tried everything, and that another one would continue.
     """
 
-    def __init__(self, ways: int = 16) -> None:
+    def __init__(self) -> None:
         self.failed: set[int] = set()
-        self.ways = ways
-        self.cut = False
+        self.ways = _FIRST_WAYS
+        self.cuts = 0
 
     def end_early(self) -> None:
-        """Record that a packing ran out of budget; without an effect once there is no more room."""
-        self.cut = self.cut or len(self.failed) < _MOST_PACKINGS
+        """Count a packing that ran out of budget; without an effect once there is no more room."""
+        self.cuts += len(self.failed) < _MOST_PACKINGS
 
 
 class SearchMemory:
@@ -79,7 +82,7 @@ class SearchMemory:
         # failed until one of its own nodes gains capacity.
         if (self._version, self._valid_for) != (version, valid_for):
             self.cursor, self.walked, self._version = (), 0, version
-        self.packings.cut = False
+        self.packings.cuts = 0
         if self._valid_for != valid_for:
             self._failed.clear()
             self._shortages.clear()
