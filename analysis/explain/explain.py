@@ -308,11 +308,11 @@ def plan_lines(plan: Plan) -> Iterator[str]:
     if cost is None:
         yield "fits when the terminating pods are deleted"
         return
-    held = sum(pod.info.expected for unit in plan.victims for pod in unit.pods.values())
+    victims = plan.pods
+    held = sum(pod.info.expected for pod in victims)
     yield f"would preempt {places_text(cost.pods - held, held)} of lower priority:"
     for unit in plan.victims:
         yield f"  {unit.name}, priority {unit.priority}, {unit_size(unit)}"
-    victims = (pod for unit in plan.victims for pod in unit.pods.values())
     lost = Counter(pod.group for pod in victims if pod.running and pod.group is not None)
     for group, number in lost.items():
         kept = group.running - number

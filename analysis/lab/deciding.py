@@ -64,7 +64,7 @@ class Outbox:
 
     def evict(self, plan: Plan, priority: int) -> None:  # noqa: ARG002
         """Record the victims of a plan."""
-        self.victims += (pod for unit in plan.victims for pod in unit.pods.values())
+        self.victims += plan.pods
 
     def readmit(self) -> None:
         """Do nothing, as every deletion succeeds."""

@@ -325,7 +325,7 @@ def _preempt(state: State, entity: Group | Pod, plan: Plan, lines: list[str]) ->
     placed = plan.placement
     verb = "fits" if plan.cost is None else "fits after preemption"
     told = [*placement_lines(state, placed, verb), *plan_lines(plan)]
-    victims = [pod for unit in plan.victims for pod in list(unit.pods.values())]
+    victims = plan.pods
     for pod in victims:
         state.remove_pod(pod.info.uid)
     state.assume(placed.pods, placed.rows, placed.volumes, placed.devices)

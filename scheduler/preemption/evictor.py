@@ -101,7 +101,7 @@ class Evictor:
     def evict(self, plan: Plan, priority: int) -> None:
         """Set the condition on all pods of the victims and delete them, in the background."""
         # Held places are victims, too, but have no object to delete: the preemptor forgets them.
-        pods = [pod for unit in plan.victims for pod in unit.pods.values() if not pod.info.expected]
+        pods = [pod for pod in plan.pods if not pod.info.expected]
         groups = [unit.group for unit in plan.victims if unit.group is not None]
 
         def message(namespace: str) -> str:

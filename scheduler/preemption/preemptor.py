@@ -211,7 +211,7 @@ class Preemptor:
         self._backoff.evicted(plan, self._state, now)
         # The evictor first: a pod that is not being evicted must not count as leaving.
         self._evictor.evict(plan, entity.priority)
-        for pod in [pod for unit in plan.victims for pod in unit.pods.values()]:
+        for pod in plan.pods:
             if pod.info.expected:
                 self._state.forget(pod.info.uid)  # only its place is taken
             else:

@@ -293,7 +293,7 @@ def decide_all(
         if not isinstance(plan, Plan):
             yield Decision(root, outcome.steps, blocker=blocker)
             continue
-        victims = (pod.info for unit in plan.victims for pod in unit.pods.values())
+        victims = (pod.info for pod in plan.pods)
         yield Decision(
             root,
             outcome.steps,

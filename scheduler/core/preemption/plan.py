@@ -64,6 +64,11 @@ class Plan:
     minimal: bool = True
     proved: bool = False
 
+    @property
+    def pods(self) -> list[Pod]:
+        """The pods of all victims, places of expected pods included."""
+        return [pod for unit in self.victims for pod in unit.pods.values()]
+
 
 def preempt(
     state: State,
