@@ -5,7 +5,7 @@ Job creates the next one only after ten seconds, then twenty, then forty.
 """
 
 from random import Random
-from typing import Any
+from typing import Any, Literal
 
 from api.constants import ANNOTATION_GANG_MODE, ANNOTATION_MIN_COUNT
 from e2e.faults.lives.script import Life, Mode, Step
@@ -56,7 +56,8 @@ class _Drawing:
 
     def life(self) -> Life:
         chance = self._chance
-        kind = chance.choice(("Job", "JobSet"))
+        kinds: tuple[Literal["Job", "JobSet"], ...] = ("Job", "JobSet")
+        kind = chance.choice(kinds)
         weights = _MODES[kind]
         (mode,) = chance.choices(list(weights), list(weights.values()))
         spec = self._job() if kind == "Job" else self._jobset(mode)
@@ -68,7 +69,7 @@ class _Drawing:
         steps = self._steps(kind, mode, spec)
         room = self._room(size, steps)
         count = self._min_count(kind, mode, size)
-        return Life(self._seed, kind, mode, spec, _annotations(mode, count), count, room, steps)  # type: ignore[arg-type]
+        return Life(self._seed, kind, mode, spec, _annotations(mode, count), count, room, steps)
 
     def _room(self, size: int, steps: tuple[Step, ...]) -> int:
         """Draw the capacity: enough for all or too little, often for the size after growth."""
