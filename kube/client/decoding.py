@@ -63,7 +63,7 @@ class Decoder(Generic[T]):
             if without is data:
                 raise
         except UnicodeDecodeError as error:
-            # API servers send UTF-8; whoever can reach the webhook sends anything.
+            # API servers send UTF-8. Other clients of the webhook may send any bytes.
             raise msgspec.DecodeError(str(error)) from error
         # Outside of the handler: a reader can use this error, but not the one above.
         return self._decode(without)

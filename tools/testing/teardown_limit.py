@@ -1,9 +1,8 @@
 """A pytest plugin that limits the time of the fixtures of a test that failed.
 
-pytest-timeout stops its timer when a test fails, so nothing ends a fixture that waits for ever. One
-does if the test ran out of time: the error was raised wherever the test was, also in the middle of
-an event loop, which may then lose the handle that a task waits for. Whoever closes the loop waits
-for that task.
+pytest-timeout stops its timer when a test fails, so nothing ends a fixture that waits forever. This
+happens after a timeout: the error may interrupt an event loop, which then loses the handle that
+resumes a task. The fixture that closes the loop waits for this task.
 """
 
 import signal

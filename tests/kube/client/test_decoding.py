@@ -292,7 +292,7 @@ def test_objects_are_decoded_by_the_decoder_that_takes_null() -> None:
 
 
 def test_text_that_is_no_utf_8_is_rejected_like_other_bytes() -> None:
-    """Whoever can reach the webhook sends anything, and proxies respond in any encoding."""
+    """Clients of the webhook may send any bytes, and proxies respond in any encoding."""
     with pytest.raises(msgspec.DecodeError, match="invalid start byte"):
         Decoder(_Text)(b'{"text": "\xbc"}')
 

@@ -1,4 +1,4 @@
-"""A fixture that waits for ever after its test ran out of time."""
+"""A fixture that waits forever after its test timed out."""
 
 import subprocess
 import sys

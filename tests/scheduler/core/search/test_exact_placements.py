@@ -57,7 +57,7 @@ def test_nearly_all_that_can_be_placed_is(long: bool, record_property: object) -
     ("seed", "number", "attempts"),
     [
         pytest.param(SEED, 380, 1, id="many small pods of one size, after few large ones"),
-        pytest.param(SEED, 524, 1, id="twenty equal pods beside three other sizes"),
+        pytest.param(SEED, 524, 1, id="twenty equal pods and three other sizes"),
         pytest.param(3, 485, 4, id="more states than one search visits"),
         pytest.param(1, 281, 7, id="many more states"),
     ],
