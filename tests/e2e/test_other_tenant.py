@@ -5,7 +5,7 @@ from typing import Any, cast
 
 import pytest
 
-from e2e.faults.hostile.stage import BOUND_WITHIN, TIMES_SLOWER, HarmError, Stage
+from e2e.faults.hostile.stage import BOUND_WITHIN, BUSY, TIMES_SLOWER, HarmError, Stage
 from e2e.faults.hostile.steps import GROUPS
 from e2e.faults.hostile.tenants import Tenant
 
@@ -21,29 +21,61 @@ class _Calm:
         return self._took
 
 
+class _Vitals:
+    """Processes that have used this CPU time at each check, in seconds."""
+
+    def __init__(self, *used: float) -> None:
+        self._used = iter(used)
+
+    def cpu_seconds(self) -> float:
+        return next(self._used, 0.0)
+
+
+def _stage(calm: _Calm, usual: float) -> Stage:
+    nothing = cast("Any", None)
+    return Stage(nothing, nothing, nothing, [], cast("Any", calm), usual=usual)
+
+
 @pytest.mark.parametrize(
-    ("took", "usual", "slowest_write", "harm"),
+    ("took", "usual", "slowest_write", "stalled", "harm"),
     [
-        (BOUND_WITHIN, 0.1, 0.01, False),
-        (BOUND_WITHIN + 0.1, 0.1, 0.01, True),
-        (TIMES_SLOWER * 0.8, 0.8, 0.01, False),
-        (TIMES_SLOWER * 0.8 + 0.1, 0.8, 0.01, True),
-        (TIMES_SLOWER * 0.9, 0.1, 0.9, False),
-        (TIMES_SLOWER * 0.9 + 0.1, 0.1, 0.9, True),
+        (BOUND_WITHIN, 0.1, 0.01, 0.0, False),
+        (BOUND_WITHIN + 0.1, 0.1, 0.01, 0.0, True),
+        (TIMES_SLOWER * 0.8, 0.8, 0.01, 0.0, False),
+        (TIMES_SLOWER * 0.8 + 0.1, 0.8, 0.01, 0.0, True),
+        (TIMES_SLOWER * 0.9, 0.1, 0.9, 0.0, False),
+        (TIMES_SLOWER * 0.9 + 0.1, 0.1, 0.9, 0.0, True),
+        (BOUND_WITHIN + 2.9, 0.1, 0.01, 3.0, False),
+        (BOUND_WITHIN + 3.1, 0.1, 0.01, 3.0, True),
     ],
 )
 async def test_a_gang_may_wait_as_long_as_the_cluster_itself_explains(
-    took: float, usual: float, slowest_write: float, harm: bool
+    monkeypatch: pytest.MonkeyPatch,
+    took: float,
+    usual: float,
+    slowest_write: float,
+    stalled: float,
+    harm: bool,
 ) -> None:
-    nothing = cast("Any", None)
-    calm = cast("Any", _Calm(took, slowest_write))
-    stage = Stage(nothing, nothing, nothing, [], calm, usual=usual)
+    waited = iter([100.0, 100.0 + stalled])
+    monkeypatch.setattr("e2e.faults.hostile.stage.stalled_seconds", lambda: next(waited))
+    stage = _stage(_Calm(took, slowest_write), usual)
 
     if harm:
         with pytest.raises(HarmError, match="a gang of another tenant waited"):
-            await stage.gang_runs(nothing)
+            await stage.gang_runs(cast("Any", _Vitals()))
     else:
-        assert await stage.gang_runs(nothing) == took
+        assert await stage.gang_runs(cast("Any", _Vitals())) == took
+
+
+async def test_a_gang_may_not_cost_more_cpu_than_usual_on_a_busy_machine(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    waited = iter([0.0, 1000.0])
+    monkeypatch.setattr("e2e.faults.hostile.stage.stalled_seconds", lambda: next(waited))
+
+    with pytest.raises(HarmError, match=r"Muster used 5\.1 s of CPU"):
+        await _stage(_Calm(20, 0.1), 0.1).gang_runs(cast("Any", _Vitals(7.0, 7.0 + BUSY + 0.1)))
 
 
 class _Leaving(Tenant):

@@ -63,6 +63,10 @@ class Vitals:
             if not self.muster.running(name) or self.muster.pid(name) != pid
         ]
 
+    def cpu_seconds(self) -> float:
+        """Return the CPU time that all processes have used so far, in seconds."""
+        return sum(map(_cpu_seconds, self._pids.values()))
+
     def growth(self) -> dict[str, float]:
         """Return the growth of resident memory in MiB since the start."""
         return {
@@ -97,6 +101,18 @@ def _cpu_seconds(pid: int) -> float:
     except OSError:
         return 0.0
     return (int(fields[11]) + int(fields[12])) / _TICKS
+
+
+def stalled_seconds() -> float:
+    """Return for how long some process of this machine has waited for a CPU; 0 if unknown.
+
+    A kernel without pressure stall information has no such figure.
+    """
+    try:
+        some = Path("/proc/pressure/cpu").read_text().splitlines()[0]
+    except OSError:
+        return 0.0
+    return int(some.rpartition("total=")[2]) / 1e6
 
 
 def resident_mib(pid: int) -> float:
