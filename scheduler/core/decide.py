@@ -10,8 +10,8 @@ import numpy as np
 
 from scheduler.core.groups.forest import Group, Pod
 from scheduler.core.pods.shapes import Shape
+from scheduler.core.search.needs import shapes_of
 from scheduler.core.search.place import Placement, Refusal, place
-from scheduler.core.search.tree import shapes_of
 from scheduler.core.state.shortage import Shortage
 from scheduler.core.state.state import State
 from scheduler.core.values.model import GroupKey, plain_kind

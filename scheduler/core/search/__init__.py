@@ -1,6 +1,7 @@
 """The search for nodes for the pods of a root, as in a pod group scheduling cycle.
 
 tree                places the minimums of a tree, then the extras, with backtracking
+needs               which pods a group needs, and the order to try its children
 topology_placement  candidate placements for a group's topology constraint, best first
 shared_claims       candidates for ResourceClaims that several pods of a subtree share
 attempt             places pods on trial, leaf by leaf

@@ -20,7 +20,8 @@ from scheduler.core.groups import tree_validation
 from scheduler.core.groups.forest import Group, Pod, in_order
 from scheduler.core.nodes.node_table import Region
 from scheduler.core.pods.shapes import Shape
-from scheduler.core.search.tree import TreeSearch, shapes_of
+from scheduler.core.search.needs import shapes_of
+from scheduler.core.search.tree import TreeSearch
 from scheduler.core.state.search_memory import SearchMemory, asked_by
 from scheduler.core.state.shortage import Shortage
 from scheduler.core.state.state import State

@@ -5,19 +5,18 @@ It places the minimums first, then the extras. It undoes what a failed candidate
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice, takewhile
 from typing import Final
 
-from scheduler.core.groups.forest import Group, in_order
+from scheduler.core.groups.forest import Group
 from scheduler.core.nodes.node_table import Region
-from scheduler.core.pods.shapes import Shape
 from scheduler.core.search.attempt import Attempt, Demand, needs_other_pods
 from scheduler.core.search.exhaustive_packing import MOST_PODS
 from scheduler.core.search.exhaustive_search import ExhaustiveSearch
 from scheduler.core.search.joint_packing import pack_jointly
+from scheduler.core.search.needs import EqualNeed, Needs, equal_need, rank_of, shapes_of
 from scheduler.core.search.node_selection import choose
 from scheduler.core.search.shared_claims import SharedClaims
 from scheduler.core.search.topology_placement import CandidatePlacement, TopologyPlacements
@@ -39,21 +38,6 @@ _FEW: Final = 4
 """Equal children that are not worth being placed together."""
 
 
-@dataclass(frozen=True, slots=True)
-class _EqualNeed:
-    """The need for `count` pods of the shape; only free resources and node filters decide."""
-
-    shape: Shape
-    count: int
-
-
-def shapes_of(group: Group) -> frozenset[Shape]:
-    """Return the shapes of all waiting pods in the subtree."""
-    if not group.composite:
-        return frozenset(group.pending)
-    return frozenset(shape for leaf in group.leaves() for shape in leaf.pending)
-
-
 class TreeSearch:
     """One search for one root; `attempt` has the pods that it placed."""
 
@@ -65,6 +49,7 @@ class TreeSearch:
         self._begun = state.nodes.stamp
         self.attempt = Attempt(state, budget, memory.packings if memory is not None else None)
         self._placements = TopologyPlacements(state)
+        self._needs = Needs(self.attempt)
         self._shared = SharedClaims(state)
         self._chosen: dict[Group, CandidatePlacement] = {}
         self._left_out: dict[Group, Shortage] = {}
@@ -75,7 +60,7 @@ class TreeSearch:
         """Place the pods that the subtree's minimums lack, inside the region, all or nothing."""
         if group.composite:
             work = self._children if group.parent is not None else self._in_one_domain_or_any
-            return self._in_candidates(group, region, self._least(group), work)
+            return self._in_candidates(group, region, self._needs.least(group), work)
         need = (group.minimum or 0) - group.running
         if need <= 0:
             # No pod is needed, but extras and children still need the group's domain.
@@ -85,7 +70,7 @@ class TreeSearch:
             message = f"The group has {group.available} of {group.minimum} pods."
             return Shortage("quorum", group.key, message, need, waiting, resolvable=False)
         shortage: Shortage | None = None
-        for demand in self._demands(group, need):
+        for demand in self._needs.demands(group, need):
 
             def fill(
                 group: Group, inner: Region | None, demand: Demand = demand
@@ -141,7 +126,7 @@ class TreeSearch:
             self._join(group)
         remaining = self.attempt.remaining_demand
         leaves = [it for it in root.leaves() if it in self._chosen and it.pending and remaining(it)]
-        ranks = {leaf: _rank(leaf) for leaf in leaves}
+        ranks = {leaf: rank_of(leaf) for leaf in leaves}
         for rank in sorted(set(ranks.values())):
             same = [leaf for leaf in leaves if ranks[leaf] == rank]
             self._rounds(same, {leaf: self._chosen[leaf].rows for leaf in same})
@@ -160,11 +145,11 @@ class TreeSearch:
 
     def _place_any(self, order: list[Group], region: Region | None) -> None:
         """Place the minimums of the groups that fit, until the budget is used up."""
-        hopeless: set[_EqualNeed] = set()
+        hopeless: set[EqualNeed] = set()
         index = 0
         while index < len(order) and not self._gives_up:
             self.attempt.budget.pause()
-            need = _equal_need(order[index])
+            need = equal_need(order[index])
             if need in hopeless:
                 index += 1
                 continue
@@ -326,7 +311,7 @@ class TreeSearch:
         """
         shortage = self._children(group, region)
         if shortage is not None:
-            demand = self._least(group) or self._any(group)
+            demand = self._needs.least(group) or self._any(group)
             for part in self.attempt.common_domains(demand, region):
                 self.attempt.steps += 1
                 if self._children(group, part) is None:
@@ -342,7 +327,7 @@ class TreeSearch:
             short = self._insufficient_capacity(group, region)
             if short is not None:
                 return short
-        order = self._children_to_try(group, region)
+        order = self._needs.children_to_try(group, region)
         if len(order) < needed:
             return Shortage("quorum", group.key, "", needed, len(order), resolvable=False)
         shortage: Shortage | None = None
@@ -385,7 +370,7 @@ class TreeSearch:
         It states the total that is missing, so for many children it does not matter which one
         fails.
         """
-        for shape, count in self._least(group).items():
+        for shape, count in self._needs.least(group).items():
             self.attempt.budget.pause()
             # Optimistic: affinity to pods that are placed later is no lack of capacity.
             free = int(self.attempt.framework.optimistic_slots(shape, region).sum())
@@ -440,12 +425,12 @@ class TreeSearch:
         failed: Group | None = None
         fault: Shortage | None = None
         index = 0
-        hopeless: set[_EqualNeed] = set()
+        hopeless: set[EqualNeed] = set()
         while index < len(order) and needed:
             if needed > len(order) - index or (failed is not None and self._gives_up):
                 return failed, fault
             self.attempt.budget.pause()
-            child, need = order[index], _equal_need(order[index])
+            child, need = order[index], equal_need(order[index])
             if need is not None and need not in hopeless:
                 placed = self._place_equal(order, index, needed, need, region)
                 index, needed = index + placed, needed - placed
@@ -471,13 +456,13 @@ class TreeSearch:
         return attempt.steps >= attempt.budget.steps and attempt.budget.expired()
 
     def _place_equal(
-        self, order: list[Group], start: int, needed: int, need: _EqualNeed, region: Region | None
+        self, order: list[Group], start: int, needed: int, need: EqualNeed, region: Region | None
     ) -> int:
         """Place the minimums of consecutive children of equal need. Return how many were placed.
 
         With the profile pack, the result is the same as for one child after the other.
         """
-        alike = takewhile(lambda child: _equal_need(child) == need, islice(order, start, None))
+        alike = takewhile(lambda child: equal_need(child) == need, islice(order, start, None))
         children = list(islice(alike, needed))
         framework, attempt = self.attempt.framework, self.attempt
         # The next pod depends on the last one, so one choice for all pods would be wrong.
@@ -502,87 +487,6 @@ class TreeSearch:
         self._chosen |= dict.fromkeys(children, next(candidates))
         return len(children)
 
-    def _children_to_try(self, group: Group, region: Region | None) -> list[Group]:
-        """Return the quorate children whose minimum is not met, in the order to try them.
-
-        Incomplete ones come first, ones that need other pods last. If all are needed, the tightest
-        comes first, otherwise the easiest.
-        """
-        waiting = [c for c in group.children_in_order() if c.quorate and not c.standing]
-        if len(waiting) == 1:
-            return waiting
-        choice = len(waiting) > (group.minimum or 0) - group.standing_children
-        tightness = self._tightnesses(waiting, region)
-        return sorted(
-            waiting,
-            # Incomplete children run below their minimum and hold resources without working.
-            key=lambda c: (
-                not c.incomplete,
-                needs_other_pods(c),
-                tightness[c] if choice else -tightness[c],
-            ),
-        )
-
-    def _tightnesses(self, groups: list[Group], region: Region | None) -> dict[Group, int]:
-        """Return how tight each group is; 0 for those that the time does not suffice for."""
-        found: dict[Group, int] = dict.fromkeys(groups, 0)
-        by_need: dict[_EqualNeed, int] = {}
-        for number, group in enumerate(groups):
-            need = _equal_need(group)
-            if need is not None and need in by_need:
-                found[group] = by_need[need]
-                continue
-            if number >= self.attempt.budget.steps and self.attempt.budget.expired():
-                break
-            found[group] = self._tightness(group, region)
-            if need is not None:
-                by_need[need] = found[group]
-        return found
-
-    def _tightness(self, group: Group, region: Region | None) -> int:
-        """Return the largest share of any shape's slots that the subtree needs, in millionths."""
-        shares = [0]
-        for shape, count in self._least(group).items():
-            slots = max(1, self.attempt.slots(shape, region))
-            shares.append(count * 1_000_000 // slots)
-        return max(shares)
-
-    def _least(self, group: Group) -> Demand:
-        """Return the pods that the minimums need in any case; none for groups with a choice."""
-        if group.standing:
-            return {}
-        if not group.composite:
-            need = (group.minimum or 0) - group.running
-            counts = {shape: len(pods) for shape, pods in group.pending.items()}
-            if len(counts) == 1:
-                return dict.fromkeys(counts, need)
-            return counts if sum(counts.values()) == need else {}
-        waiting = [c for c in group.children.values() if c.quorate and not c.standing]
-        if len(waiting) != (group.minimum or 0) - group.standing_children:
-            return {}
-        total: Counter[Shape] = Counter()
-        for child in waiting:
-            self.attempt.budget.pause()
-            total.update(self._least(child))
-        return total
-
-    def _demands(self, group: Group, need: int) -> Iterator[Demand]:
-        """Yield ways to pick `need` of the waiting pods: first by order, then by most slots."""
-        counts = {shape: len(pods) for shape, pods in group.pending.items()}
-        if len(counts) == 1:
-            yield dict.fromkeys(counts, need)
-            return
-        pods = in_order(pod for same in group.pending.values() for pod in same.values())
-        first = Counter(pod.shape for pod in pods[:need])
-        yield first
-        easy: dict[Shape, int] = {}
-        for shape in sorted(counts, key=lambda s: -self.attempt.slots(s, None)):
-            count = min(counts[shape], need - sum(easy.values()))
-            if count:
-                easy[shape] = count
-        if easy != first:
-            yield easy
-
     def _savepoint(self) -> tuple[tuple[int, int], int]:
         return (self.attempt.savepoint(), len(self._chosen))
 
@@ -591,23 +495,6 @@ class TreeSearch:
         self.attempt.undo(taken)
         while len(self._chosen) > chosen:
             self._chosen.popitem()
-
-
-def _equal_need(group: Group) -> _EqualNeed | None:
-    """Return the need of a leaf that may be filled with others; None if it may not be."""
-    if group.composite or group.topology is not None or len(group.pending) != 1:
-        return None
-    shape, pods = next(iter(group.pending.items()))
-    wants = shape.requirements
-    if shape.order_sensitive or shape.needs_other_pods or wants.claims or wants.unsupported:
-        return None
-    need = (group.minimum or 0) - group.running
-    return _EqualNeed(shape, need) if 0 < need <= len(pods) else None
-
-
-def _rank(leaf: Group) -> int:
-    """Return the negated highest priority of the waiting pods, so that the lowest rank is first."""
-    return min(pod.order[0] for pods in leaf.pending.values() for pod in pods.values())
 
 
 def _inside(shortage: Shortage, inner: CandidatePlacement) -> Shortage:

@@ -14,7 +14,7 @@ from scheduler.core.preemption.candidates import NONE
 from scheduler.core.preemption.dry_run import DryRun, SearchEffort
 from scheduler.core.preemption.exact_fit import ExactFit
 from scheduler.core.search.place import Refusal, SearchBudget, place
-from scheduler.core.search.tree import shapes_of
+from scheduler.core.search.needs import shapes_of
 from scheduler.core.state.shortage import Shortage
 from scheduler.core.values.model import HostPort, PodSelector, PodTerm, Requirements
 from tests.scheduler.oracle.cluster import build
