@@ -27,7 +27,12 @@ from scheduler.core.state.units import LONGEST_GRACE, unit_owner
 from scheduler.core.values.model import GroupKey, PodInfo
 from scheduler.events.group_events import GroupEvents
 from scheduler.preemption.disruption_target import DisruptionMarks
-from scheduler.preemption.messages import preemptor_text, victims_text
+from scheduler.preemption.messages import (
+    places_text,
+    preemptor_text,
+    single_victims,
+    victims_text,
+)
 from scheduler.preemption.nominated_nodes import NominatedNodes
 from scheduler.preemption.pod_deletions import delete_pod
 from scheduler.queue.shell import Shell
@@ -113,6 +118,10 @@ class Evictor:
         self._events.entity(plan.root, "Normal", "Preempting", f"evicts {victims}")
         for group in groups:
             self._events.entity(group.key, "Warning", "Preempted", message(group.key[1]))
+        for key, number in single_victims(plan.victims).items():
+            preemptor = preemptor_text(plan.root, priority, key[1])
+            text = f"{SCHEDULER_COMPONENT}: {places_text(number, 0)} preempted for {preemptor}"
+            self._events.entity(key, "Warning", "Preempted", text)
         for pod in pods:
             self._events.pod(pod, "Warning", "Preempted", message(pod.info.namespace))
         units = [[pod for pod in pods if pod.info.uid in it.pods] for it in plan.victims]

@@ -31,6 +31,12 @@ def victims_text(units: Sequence[Unit], namespace: str, *, most: int = 3) -> str
     return f"{_phrase(pods)} of lower priority ({', '.join(parts)})"
 
 
+def single_victims(units: Sequence[Unit]) -> Counter[GroupKey]:
+    """Return the groups of which single pods are victims, with the number of these pods."""
+    single = (pod for unit in units if unit.group is None for pod in unit.pods.values())
+    return Counter(pod.group.key for pod in single if pod.group and not pod.info.expected)
+
+
 def unit_size(unit: Unit) -> str:
     """Return how many pods the unit has, and how many held places for expected pods."""
     return _phrase(unit.pods.values())

@@ -22,8 +22,8 @@ from api.constants import (
 )
 from api.features import Feature, FeatureGates, feature_of_form, off_text
 from api.groups import Form, groups_of_pod, workload_form
-from scheduler.core.explain.advice import lower_minimum
 from scheduler.core.groups.forest import Group, NotReady, Pod
+from scheduler.core.values.group_source import lower_minimum
 from scheduler.core.values.wording import count, sentence
 
 _CREATORS: Final = (JOB.kind, STATEFUL_SET.kind, DEPLOYMENT.kind, LEADER_WORKER_SET.kind)

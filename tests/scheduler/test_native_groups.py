@@ -133,7 +133,8 @@ async def test_a_gang_starts_whole_and_another_says_why_it_waits(native: Native)
         "status": "False",
         "reason": "Unschedulable",
         "message": "0/1 nodes are available: 1 Insufficient cpu. The group needs capacity for 2"
-        " more pods; 1 fits. Waiting does not help: at most 1 such pod fits. Lower minCount to 1,"
+        " more pods; 1 fits. Waiting does not help: at most 1 such pod fits"
+        " on empty nodes. Lower minCount to 1,"
         " or add nodes.",
         "observedGeneration": 1,
     } | {key: condition[key] for key in ("message",)}

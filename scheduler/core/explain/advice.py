@@ -18,7 +18,8 @@ from scheduler.core.groups.forest import Group
 from scheduler.core.nodes.resource_table import PODS
 from scheduler.core.pods.shapes import Shape
 from scheduler.core.state.shortage import Shortage
-from scheduler.core.values.model import POD_GROUP, SINGLE_POD, WORKLOAD, GroupSpec
+from scheduler.core.values.group_source import lower_minimum
+from scheduler.core.values.model import SINGLE_POD
 from scheduler.core.values.wording import count, sentence
 
 SHOWN_REASONS: Final = 10
@@ -124,30 +125,8 @@ def _advice(
     if minimum is not None and short.minimum:
         to = minimum - short.needed + most
     lower = lower_minimum(spec, to)
-    fit = f"at most {count(most, 'such pod')} fit{'s' * (most == 1)}"
+    fit = f"at most {count(most, 'such pod')} fit{'s' * (most == 1)} on empty nodes"
     return f"{fit}. {lower[0].upper()}{lower[1:]}, or add nodes"
-
-
-def lower_minimum(spec: GroupSpec | None, to: int | None = None) -> str:
-    """Return the change that lets a PodGroup start with fewer pods, in words.
-
-    minCount of a group follows that of the object it was created from, so that has to change.
-    """
-    kind, name = (spec.owner if spec is not None else None) or ("", "")
-    number = "" if to is None else f" to {to}"
-    if kind == POD_GROUP:
-        return f'lower minMember of coscheduling PodGroup "{name}"{number}'
-    if kind == WORKLOAD and spec is not None:
-        return f'lower minCount of template "{spec.template}" of Workload "{name}"{number}'
-    if kind == SINGLE_POD:
-        return f"lower minCount{number} with the min-count annotation of its pods"
-    # In a tree, the annotation of the owner counts child groups. Elsewhere it is next to gang-mode,
-    # in the owner itself or in one of its pod templates.
-    if not kind or (spec is not None and spec.parent is not None):
-        return f"lower minCount{number}"
-    return (
-        f'lower minCount{number} with the min-count annotation next to gang-mode in {kind} "{name}"'
-    )
 
 
 def _other_nodes(framework: Framework, shape: Shape, reason: str) -> str:

@@ -19,6 +19,7 @@ from scheduler.core.state.shortage import BestDomain, Shortage
 from scheduler.core.state.state import State
 from scheduler.core.topology.topology import UNLABELLED, Domains
 from scheduler.core.values import wording
+from scheduler.core.values.group_source import create_again
 
 Demand = Mapping[Shape, int]
 
@@ -229,7 +230,9 @@ class TopologyPlacements:
         self, group: Group, domains: Domains, region: Region | None, demand: Demand
     ) -> Shortage:
         if not domains.values:
-            return Shortage("constraint", group.key, self._no_domain(domains), resolvable=False)
+            return Shortage(
+                "constraint", group.key, self._no_domain(domains, group), resolvable=False
+            )
         worst: Shortage | None = None
         for shape, count in (demand or _wanted(group)).items():
             unfit = never_fits(shape, self._nodes)
@@ -243,7 +246,7 @@ class TopologyPlacements:
                 worst = Shortage("capacity", group.key, "", count, free, shape, where)
         return worst or Shortage("quorum", group.key, "No pods are pending.")
 
-    def _no_domain(self, domains: Domains) -> str:
+    def _no_domain(self, domains: Domains, group: Group) -> str:
         """Return why no node is in a domain of the key."""
         nodes = wording.count(len(self._nodes.row_of), "node")
         if domains.mixed:
@@ -255,7 +258,7 @@ class TopologyPlacements:
         devices = " or a device with this attribute" if self._devices.slices.written else ""
         return (
             f'None of {nodes} has the label "{domains.key}"{devices}.'
-            " Label nodes, or create the group again with another topology key."
+            f" Label nodes, or {create_again(group.spec)} with another topology key."
         )
 
 

@@ -191,6 +191,20 @@ async def test_victim_and_preemptor_name_each_other() -> None:
     assert all("PodGroup ns/high of priority 5" in message for _, message in victims)
 
 
+async def test_a_group_says_how_many_of_its_single_pods_were_preempted_and_for_whom() -> None:
+    harness = EvictionHarness()
+    full_rack(harness, nodes=3, mode="single")
+    preemptor(harness, 2)
+
+    async with harness.leading():
+        await harness.settle()
+
+    said = dict(harness.events_of("Preempted"))
+    reader = "muster-scheduler: 2 pods preempted for PodGroup ns/high of priority 5"
+    assert said.pop("PodGroup/low") == reader
+    assert len(said) == 2, "each pod has an event of its own"
+
+
 async def test_the_preemptors_pods_are_nominated() -> None:
     harness = EvictionHarness()
     full_rack(harness)

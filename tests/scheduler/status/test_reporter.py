@@ -50,7 +50,8 @@ async def test_a_gang_is_incomplete_then_unschedulable_then_scheduled() -> None:
             "Unschedulable",
             (
                 "0/1 nodes are available: 1 Insufficient cpu. The group needs capacity for 2"
-                " more pods; 1 fits. Waiting does not help: at most 1 such pod fits. Lower"
+                " more pods; 1 fits. Waiting does not help: at most 1 such pod fits"
+                " on empty nodes. Lower"
                 " minCount to 1, or add nodes."
             ),
         ),
@@ -340,7 +341,8 @@ async def test_the_numbers_follow_the_cluster_even_if_the_root_still_does_not_fi
     assert (early, len(harness.api.patches)) == (1, 2)
     assert harness.condition(key)[2] == (
         "0/2 nodes are available: 2 Insufficient cpu. The group needs capacity for 9 more"
-        " pods; 3 fit. Waiting does not help: at most 3 such pods fit. Lower minCount to 3,"
+        " pods; 3 fit. Waiting does not help: at most 3 such pods fit"
+        " on empty nodes. Lower minCount to 3,"
         " or add nodes."
     )
 

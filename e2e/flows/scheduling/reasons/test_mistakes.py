@@ -1,4 +1,4 @@
-"""Ten typical mistakes: the output of `kubectl describe`, which must name the fix.
+"""Typical mistakes: the output of `kubectl describe`, which must name the fix.
 
 `docs/troubleshooting.md` has a block of messages for each, recorded from a run on a real control
 plane (`--record`), and every other run must match.
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from api.constants import LABEL_POD_GROUP, POD_GROUP
+from api.constants import ANNOTATION_TOPOLOGY, LABEL_POD_GROUP, POD_GROUP
 from e2e.flows.scheduling.reasons.recorded import TROUBLESHOOTING
 from e2e.harness.environment import Environment
 from e2e.harness.objects import (
@@ -28,6 +28,7 @@ from kube.client.resources import EVENTS, JOBSETS, PODS, PRIORITY_CLASSES, PVCS,
 QUOTAS = Resource("", "v1", "resourcequotas", "ResourceQuota")
 PRIORITY = "muster-e2e-urgent"
 JOBSET, GROUP = "train", "pg-train"
+RACK = "example.com/rack"
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +124,14 @@ async def anti_affinity(env: Environment) -> None:
     await _jobset(env, lambda spec: spec.update(affinity={"podAntiAffinity": terms}))
 
 
+async def too_small_domains(env: Environment) -> None:
+    await _jobset(env, lambda spec: _request(spec, "2"), topology=RACK)
+
+
+async def unknown_level(env: Environment) -> None:
+    await _jobset(env, lambda _spec: None, topology="example.com/rak")
+
+
 MISTAKES = (
     Mistake("A pod is larger than any node", too_big, "a pod requests 64 cpu"),
     Mistake("The node selector matches no node", wrong_selector, "change the node selector"),
@@ -139,6 +148,13 @@ MISTAKES = (
     Mistake("The parent is missing", missing_parent, "Create it, or correct the name", "worker", 2),
     Mistake("Priorities differ", wrong_priority, "the same priorityClassName", "worker", 3),
     Mistake("A quota stops some pods", quota, "If no more pods appear", places=2, real_only=True),
+    Mistake("No domain fits all pods", too_small_domains, "span more than one example.com/rack"),
+    Mistake(
+        "No node has the label of the topology",
+        unknown_level,
+        'create JobSet "train" again with another topology key',
+        places=4,
+    ),
     Mistake("A volume is not bound", unbound_volume, "set a storageClassName"),
     Mistake("More pods than nodes must be apart", anti_affinity, "keeps the pods apart by"),
 )
@@ -160,16 +176,21 @@ async def test_the_message_says_what_to_change(
 
 async def _nodes(env: Environment) -> None:
     """Create two nodes for the test's pods, and one with a taint that they do not tolerate."""
-    for _ in range(2):
-        await env.add_node(cpu=4)
+    for rack in "ab":
+        await env.add_node(cpu=4, labels={RACK: rack})
     taint = {"key": "team", "value": "blue", "effect": "NoSchedule"}
     await env.add_node(cpu=4, labels={NODE_LABEL: f"{env.name}-t"}, taints=[taint])
 
 
-async def _jobset(env: Environment, change: Callable[[Json], object]) -> None:
+async def _jobset(
+    env: Environment, change: Callable[[Json], object], topology: str | None = None
+) -> None:
     job = replicated_job("w", env.name, replicas=1, pods=4)
     change(job["template"]["spec"]["template"]["spec"])
-    await env.create(JOBSETS, jobset(JOBSET, job))
+    made = jobset(JOBSET, job)
+    if topology is not None:
+        made["metadata"]["annotations"][ANNOTATION_TOPOLOGY] = topology
+    await env.create(JOBSETS, made)
 
 
 def _request(spec: Json, cpu: str) -> None:

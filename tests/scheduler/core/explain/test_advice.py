@@ -68,7 +68,7 @@ def test_the_field_that_sets_the_minimum_is_named(
 
     message = explain(builder.state, refusal).summary
 
-    assert message.endswith(f" at most 8 such pods fit. {want}, or add nodes.")
+    assert message.endswith(f" at most 8 such pods fit on empty nodes. {want}, or add nodes.")
 
 
 def refused(builder: StateBuilder) -> Refusal:
@@ -134,7 +134,8 @@ def refused(builder: StateBuilder) -> Refusal:
             waits(10, Requirements(requests(1))),
             (
                 "0/2 nodes are available: 2 Insufficient cpu. The group needs capacity for"
-                " 10 more pods; 8 fit. Waiting does not help: at most 8 such pods fit. Lower"
+                " 10 more pods; 8 fit. Waiting does not help: at most 8 such pods fit"
+                " on empty nodes. Lower"
                 " minCount to 8, or add nodes."
             ),
             id="a gang larger than the cluster",
@@ -206,7 +207,8 @@ def refused(builder: StateBuilder) -> Refusal:
             waits(3, Requirements(requests(1))),
             (
                 "0/1 nodes are available: 1 Too many pods. The group needs capacity for 3"
-                " more pods; 2 fit. Waiting does not help: at most 2 such pods fit. Lower"
+                " more pods; 2 fit. Waiting does not help: at most 2 such pods fit"
+                " on empty nodes. Lower"
                 " minCount to 2, or add nodes."
             ),
             id="the node's own limit of pods",
@@ -355,6 +357,28 @@ def test_a_topology_key_that_no_node_has_is_named_with_the_number_of_nodes() -> 
         'None of 2 nodes has the label "rack". Label nodes, or create the group again with another'
         " topology key."
     )
+
+
+@pytest.mark.parametrize(
+    ("owner", "again"),
+    [
+        (("JobSet", "a"), 'create JobSet "a" again'),
+        (("Pod", "a"), "create its pods again"),
+        (("PodGroup", "a"), 'create coscheduling PodGroup "a" again'),
+        (("Workload", "w"), "create the group again"),
+    ],
+)
+def test_a_wrong_topology_key_is_corrected_where_it_was_set(
+    owner: tuple[str, str], again: str
+) -> None:
+    builder = StateBuilder()
+    builder.nodes(2)
+    waits(1, Requirements(requests(1)), rack=True)(builder)
+    (group,) = builder.state.forest.groups.values()
+    assert group.spec is not None
+    group.spec = replace(group.spec, owner=owner)
+
+    assert summary(builder).endswith(f" Label nodes, or {again} with another topology key.")
 
 
 def test_a_tree_in_which_too_few_children_could_run_says_so() -> None:

@@ -13,8 +13,8 @@ from scheduler.core.groups.forest import Group
 from scheduler.core.preemption.candidates import NONE
 from scheduler.core.preemption.dry_run import DryRun, SearchEffort
 from scheduler.core.preemption.exact_fit import ExactFit
-from scheduler.core.search.place import Refusal, SearchBudget, place
 from scheduler.core.search.needs import shapes_of
+from scheduler.core.search.place import Refusal, SearchBudget, place
 from scheduler.core.state.shortage import Shortage
 from scheduler.core.values.model import HostPort, PodSelector, PodTerm, Requirements
 from tests.scheduler.oracle.cluster import build
