@@ -28,7 +28,8 @@ class Tree:
     """A group with its pods' requests, or a composite with children.
 
     `minimum` counts one or the other. Its pods must run on nodes with one value of the label `key`;
-    with `preferred` only if possible.
+    with `preferred` only if possible. No two pods of an `apart` group may run on one node. With
+    `spread`, the numbers of a group's pods on nodes with a value of that label differ by 1 at most.
     """
 
     name: str
@@ -37,6 +38,8 @@ class Tree:
     children: tuple[Tree, ...] = ()
     key: str | None = None
     preferred: bool = False
+    apart: bool = False
+    spread: str | None = None
 
     def __iter__(self) -> Iterator[Tree]:
         """Yield the tree itself and all below."""
@@ -134,6 +137,44 @@ def one_zone_instance(seed: int) -> Instance:
         leaves.append(Tree(f"c{number}", rng.randint(max(1, len(pods) - 1), len(pods)), pods))
     minimum = rng.randint(max(1, len(leaves) - 1), len(leaves))
     return Instance(tuple(nodes), Tree(ROOT, minimum, children=tuple(leaves), key="zone"))
+
+
+def crossed_instance(seed: int) -> Instance:
+    """Draw leaves with a rule each, whose pods request cpu, devices and disks; little is spare.
+
+    The amounts of a node and a pod are cpu, devices that a driver publishes, and disks that the
+    node can attach.
+    """
+    rng = random.Random(f"crossed {seed}")
+    leaves = []
+    for number in range(rng.randint(1, 3)):
+        sizes = [(rng.randint(1, 3), rng.choice((0, 0, 1, 2)), rng.choice((0, 0, 1)))]
+        if rng.random() < 0.5:
+            sizes.append((rng.randint(1, 3), sizes[0][1], rng.choice((0, 1))))
+        pods = tuple(rng.choice(sizes) for _ in range(rng.randint(2, 6)))
+        leaf = Tree(f"c{number}", len(pods), pods)
+        rule = rng.choice(("apart", "spread", "rack", "block", "some", ""))
+        if rule == "some":
+            leaf = replace(leaf, minimum=rng.randint(1, len(pods)))
+        elif rule in ("rack", "block"):
+            leaf = replace(leaf, key=rule)
+        else:
+            spread = rng.choice(("rack", "block")) if rule == "spread" else None
+            leaf = replace(leaf, apart=rule == "apart", spread=spread)
+        leaves.append(leaf)
+    tree = Tree(ROOT, len(leaves), children=tuple(leaves), key=rng.choice((None, None, "block")))
+    need = [sum(each) for each in zip(*_first_to_meet_minimums(tree), strict=True)]
+    racks = [(block, rack) for block in range(rng.randint(1, 2)) for rack in range(2)]
+    nodes = [
+        ({"block": f"b{block}", "rack": f"b{block}r{rack}"}, [0, 0, 0])
+        for block, rack in racks
+        for _ in range(rng.randint(1, 3))
+    ]
+    slack = rng.uniform(1.0, 1.5) * (1 + (tree.key is not None))
+    for resource, total in enumerate(need):
+        for _ in range(round(total * slack)):
+            rng.choice(nodes)[1][resource] += 1
+    return Instance(tuple(Node(tuple(amounts), labels) for labels, amounts in nodes), tree)
 
 
 def preemption_instance(seed: int) -> Instance:

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import permutations
 
 from ortools.sat.python import cp_model
 
@@ -98,11 +99,12 @@ class ExactSolver:
         if tree.children:
             counted = [self._stands(child, domains, keys) for child in tree.children]
         else:
-            counted = [
-                here
+            by_size = [
+                self._places(size, count, domains)
                 for size, count in sorted(Counter(tree.pods).items())
-                for here in self._places(size, count, domains)
             ]
+            counted = [here for places in by_size for here in places]
+            self._rule(tree, by_size)
         self.model.add(sum(counted) >= tree.minimum).only_enforce_if(stands)
         return stands
 
@@ -139,6 +141,17 @@ class ExactSolver:
         self.model.add(sum(places) <= count)
         return places
 
+    def _rule(self, leaf: Tree, by_size: Sequence[Sequence[cp_model.IntVar]]) -> None:
+        """Keep the leaf's pods apart, or spread them over all values of the label."""
+        for node in range(len(self.instance.nodes)) if leaf.apart else ():
+            self.model.add(sum(places[node] for places in by_size) <= 1)
+        if leaf.spread is not None:
+            values = [node.labels[leaf.spread] for node in self.instance.nodes]
+            for most, least in permutations(set(values), 2):
+                self.model.add(
+                    _within(most, values, by_size) <= _within(least, values, by_size) + 1
+                )
+
     def _take(self, node: int, size: Amounts, times: cp_model.LinearExpr) -> None:
         for terms, amount in zip(self.load[node], size, strict=True):
             terms.append(amount * times)
@@ -161,3 +174,15 @@ class ExactSolver:
             self.model.add(over >= covered - allowed)
             total.append(over)
         return sum(total)
+
+
+def _within(
+    value: str, values: Sequence[str], by_size: Sequence[Sequence[cp_model.IntVar]]
+) -> cp_model.LinearExprT:
+    """Return the number of pods on the nodes with this value of the label."""
+    return sum(
+        here
+        for places in by_size
+        for node, here in zip(values, places, strict=True)
+        if node == value
+    )
