@@ -35,6 +35,7 @@ from scheduler.cel.syntax import (
 from scheduler.cel.values import (
     TYPES,
     Maybe,
+    Type,
     Value,
     key_of,
     same,
@@ -161,6 +162,9 @@ class Lazy:
 
 
 def _select(node: Select, scope: VariableScope) -> Evaluate:
+    kind = _type_of(node)
+    if kind is not None:
+        return lambda _: kind
     target, name = build(node.target, scope), node.name
     if node.test:
         return lambda frame: has(target(frame), name)
@@ -174,6 +178,14 @@ def _select(node: Select, scope: VariableScope) -> Evaluate:
         return read(value, name)
 
     return evaluate
+
+
+def _type_of(node: Select) -> Type | None:
+    """Return the type if the node is the name of one, such as google.protobuf.Duration."""
+    outer = node.target
+    if not (isinstance(outer, Select) and isinstance(outer.target, Name)):
+        return None
+    return TYPES.get(f"{outer.target.name}.{outer.name}.{node.name}")
 
 
 def _index(node: Index, scope: VariableScope) -> Evaluate:
@@ -237,13 +249,13 @@ def _with_pattern(node: Call, scope: VariableScope) -> Call:
 
 
 # The API server accepts these, so the message says whose gap it is.
-_ELSEWHERE: Final = frozenset({"duration", "timestamp", "url", "isURL", "format"})
+_ELSEWHERE: Final = frozenset({"url", "isURL", "format"})
 
 
 def _undeclared(name: str) -> SelectorError:
     advice = ""
     if name in _ELSEWHERE:
-        advice = ": Muster does not evaluate dates, durations, URLs and formats"
+        advice = ": Muster does not evaluate URLs and formats"
     return SelectorError(f"undeclared reference to {name!r}{advice}")
 
 

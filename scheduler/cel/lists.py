@@ -9,6 +9,7 @@ from typing import Final
 from scheduler.cel.errors import EvaluationError, no_overload
 from scheduler.cel.evaluation import EvaluationFrame, Function, Functions
 from scheduler.cel.operators import add, found_in, ordered
+from scheduler.cel.times import Duration
 from scheduler.cel.values import NONE, Maybe, UInt, Value, type_name
 
 
@@ -118,7 +119,7 @@ def _sum(frame: EvaluationFrame, of: Value) -> Value:
     # Not Python's sum(): overflow is an error, and types may not be mixed.
     for item in _list(of, "sum"):
         frame.charge(1)
-        if type(item) not in (int, UInt, float):
+        if type(item) not in (int, UInt, float, Duration):
             raise no_overload("sum")
         total = item if total is None else add(frame, total, item)
     return 0 if total is None else total

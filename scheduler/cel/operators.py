@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import replace
 from typing import Final
 
 from scheduler.cel.errors import EvaluationError, no_overload
 from scheduler.cel.evaluation import EvaluationFrame, Function, Functions
 from scheduler.cel.quantities import Quantity
+from scheduler.cel.times import SECOND, Duration, Timestamp
 from scheduler.cel.values import (
     LARGEST,
     MOST,
@@ -46,8 +48,8 @@ def checked_integer(value: int, like: Value) -> Value:
 def add(frame: EvaluationFrame, one: Value, other: Value) -> Value:
     """Evaluate `one + other`."""
     kind = type(one)
-    if kind is not type(other):
-        raise no_overload("_+_")
+    if kind is not type(other) or kind is Duration:
+        return _add_duration(frame, one, other)
     if kind in (str, bytes, list):
         frame.charge(max(1, tenths(len(one) + len(other))))
         return one + other
@@ -59,6 +61,15 @@ def add(frame: EvaluationFrame, one: Value, other: Value) -> Value:
     raise no_overload("_+_")
 
 
+def _add_duration(frame: EvaluationFrame, one: Value, other: Value) -> Value:
+    frame.charge(1)
+    if not isinstance(other, Duration):
+        one, other = other, one
+    if not isinstance(other, Duration) or not isinstance(one, (Duration, Timestamp)):
+        raise no_overload("_+_")
+    return replace(one, nanos=one.nanos + other.nanos)
+
+
 def _same_numbers(frame: EvaluationFrame, one: Value, other: Value, *, floats: bool = True) -> type:
     frame.charge(1)
     kind = type(one)
@@ -68,9 +79,22 @@ def _same_numbers(frame: EvaluationFrame, one: Value, other: Value, *, floats: b
 
 
 def _subtract(frame: EvaluationFrame, one: Value, other: Value) -> Value:
+    if isinstance(one, (Duration, Timestamp)):
+        return _subtract_times(frame, one, other)
     if _same_numbers(frame, one, other) is float:
         return one - other
     return checked_integer(int(one) - int(other), one)
+
+
+def _subtract_times(frame: EvaluationFrame, one: Duration | Timestamp, other: Value) -> Value:
+    frame.charge(1)
+    if isinstance(one, Timestamp) and isinstance(other, Timestamp):
+        return Duration(one.nanos - other.nanos)
+    if not isinstance(other, Duration):
+        raise no_overload("_-_")
+    # As in cel-go, the opposite of the smallest duration overflows.
+    by = other.nanos if isinstance(one, Duration) else -Duration(-other.nanos).nanos
+    return replace(one, nanos=one.nanos - by)
 
 
 def _multiply(frame: EvaluationFrame, one: Value, other: Value) -> Value:
@@ -232,6 +256,10 @@ def _int(frame: EvaluationFrame, value: Value) -> Value:
         return checked_integer(int(value), 0)
     if type(value) is str and _DECIMAL.fullmatch(value):
         return checked_integer(int(value), 0)
+    if isinstance(value, Duration):
+        return value.nanos
+    if isinstance(value, Timestamp):
+        return value.nanos // SECOND
     raise _cannot(value, "int")
 
 
@@ -272,7 +300,7 @@ def _string(frame: EvaluationFrame, value: Value) -> Value:
             return value.decode()
         except UnicodeDecodeError:
             raise EvaluationError("invalid UTF-8 in bytes, cannot convert to string") from None
-    if type_name(value) in {"net.IP", "net.CIDR"}:
+    if isinstance(value, (Duration, Timestamp)) or type_name(value) in {"net.IP", "net.CIDR"}:
         return str(value)
     raise _cannot(value, "string")
 

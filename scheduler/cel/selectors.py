@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any, Final, Protocol
 
-from scheduler.cel import kubernetes_functions, lists, operators, texts
+from scheduler.cel import kubernetes_functions, lists, operators, texts, time_functions
 from scheduler.cel.errors import (
     CostExceededError,
     CostExhaustedError,
@@ -36,6 +36,7 @@ _FUNCTIONS: Final = {
     **texts.FUNCTIONS,
     **lists.FUNCTIONS,
     **kubernetes_functions.FUNCTIONS,
+    **time_functions.FUNCTIONS,
 }
 
 

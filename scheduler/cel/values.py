@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from scheduler.cel.errors import EvaluationError, no_overload
 from scheduler.cel.quantities import Quantity
+from scheduler.cel.times import Duration, Timestamp
 from scheduler.cel.versions import Version
 
 LARGEST: Final = 2**63 - 1
@@ -71,6 +72,7 @@ TYPES: Final[Mapping[str, Type]] = {
     for name in (
         *("bool", "int", "uint", "double", "string", "bytes"),
         *("list", "map", "null_type", "type"),
+        *("google.protobuf.Duration", "google.protobuf.Timestamp"),
     )
 }
 """The types that expressions can name."""
@@ -88,6 +90,8 @@ _NAMES: Final[Mapping[type, str]] = {
     type(None): "null_type",
     Type: "type",
     Maybe: "optional_type",
+    Duration: "google.protobuf.Duration",
+    Timestamp: "google.protobuf.Timestamp",
     Quantity: "kubernetes.Quantity",
     Version: "kubernetes.Semver",
     IPv4Address: "net.IP",
@@ -97,6 +101,7 @@ _NAMES: Final[Mapping[type, str]] = {
 }
 
 _NUMBERS: Final = (int, UInt, float)
+_ORDERED: Final = (str, bytes, bool, Duration, Timestamp)
 _OPAQUE: Final = ("kubernetes.Quantity", "kubernetes.Semver", "net.IP", "net.CIDR")
 
 
@@ -169,7 +174,7 @@ def order(one: Value, other: Value, operator: str = "") -> int | None:
     if is_number(one) and is_number(other):
         if math.isnan(one) or math.isnan(other):
             return None
-    elif type(one) is not type(other) or not isinstance(one, (str, bytes, bool)):
+    elif type(one) is not type(other) or not isinstance(one, _ORDERED):
         raise no_overload(operator)
     # Python orders texts by code point, which is the order of Go's UTF-8 bytes.
     return int(one > other) - int(one < other)

@@ -268,10 +268,6 @@ class ExpectedPods:
             return info
         return replace(info, requirements=replace(info.requirements, stage=stage))
 
-    def kind_of(self, uid: str) -> str:
-        """Return the kind that a pod counts for, empty if none."""
-        return self._of.get(uid, (None, ""))[1]
-
     def kinds(self, key: GroupKey) -> list[KindNow]:
         """Return the current kinds of a PodGroup."""
         group = self._groups.get(key[1:])

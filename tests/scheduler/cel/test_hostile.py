@@ -57,6 +57,16 @@ HOSTILE = {
     "all places of an empty match": text_of(9000, "s.findAll('').size() == 0"),
     "replaced by itself": text_of(3000, "s.replace('a', s).replace('a', s) == ''"),
     "split and split again": text_of(5000, "lists.range(1000).exists(x, s.split('') == [])"),
+    "durations of many digits": text_of(
+        9000, "lists.range(900).exists(x, duration(s.replace('a', '9') + 'h') == duration('0'))"
+    ),
+    "durations of many parts": text_of(
+        9000, "lists.range(900).exists(x, duration(s.replace('a', '1ns')) == duration('0'))"
+    ),
+    "made-up time zones": (
+        "lists.range(300).exists(x, lists.range(300).exists(y,"
+        " timestamp(x).getHours('A' + string(y)) < 0))"
+    ),
     "joined": text_of(5000, "lists.range(1000).map(x, s).join() == ''"),
     "long texts compared": text_of(8000, "lists.range(5000).exists(x, s + 'b' == s + 'c')"),
     "long texts sorted": text_of(
@@ -138,6 +148,11 @@ semver( .isGreaterThan( .major() ip( cidr( .ip() sets.contains( lists.range( .sl
 .charAt( .substring( .indexOf(
 """
 WORDS = WRITTEN_WORDS.split()
+
+
+def test_a_long_chain_of_names_is_no_type() -> None:
+    with pytest.raises(SelectorError):
+        compile_selector("google" + ".protobuf" * 1000 + ".Duration == int")
 
 
 @examples(40, 400)
