@@ -19,6 +19,9 @@ STORAGE_CLASSES = Resource(
 )
 CSI_DRIVERS = Resource("storage.k8s.io", "v1", "csidrivers", "CSIDriver", namespaced=False)
 CSI_NODES = Resource("storage.k8s.io", "v1", "csinodes", "CSINode", namespaced=False)
+CSI_STORAGE_CAPACITIES = Resource(
+    "storage.k8s.io", "v1", "csistoragecapacities", "CSIStorageCapacity"
+)
 LIMIT_RANGES = Resource("", "v1", "limitranges", "LimitRange")
 RUNTIME_CLASSES = Resource("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", namespaced=False)
 DAEMON_SETS = Resource("apps", "v1", "daemonsets", "DaemonSet")

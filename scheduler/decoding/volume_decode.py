@@ -1,4 +1,4 @@
-"""Decoding of claims, volumes, StorageClasses and CSINodes to values of the decision core."""
+"""Decoding of claims, volumes, StorageClasses and CSI objects to values of the decision core."""
 
 from __future__ import annotations
 
@@ -9,13 +9,21 @@ from scheduler.core.values.model import (
     ClaimInfo,
     Expression,
     NodeTerm,
+    StorageCapacityInfo,
     StorageClassInfo,
     VolumeInfo,
 )
 from scheduler.core.volumes.volume_table import UNLIMITED
 from scheduler.decoding.inline_volumes import attachments
 from scheduler.decoding.label_selectors import label_expressions, node_selector_term
-from scheduler.decoding.volume_objects import Claim, CsiNode, StorageClass, Volume, VolumeSpec
+from scheduler.decoding.volume_objects import (
+    Claim,
+    CsiNode,
+    CsiStorageCapacity,
+    StorageClass,
+    Volume,
+    VolumeSpec,
+)
 
 SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
 _BIND_COMPLETED: Final = "pv.kubernetes.io/bind-completed"
@@ -104,6 +112,20 @@ def class_info(storage_class: StorageClass) -> StorageClassInfo:
             for t in storage_class.allowed_topologies
         ),
     )
+
+
+def storage_capacity_info(capacity: CsiStorageCapacity) -> StorageCapacityInfo | None:
+    """Decode a capacity; None if no volume is possible. Raises kube.client.quantity.QuantityError.
+
+    As upstream, `maximumVolumeSize` takes precedence over `capacity`.
+    """
+    meta, topology = capacity.metadata, label_expressions(capacity.node_topology)
+    sizes = (capacity.maximum_volume_size, capacity.capacity)
+    size = next((each for each in sizes if each is not None), None)
+    if topology is None or size is None:
+        return None
+    key, largest = (meta.namespace, meta.name), parse_value(size)
+    return StorageCapacityInfo(key, capacity.storage_class_name, largest, topology)
 
 
 def attach_limits(node: CsiNode) -> dict[str, int]:

@@ -140,9 +140,13 @@ class Driver(_Struct):
 
 
 class CsiDriverSpec(_Struct):
-    """Whether pods with its volumes may only go to nodes that have the driver (KEP-5030)."""
+    """Whether pods with its volumes may only go to nodes that have the driver (KEP-5030).
+
+    With `storage_capacity`, only to nodes with space for them (KEP-1472).
+    """
 
     prevent_pod_scheduling_if_missing: bool = False
+    storage_capacity: bool = False
 
 
 class CsiDriver(_Struct):
@@ -165,9 +169,20 @@ class CsiNode(_Struct):
     spec: CsiNodeSpec = msgspec.field(default_factory=CsiNodeSpec)
 
 
+class CsiStorageCapacity(_Struct):
+    """A CSIStorageCapacity. Without `node_topology` no node can use it."""
+
+    metadata: Metadata
+    storage_class_name: str = ""
+    node_topology: LabelSelector | None = None
+    capacity: str | int | None = None
+    maximum_volume_size: str | int | None = None
+
+
 # Each raises msgspec.DecodeError.
 decode_claim: Final = Decoder(Claim)
 decode_class: Final = Decoder(StorageClass)
 decode_csi_driver: Final = Decoder(CsiDriver)
 decode_csi_node: Final = Decoder(CsiNode)
+decode_storage_capacity: Final = Decoder(CsiStorageCapacity)
 decode_volume: Final = Decoder(Volume)

@@ -44,6 +44,7 @@ from scheduler.core.values.model import (
     PodInfo,
     Release,
     Requirements,
+    StorageCapacityInfo,
     StorageClassInfo,
     VolumeInfo,
 )
@@ -139,7 +140,7 @@ class Snapshot(msgspec.Struct, frozen=True):
     `device_claims` are all that is known of devices, `device_taint_rules` what else taints them,
     `assumed_devices` the allocations of claims that were decided and are not written yet. `release`
     is that of Kubernetes. `required_drivers` are the CSI drivers that a node must have for pods
-    with their volumes.
+    with their volumes, `measured_drivers` those whose volumes need `storage_capacities`.
     """
 
     format: int
@@ -177,6 +178,8 @@ class Snapshot(msgspec.Struct, frozen=True):
     device_taint_rules: list[DeviceTaintRule] = []
     release: Release = NEWEST_RELEASE
     required_drivers: list[str] = []
+    measured_drivers: list[str] = []
+    storage_capacities: list[StorageCapacityInfo] = []
 
 
 def take(
@@ -269,6 +272,8 @@ def take(
         ),
         release=state.release,
         required_drivers=sorted(storage.required_drivers),
+        measured_drivers=sorted(storage.measured_drivers),
+        storage_capacities=list(all_of(storage.capacities.known.values())),
     )
 
 
@@ -460,8 +465,11 @@ def _put_storage(state: State, snapshot: Snapshot) -> None:
         state.volumes.set_volume(volume)
     for storage_class in snapshot.classes:
         state.volumes.set_class(storage_class)
-    for driver in snapshot.required_drivers:
-        state.volumes.set_driver(driver, required=True)
+    required, measured = set(snapshot.required_drivers), set(snapshot.measured_drivers)
+    for driver in required | measured:
+        state.volumes.set_driver(driver, required=driver in required, measured=driver in measured)
+    for capacity in snapshot.storage_capacities:
+        state.volumes.capacities.set(capacity)
     for node, limits in snapshot.attachable.items():
         state.volumes.set_limits(node, limits)
     for key, name, node in snapshot.assumed_volumes:

@@ -21,6 +21,7 @@ from kube.client.meta import HasMeta, decode_partial, decode_raw
 from kube.client.resources import (
     CSI_DRIVERS,
     CSI_NODES,
+    CSI_STORAGE_CAPACITIES,
     DAEMON_SETS,
     DEVICE_CLASSES,
     DEVICE_TAINT_RULES,
@@ -65,6 +66,7 @@ from scheduler.decoding.volume_objects import (
     decode_class,
     decode_csi_driver,
     decode_csi_node,
+    decode_storage_capacity,
     decode_volume,
 )
 from scheduler.expected.pods import ExpectedPods
@@ -93,6 +95,7 @@ from scheduler.watch.object_handlers import (
     disruption_budget_handler,
     namespace_handler,
     node_handler,
+    storage_capacity_handler,
     storage_class_handler,
     taint_rule_handler,
     volume_handler,
@@ -180,6 +183,7 @@ class SchedulerInformers:
         nodes = node_handler(state, on_change)
         claims, volumes = claim_handler(state, on_change), volume_handler(state, on_change)
         classes = storage_class_handler(state, on_change)
+        capacities = storage_capacity_handler(state, on_change)
         self.reflectors = (
             self._reflector(NODES, nodes, decode_node, nodes.set_aside),
             self._reflector(NAMESPACES, namespace_handler(state, on_change), decode_namespace),
@@ -190,6 +194,9 @@ class SchedulerInformers:
             self._reflector(PVS, volumes, decode_volume, volumes.set_aside),
             self._reflector(STORAGE_CLASSES, classes, decode_class, classes.set_aside),
             self._reflector(CSI_DRIVERS, csi_driver_handler(state, on_change), decode_csi_driver),
+            self._reflector(
+                CSI_STORAGE_CAPACITIES, capacities, decode_storage_capacity, capacities.set_aside
+            ),
             # Without `set_aside`: an undecodable CSINode keeps its last limits. Missing ones would
             # mean no limit at all.
             self._reflector(CSI_NODES, csi_node_handler(state, on_change), decode_csi_node),

@@ -12,7 +12,14 @@ from scheduler.decoding import decode, volume_decode
 from scheduler.decoding.device_decode import device_taint_rule
 from scheduler.decoding.device_objects import ClaimTemplate, TaintRule
 from scheduler.decoding.objects import Namespace, Node, PodDisruptionBudget, Workload
-from scheduler.decoding.volume_objects import Claim, CsiDriver, CsiNode, StorageClass, Volume
+from scheduler.decoding.volume_objects import (
+    Claim,
+    CsiDriver,
+    CsiNode,
+    CsiStorageCapacity,
+    StorageClass,
+    Volume,
+)
 from scheduler.watch.event_handlers import PodHandler
 from scheduler.watch.workload_templates import templates_of
 
@@ -106,14 +113,30 @@ def storage_class_handler(state: State, on_change: _OnChange) -> ObjectHandler[S
 
 def csi_driver_handler(state: State, on_change: _OnChange) -> ObjectHandler[CsiDriver]:
     def put(driver: CsiDriver) -> None:
-        required = driver.spec.prevent_pod_scheduling_if_missing
-        state.volumes.set_driver(driver.metadata.name, required=required)
+        spec = driver.spec
+        required, measured = spec.prevent_pod_scheduling_if_missing, spec.storage_capacity
+        state.volumes.set_driver(driver.metadata.name, required=required, measured=measured)
 
     return ObjectHandler(
         put,
-        lambda key: state.volumes.set_driver(key[1], required=False),
+        lambda key: state.volumes.set_driver(key[1]),
         _after(state, Event.CSI_DRIVER, on_change),
     )
+
+
+def storage_capacity_handler(
+    state: State, on_change: _OnChange
+) -> ObjectHandler[CsiStorageCapacity]:
+    capacities = state.volumes.capacities
+
+    def put(capacity: CsiStorageCapacity) -> None:
+        info = volume_decode.storage_capacity_info(capacity)
+        if info is None:
+            capacities.remove((capacity.metadata.namespace, capacity.metadata.name))
+        else:
+            capacities.set(info)
+
+    return ObjectHandler(put, capacities.remove, _after(state, Event.STORAGE_CAPACITY, on_change))
 
 
 def csi_node_handler(state: State, on_change: _OnChange) -> ObjectHandler[CsiNode]:

@@ -12,11 +12,19 @@ from scheduler.core.explain.explain import reasons
 from scheduler.core.state.state import State
 from scheduler.decoding import decode
 from scheduler.decoding.objects import decode_namespace, decode_node, decode_pod
-from scheduler.decoding.volume_decode import attach_limits, claim_info, class_info, volume_info
+from scheduler.decoding.volume_decode import (
+    attach_limits,
+    claim_info,
+    class_info,
+    storage_capacity_info,
+    volume_info,
+)
 from scheduler.decoding.volume_objects import (
     decode_claim,
     decode_class,
+    decode_csi_driver,
     decode_csi_node,
+    decode_storage_capacity,
     decode_volume,
 )
 
@@ -35,6 +43,7 @@ async def create(rest: Rest, made: Scenario) -> None:
         (f"{_CORE}/nodes", made.nodes),
         (f"{_STORAGE}/storageclasses", made.classes),
         (f"{_STORAGE}/csinodes", made.csi_nodes),
+        (f"{_STORAGE}/csidrivers", made.csi_drivers),
         (f"{_CORE}/persistentvolumes", made.volumes),
     ):
         await _post(rest, path, objects)
@@ -45,6 +54,9 @@ async def create(rest: Rest, made: Scenario) -> None:
             (await rest.patch(f"{name}/status", {"status": volume["status"]})).ok()
     for name in made.withdrawn:
         (await rest.delete(f"{_CORE}/persistentvolumes/{name}")).ok()
+    for capacity in made.capacities:
+        space = capacity["metadata"]["namespace"]
+        await _post(rest, f"{_STORAGE}/namespaces/{space}/csistoragecapacities", [capacity])
     for plural, objects in (
         ("persistentvolumeclaims", made.claims),
         ("pods", made.running),
@@ -63,11 +75,14 @@ async def clear(rest: Rest, made: Scenario) -> None:
         at_once = {"gracePeriodSeconds": 0}
         for plural in ("pods", "persistentvolumeclaims"):
             (await rest.delete(f"{root}/{plural}", at_once)).ok()
+        capacities = f"{_STORAGE}/namespaces/{space['metadata']['name']}/csistoragecapacities"
+        (await rest.delete(capacities)).ok()
     for path in (
         f"{_CORE}/nodes",
         f"{_CORE}/persistentvolumes",
         f"{_STORAGE}/storageclasses",
         f"{_STORAGE}/csinodes",
+        f"{_STORAGE}/csidrivers",
     ):
         (await rest.delete(path)).ok()
 
@@ -125,6 +140,13 @@ async def _read_storage(rest: Rest, state: State) -> None:
     for obj in await _list(rest, f"{_STORAGE}/csinodes"):
         node = decode_csi_node(_bytes(obj))
         storage.set_limits(node.metadata.name, attach_limits(node))
+    for obj in await _list(rest, f"{_STORAGE}/csidrivers"):
+        driver = decode_csi_driver(_bytes(obj))
+        storage.set_driver(driver.metadata.name, measured=driver.spec.storage_capacity)
+    for obj in await _list(rest, f"{_STORAGE}/csistoragecapacities"):
+        capacity = storage_capacity_info(decode_storage_capacity(_bytes(obj)))
+        if capacity is not None:
+            storage.capacities.set(capacity)
 
 
 async def _decided(rest: Rest, extender: Extender, pod: Json) -> tuple[Key, frozenset[str]]:

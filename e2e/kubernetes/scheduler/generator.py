@@ -13,6 +13,9 @@ CANDIDATES: Final = 25
 _ZONE: Final = "topology.kubernetes.io/zone"
 _APPS: Final = ("web", "db", "cache")
 _DRIVER: Final = "csi.example"
+_MEASURED: Final = "space.example"
+"""A driver that publishes its capacity."""
+_CLASSES: Final = ("hand", "hand", "later", "space", "space")
 _NOBODY: Final = "kubernetes.io/no-provisioner"
 _TAINTS: Final = (("gpu", "NoSchedule"), ("old", "NoExecute"), ("far", "PreferNoSchedule"))
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -37,6 +40,8 @@ class Scenario:
     namespaces: list[Json] = field(default_factory=list)
     nodes: list[Json] = field(default_factory=list)
     csi_nodes: list[Json] = field(default_factory=list)
+    csi_drivers: list[Json] = field(default_factory=list)
+    capacities: list[Json] = field(default_factory=list)
     classes: list[Json] = field(default_factory=list)
     volumes: list[Json] = field(default_factory=list)
     claims: list[Json] = field(default_factory=list)
@@ -72,7 +77,12 @@ class _Maker:
         for index in range(8):
             self._volume(made, index)
         made.classes.append(self._class("hand", waits=True, provisioner=_NOBODY))
-        for index in range(6):
+        made.classes.append(self._class("space", waits=True, provisioner=_MEASURED))
+        spec = {"storageCapacity": True, "attachRequired": False}
+        made.csi_drivers.append({"metadata": {"name": _MEASURED}, "spec": spec})
+        for index in range(4):
+            made.capacities.append(self._capacity(index))
+        for index in range(8):
             made.claims.append(self._waiting_claim(index))
         for index in range(7):
             self._ready_volume(made, index)
@@ -148,6 +158,20 @@ class _Maker:
             ]
         return made
 
+    def _capacity(self, index: int) -> Json:
+        """Return what the driver can provision on some nodes, mostly of class `space`."""
+        dice, sizes = self._dice, ("maximumVolumeSize", "capacity")
+        made: Json = {
+            "metadata": {"name": f"{self._name}-{index}", "namespace": self._spaces[0]},
+            "storageClassName": f"{self._name}-{dice.choice(('space', 'space', 'later'))}",
+            **{name: f"{dice.randint(0, 3)}Gi" for name in self._some(sizes)},
+        }
+        if self._chance(0.9):
+            expressions = [self._node_expression() for _ in range(dice.choice((0, 1, 1, 2)))]
+            usual = [it for it in expressions if it["operator"] not in ("Gt", "Lt")]
+            made["nodeTopology"] = {"matchExpressions": usual}
+        return made
+
     def _volume(self, made: Scenario, index: int) -> None:
         """Create a claim, and mostly the volume that it is bound to."""
         dice, space = self._dice, self._dice.choice(self._spaces)
@@ -203,7 +227,7 @@ class _Maker:
         spec: Json = {
             "accessModes": self._some(_MODES, least=1)[:2],
             "resources": {"requests": {"storage": f"{dice.randint(1, 3)}Gi"}},
-            "storageClassName": f"{self._name}-{dice.choice(('hand', 'hand', 'later'))}",
+            "storageClassName": f"{self._name}-{dice.choice(_CLASSES)}",
             "volumeMode": dice.choice(("Filesystem", "Filesystem", "Filesystem", "Block")),
         }
         if self._chance(0.3):
@@ -228,7 +252,7 @@ class _Maker:
             term = dice.choice(({"matchExpressions": [host]}, self._volume_term()))
             spec["nodeAffinity"] = {"required": {"nodeSelectorTerms": [term]}}
         if self._chance(0.2):
-            space, claim = dice.choice(self._claims[-6:])
+            space, claim = dice.choice(self._claims[-8:])
             spec["claimRef"] = {"namespace": space, "name": claim}
         metadata = {"name": name, "labels": {"tier": dice.choice(_TIERS)}}
         phase = "Available" if self._chance(0.9) else "Pending"

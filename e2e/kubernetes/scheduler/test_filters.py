@@ -43,6 +43,7 @@ EVERY_REASON = {
     pod_topology_spread.REASON,
     taint_toleration.REASON.strip(),
     volume_binding.NODE_AFFINITY,
+    volume_binding.NO_SPACE,
     volume_binding.NO_VOLUME,
     volume_binding.UNBOUND,
     volume_restrictions.NO_DISK,

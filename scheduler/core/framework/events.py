@@ -37,6 +37,7 @@ class Event(StrEnum):
     STORAGE_CLASS = "StorageClass/*"
     CSI_DRIVER = "CSIDriver/*"
     CSI_NODE = "CSINode/*"
+    STORAGE_CAPACITY = "CSIStorageCapacity/*"
     DEVICES = "ResourceSlice,DeviceClass,DeviceTaintRule,ResourceClaim/*"
     """Nodes have free devices that they did not have before."""
 

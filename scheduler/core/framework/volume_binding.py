@@ -30,6 +30,7 @@ UNBOUND: Final = "pod has unbound immediate PersistentVolumeClaims"
 LOST: Final = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
 NODE_AFFINITY: Final = "node(s) didn't match PersistentVolume's node affinity"
 NO_VOLUME: Final = "node(s) didn't find available persistent volumes to bind"
+NO_SPACE: Final = "node(s) did not have enough free storage"
 """The prefix of reasons about one claim."""
 
 _NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
@@ -62,6 +63,7 @@ _ADVICE: Final = {
         "the PersistentVolumes are in other zones. Free capacity there, or use other claims"
     ),
     node_volume_limits.REASON: "add nodes, or use fewer volumes in each pod",
+    NO_SPACE: "free storage, or request smaller volumes",
 }
 
 
@@ -79,6 +81,7 @@ class VolumeBinding(Plugin):
         Event.STORAGE_CLASS: Reach.CLUSTER,
         Event.CSI_DRIVER: Reach.CLUSTER,
         Event.CSI_NODE: Reach.CLUSTER,
+        Event.STORAGE_CAPACITY: Reach.CLUSTER,
     }
 
     def __init__(self, nodes: NodeTable, selectors: PodSelectors, volumes: VolumeTable) -> None:
@@ -300,10 +303,12 @@ class VolumeBinding(Plugin):
         before = Counter[str]()
         close = np.zeros(len(codes), np.bool_)
         for claim in undecided:
-            makes, free = self._provisionable(claim), self._free(claim)
+            reached, free = self._provisionable(claim), self._free(claim)
+            makes = reached & self._has_space(claim)
             none = (free == 0) & ~makes
             if none.any():
-                shape.rule_out(codes, none, NO_VOLUME)
+                shape.rule_out(codes, none & ~reached, NO_VOLUME)
+                shape.rule_out(codes, none & reached, NO_SPACE)
             # Earlier claims of its class may take every volume that fits this one.
             close |= (free <= before[claim.storage_class]) & (free > 0) & ~makes
             before[claim.storage_class] += 1
@@ -347,7 +352,7 @@ class VolumeBinding(Plugin):
     def _short(self, claims: Sequence[ClaimInfo], row: int) -> ClaimInfo | None:
         """Return the first claim without an existing or provisioned volume on the node, or None."""
         for claim, name in zip(claims, self._choices(claims, row), strict=True):
-            if not name and not self._provisionable(claim)[row]:
+            if not name and not (self._provisionable(claim) & self._has_space(claim))[row]:
                 return claim
         return None
 
@@ -387,6 +392,18 @@ class VolumeBinding(Plugin):
             return np.zeros(self._nodes.size, np.bool_)
         topologies = self._volumes.classes[claim.storage_class].topologies
         return volume_node_affinity.reached(topologies or None, self._nodes)
+
+    def _has_space(self, claim: ClaimInfo) -> Bools:
+        """Return the nodes (N,) on which the claim's driver has space for its volume.
+
+        As in kube-scheduler, several claims of one node are not added up: only the driver knows
+        whether its capacity is that of one volume or of all.
+        """
+        volumes = self._volumes
+        if volumes.driver(claim) not in volumes.measured_drivers:
+            return np.ones(self._nodes.size, np.bool_)
+        enough: Bools = volumes.capacities.largest(claim.storage_class) >= claim.size
+        return enough
 
     def _at(self, assumed: AssumedVolume) -> Bools:
         """Return the nodes (N,) that can use the assumed volume."""

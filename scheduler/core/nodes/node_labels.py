@@ -165,6 +165,19 @@ class NodeLabels:
         met: Bools = column.meets(expression)[column.codes[: len(self._infos)]]
         return met
 
+    def numbers(self, key: str, of: Mapping[str, int], otherwise: int) -> Ints:
+        """Return the number of the label's value on each node (N,), or else `otherwise`."""
+        column = self.column(key)
+        if column is None:
+            return np.full(len(self._infos), otherwise, np.int64)
+        table = np.full(len(column.values) + 1, otherwise, np.int64)
+        for value, number in of.items():
+            code = column.code(value)
+            if code is not None:
+                table[code] = number
+        found: Ints = table[column.codes[: len(self._infos)]]
+        return found
+
     def has(self, key: str) -> Bools:
         """Return the nodes (N,) that have the label."""
         return self.meets(Expression(key, "Exists", ()))

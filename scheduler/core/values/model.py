@@ -258,6 +258,23 @@ class StorageClassInfo:
     topologies: tuple[NodeTerm, ...] = ()
 
 
+CapacityKey = tuple[str, str]
+"""(namespace, name) of a CSIStorageCapacity."""
+
+
+@dataclass(frozen=True, slots=True)
+class StorageCapacityInfo:
+    """CSIStorageCapacity: the largest volume of the class, in bytes, on nodes with these labels.
+
+    An empty `topology` matches all nodes.
+    """
+
+    key: CapacityKey
+    storage_class: str
+    largest: int
+    topology: tuple[Expression, ...] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class Stage:
     """Stage of a tree: pods of two stages of one tree never run at the same time.

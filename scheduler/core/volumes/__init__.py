@@ -1,4 +1,4 @@
-"""PersistentVolumes, their claims and classes, and the nodes that can use them.
+"""PersistentVolumes, their claims, classes and capacities, and the nodes that can use them.
 
 Entry point: `volume_table.VolumeTable`.
 """

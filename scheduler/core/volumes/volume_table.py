@@ -20,6 +20,7 @@ from scheduler.core.values.model import (
     VolumeUse,
 )
 from scheduler.core.volumes.assumed_volumes import AssumedVolumes
+from scheduler.core.volumes.storage_capacities import StorageCapacities
 from scheduler.core.volumes.volume_matching import VolumeIndex
 from scheduler.core.volumes.volume_node_affinity import reached
 
@@ -65,6 +66,9 @@ class VolumeTable:
         self.limits: dict[str, Mapping[str, int]] = {}
         self.required_drivers: set[str] = set()
         """CSI drivers without which a node takes no pod that uses their volumes."""
+        self.measured_drivers: set[str] = set()
+        """CSI drivers that publish how large the volumes are that they can provision."""
+        self.capacities = StorageCapacities(nodes)
         self.limits_version = 0
         self.news = DriverNews()
 
@@ -119,14 +123,19 @@ class VolumeTable:
         self.news.claims.add_all()
         self._nodes.touch()
 
-    def set_driver(self, name: str, *, required: bool) -> None:
-        """Set whether pods with the driver's volumes need a node that has the driver."""
-        if required == (name in self.required_drivers):
+    def set_driver(self, name: str, *, required: bool = False, measured: bool = False) -> None:
+        """Set whether pods with the driver's volumes need a node that has the driver.
+
+        A `measured` driver provisions volumes only where it has published enough capacity.
+        """
+        before = (name in self.required_drivers, name in self.measured_drivers)
+        if before == (required, measured):
             return
-        if required:
-            self.required_drivers.add(name)
-        else:
-            self.required_drivers.discard(name)
+        for drivers, applies in (
+            (self.required_drivers, required),
+            (self.measured_drivers, measured),
+        ):
+            (drivers.add if applies else drivers.discard)(name)
         self.limits_version += 1
         self._nodes.touch()
 

@@ -9,17 +9,26 @@ from scheduler.core.values.model import (
     ClaimInfo,
     Expression,
     NodeTerm,
+    StorageCapacityInfo,
     StorageClassInfo,
     VolumeInfo,
 )
 from scheduler.core.volumes.volume_table import UNLIMITED
-from scheduler.decoding.volume_decode import attach_limits, claim_info, class_info, volume_info
+from scheduler.decoding.volume_decode import (
+    attach_limits,
+    claim_info,
+    class_info,
+    storage_capacity_info,
+    volume_info,
+)
 from scheduler.decoding.volume_objects import (
     Claim,
     CsiNode,
     StorageClass,
     Volume,
+    decode_csi_driver,
     decode_csi_node,
+    decode_storage_capacity,
 )
 
 SSD = (NodeTerm((Expression("disk", "In", ("ssd",)),)),)
@@ -148,6 +157,47 @@ def test_reading_volumes_classes_and_limits() -> None:
     )  # fmt: skip
     assert class_info(storage_class) == StorageClassInfo("x", "d", True, SSD)
     assert attach_limits(read(CsiNode, spec={"drivers": drivers})) == {"d": 3, "free": UNLIMITED}
+
+
+IN_X = (Expression("zone", "In", ("x",)),)
+
+
+@pytest.mark.parametrize(
+    ("fields", "largest", "topology"),
+    [
+        ({"capacity": "2Gi", "nodeTopology": {}}, 2 << 30, ()),
+        ({"capacity": "2Gi", "nodeTopology": {"matchLabels": {"zone": "x"}}}, 2 << 30, IN_X),
+        ({"capacity": "2Gi", "maximumVolumeSize": "1Gi", "nodeTopology": {}}, 1 << 30, ()),
+        ({"capacity": "2Gi", "maximumVolumeSize": 7, "nodeTopology": {}}, 7, ()),
+        ({"capacity": "0", "nodeTopology": {}}, 0, ()),
+        ({"capacity": "99999999999999999999Ei", "nodeTopology": {}}, (1 << 63) - 1, ()),
+        # Without a topology it is for no node, and without a size nothing is known.
+        ({"capacity": "2Gi"}, None, ()),
+        ({"capacity": "2Gi", "nodeTopology": None}, None, ()),
+        ({"nodeTopology": {}}, None, ()),
+    ],
+)
+def test_the_capacity_of_a_driver_is_the_largest_volume(
+    fields: dict[str, object], largest: int | None, topology: tuple[Expression, ...]
+) -> None:
+    made = {"metadata": {"name": "x"}, "storageClassName": "local", **fields}
+    found = storage_capacity_info(decode_storage_capacity(msgspec.json.encode(made)))
+
+    if largest is None:
+        assert found is None
+    else:
+        assert found == StorageCapacityInfo(("", "x"), "local", largest, topology)
+
+
+@pytest.mark.parametrize(
+    ("spec", "measured"),
+    [({"storageCapacity": True}, True), ({"storageCapacity": None}, False), ({}, False)],
+)
+def test_a_driver_publishes_capacities_if_it_says_so(
+    spec: dict[str, object], measured: bool
+) -> None:
+    made = {"metadata": {"name": "x"}, "spec": spec}
+    assert decode_csi_driver(msgspec.json.encode(made)).spec.storage_capacity is measured
 
 
 def test_a_node_without_csi_drivers_as_its_kubelet_writes_it() -> None:

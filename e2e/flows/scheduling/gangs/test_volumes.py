@@ -14,7 +14,16 @@ from e2e.harness.environment import Environment
 from e2e.harness.groups import members
 from e2e.harness.objects import POD_GROUPS, Json, pod, pod_group
 from kube.client.patch import PatchBuilder, pointer
-from kube.client.resources import NODES, PODS, PVCS, PVS, STORAGE_CLASSES
+from kube.client.resources import (
+    CSI_DRIVERS,
+    CSI_STORAGE_CAPACITIES,
+    NODES,
+    PODS,
+    PVCS,
+    PVS,
+    STORAGE_CLASSES,
+    Resource,
+)
 from scheduler.decoding.volume_decode import SELECTED_NODE
 
 PROVISIONER = "provisioner.test.muster.dev"
@@ -126,6 +135,32 @@ async def test_a_gang_whose_disks_have_no_room_starts_no_volume(
         assert SELECTED_NODE not in found["metadata"].get("annotations", {})
 
 
+async def test_a_gang_waits_for_the_space_that_its_driver_publishes(
+    env: Environment, late_class: str
+) -> None:
+    """CSIStorageCapacity, KEP-1472."""
+    driver = {"spec": {"storageCapacity": True, "attachRequired": False}}
+    await env.client.create(CSI_DRIVERS, described(CSI_DRIVERS, PROVISIONER, driver))
+    try:
+        small, large = [await env.add_node(cpu=2, labels={DISK: env.name}) for _ in range(2)]
+        await publish(env, late_class, small, "100Mi")
+        for index in range(2):
+            await claim(env, f"data-{index}", late_class)
+        await gang_with_claims(env, 2)
+        blocker = await env.waits("gang", needed=1, free=0)
+        said = "0/2 nodes are available: 2 node(s) did not have enough free storage."
+        assert blocker["summary"].startswith(said)
+
+        await publish(env, late_class, large, "5Gi")
+
+        for index in range(2):
+            await asked(env, f"data-{index}", large)
+            await provision(env, f"data-{index}", late_class, large)
+        await env.runs(members("gang"), 2)
+    finally:
+        await env.client.delete(CSI_DRIVERS, PROVISIONER)
+
+
 async def test_each_of_a_gang_goes_to_a_volume_of_its_own(
     env: Environment, manual_class: str
 ) -> None:
@@ -216,6 +251,20 @@ async def gang_with_claims(env: Environment, pods: int) -> None:
         volume = {"name": "data", "persistentVolumeClaim": {"claimName": f"data-{index}"}}
         member["spec"]["volumes"] = [volume]
         await env.create(PODS, member)
+
+
+async def publish(env: Environment, storage_class: str, node: str, size: str) -> None:
+    """Act as a driver: publish the capacity for volumes of the class on that node."""
+    topology = {"matchLabels": {HOST: node}}
+    fields = {"storageClassName": storage_class, "nodeTopology": topology, "capacity": size}
+    await env.create(
+        CSI_STORAGE_CAPACITIES, described(CSI_STORAGE_CAPACITIES, f"space-{node}", fields)
+    )
+
+
+def described(resource: Resource, name: str, fields: Json) -> Json:
+    head = {"apiVersion": resource.api_version, "kind": resource.kind}
+    return {**head, "metadata": {"name": name}, **fields}
 
 
 async def claim(env: Environment, name: str, storage_class: str) -> None:

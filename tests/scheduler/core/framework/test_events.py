@@ -38,6 +38,7 @@ def test_what_the_plugins_state_reaches_as_far_as_the_events_do() -> None:
         Event.STORAGE_CLASS: {CLUSTER},
         Event.CSI_DRIVER: {CLUSTER},
         Event.CSI_NODE: {CLUSTER},
+        Event.STORAGE_CAPACITY: {CLUSTER},
         Event.DEVICES: {NODES},
     }
 
