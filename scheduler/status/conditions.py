@@ -54,7 +54,7 @@ _REASONS: Final = {
 
 _POD_REASONS: Final = {
     "quorum": REASON_GROUP_WAITS,
-    "invalid": REASON_SCHEDULER_ERROR,
+    "invalid": REASON_INVALID,
     "binding": REASON_SCHEDULER_ERROR,
     "error": REASON_SCHEDULER_ERROR,
 }

@@ -218,7 +218,7 @@ async def test_all_pods_of_a_root_that_waits_for_room_are_unschedulable() -> Non
         "p00002": "Unschedulable",
         "p00003": "Unschedulable",
         huge.name: "Unschedulable",
-        "misfit": "SchedulerError",
+        "misfit": "Invalid",
     }
     assert harness.condition(flawed)[1] == "Invalid"
 
