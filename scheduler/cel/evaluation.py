@@ -183,6 +183,8 @@ def _select(node: Select, scope: VariableScope) -> Evaluate:
 def _type_of(node: Select) -> Type | None:
     """Return the type if the node is the name of one, such as google.protobuf.Duration."""
     outer = node.target
+    if node.test or node.optional:
+        return None
     if not (isinstance(outer, Select) and isinstance(outer.target, Name)):
         return None
     return TYPES.get(f"{outer.target.name}.{outer.name}.{node.name}")

@@ -135,6 +135,8 @@ def _negate(frame: EvaluationFrame, value: Value) -> Value:
     frame.charge(1)
     if type(value) is float:
         return -value
+    if isinstance(value, Duration):
+        return Duration(-value.nanos)
     # A uint has no negative, and type() also excludes a bool, which is an int in Python.
     if type(value) is not int:
         raise no_overload()

@@ -22,7 +22,8 @@ from scheduler.cel.values import Value, type_name
 
 def _duration(frame: EvaluationFrame, value: Value) -> Value:
     if isinstance(value, str):
-        frame.charge(max(1, tenths(len(value))))
+        # For each character, not for ten: each two of them may be a part to add.
+        frame.charge(max(1, len(value)))
         return parse_duration(value)
     frame.charge(1)
     if isinstance(value, Duration):
@@ -43,16 +44,20 @@ def _timestamp(frame: EvaluationFrame, value: Value) -> Value:
     raise no_overload(f"timestamp({type_name(value)})")
 
 
-def _part(name: str, read: Callable[[CivilTime], int], unit: int = 0) -> Function:
-    """Return the function that reads a part of a timestamp, or a duration in units of so long."""
+def _part(
+    name: str,
+    read: Callable[[CivilTime], int],
+    measure: Callable[[Duration], int] | None = None,
+) -> Function:
+    """Return the function that reads a part of a timestamp, or measures a duration."""
 
-    def evaluate(frame: EvaluationFrame, value: Value, zone: Value = None) -> Value:
+    def evaluate(frame: EvaluationFrame, value: Value, *zones: Value) -> Value:
         frame.charge(1)
-        if isinstance(value, Duration) and unit and zone is None:
-            return value.whole(unit)
-        if not isinstance(value, Timestamp) or not isinstance(zone, (str, type(None))):
+        if isinstance(value, Duration) and measure is not None and not zones:
+            return measure(value)
+        if not isinstance(value, Timestamp) or not all(isinstance(each, str) for each in zones):
             raise no_overload(f"{name}({type_name(value)})")
-        return read(value.at(0 if zone is None else offset_of(zone, value)))
+        return read(value.at(offset_of(zones[0], value) if zones else 0))
 
     return evaluate
 
@@ -69,10 +74,14 @@ FUNCTIONS: Final[Functions] = {
             ("getDayOfMonth", lambda it: it.day - 1),
             ("getDate", lambda it: it.day),
             ("getDayOfWeek", lambda it: it.weekday),
-            ("getHours", lambda it: it.hour, 3600 * SECOND),
-            ("getMinutes", lambda it: it.minute, 60 * SECOND),
-            ("getSeconds", lambda it: it.second, SECOND),
-            ("getMilliseconds", lambda it: it.nanosecond // 1_000_000, 1_000_000),
+            ("getHours", lambda it: it.hour, lambda it: it.whole(3600 * SECOND)),
+            ("getMinutes", lambda it: it.minute, lambda it: it.whole(60 * SECOND)),
+            ("getSeconds", lambda it: it.second, lambda it: it.whole(SECOND)),
+            (
+                "getMilliseconds",
+                lambda it: it.nanosecond // 1_000_000,
+                lambda it: it.milliseconds,
+            ),
         )
     },
 }

@@ -31,7 +31,8 @@ _UNITS: Final = {
     "m": 60 * SECOND,
     "h": 3600 * SECOND,
 }
-_PART: Final = re.compile(r"([0-9]*)(\.?)([0-9]*)(ns|us|µs|μs|ms|s|m|h)")
+# Possessive: without a unit at the end, each digit would be tried once for each one before it.
+_PART: Final = re.compile(r"([0-9]*+)(?:\.([0-9]*+))?(ns|us|µs|μs|ms|s|m|h)")
 _DIGITS: Final = 19
 """Digits of the largest int; more are an overflow, or beyond the precision of a fraction."""
 
@@ -40,6 +41,7 @@ _TIMESTAMP: Final = re.compile(
     r"([0-9]{4}-[0-9]{2}-[0-9]{2})T([0-9]{1,2}):([0-9]{2}):([0-9]{2})(?:[.,]([0-9]+))?"
     r"(?:Z|([+-])([0-9]{2}):([0-9]{2}))"
 )
+_DAY: Final = 86_400
 _CYCLE_YEARS, _CYCLE_DAYS = 400, 146_097
 """After so many years, the Gregorian calendar repeats."""
 
@@ -68,8 +70,15 @@ class Duration:
         return f"{'-' * (self.nanos < 0)}{shortest}s"
 
     def whole(self, unit: int) -> int:
-        """Return the number of whole units, truncated towards zero."""
-        number = abs(self.nanos) // unit
+        """Return the number of whole units of a double, as in Go: just below one it may round."""
+        whole, rest = divmod(abs(self.nanos), unit)
+        number = int(float(whole) + rest / unit)
+        return -number if self.nanos < 0 else number
+
+    @property
+    def milliseconds(self) -> int:
+        """The number of whole milliseconds, truncated towards zero."""
+        number = abs(self.nanos) // 1_000_000
         return -number if self.nanos < 0 else number
 
 
@@ -105,7 +114,7 @@ class Timestamp:
     def at(self, offset: int) -> CivilTime:
         """Return the date and time where clocks differ from UTC by so many seconds."""
         seconds, nanosecond = divmod(self.nanos, SECOND)
-        days, second = divmod(seconds - _FIRST + offset, 86_400)
+        days, second = divmod(seconds - _FIRST + offset, _DAY)
         # The offset may lead to the year 0 or 10,000, which Python's dates do not have.
         cycles, day = divmod(days, _CYCLE_DAYS)
         found = date.fromordinal(day + 1)
@@ -146,22 +155,32 @@ def parse_duration(text: str) -> Duration:
     total, at = 0, 0
     while at < len(rest):
         part = _PART.match(rest, at)
-        if part is None or not (part[1] or part[3]):
+        if part is None or not (part[1] or part[2]):
             raise _unreadable("Duration")
         at = part.end()
-        whole, unit = part[1].lstrip("0"), _UNITS[part[4]]
+        whole, unit = part[1].lstrip("0"), _UNITS[part[3]]
         if len(whole) > _DIGITS:
             raise _unreadable("Duration")
-        # Go adds the fraction as a double, and truncates it.
-        fraction = part[3][: _DIGITS - 1]
-        total += int(whole or "0") * unit
-        total += int(int(fraction or "0") * (unit / 10.0 ** len(fraction)))
+        total += int(whole or "0") * unit + _fraction(part[2] or "", unit)
         if total > _LARGEST + 1:
             raise _unreadable("Duration")
     total = -total if text[:1] == "-" else total
     if not rest or total > _LARGEST:
         raise _unreadable("Duration")
     return Duration(total)
+
+
+def _fraction(digits: str, unit: int) -> int:
+    """Return this fraction of the unit: Go reads as many digits as fit, and truncates a double."""
+    significant = digits.lstrip("0")
+    zeros = len(digits) - len(significant)
+    # With more zeros it is less than a nanosecond of the largest unit.
+    if zeros > _DIGITS:
+        return 0
+    taken = significant[:_DIGITS]
+    if len(taken) == _DIGITS and (int(taken[:-1]) > _LARGEST // 10 or int(taken) > _LARGEST + 1):
+        taken = taken[:-1]
+    return int(int(taken or "0") * (unit / 10.0 ** (zeros + len(taken))))
 
 
 def parse_timestamp(text: str) -> Timestamp:
@@ -180,7 +199,7 @@ def parse_timestamp(text: str) -> Timestamp:
         days = date.fromisoformat(found[1]).toordinal() - 1
     except ValueError:
         raise _unreadable("Timestamp") from None
-    seconds = _FIRST + days * 86_400 + hour * 3600 + minute * 60 + second - offset
+    seconds = _FIRST + days * _DAY + hour * 3600 + minute * 60 + second - offset
     return Timestamp(seconds * SECOND + int((found[5] or "0")[:9].ljust(9, "0")), offset)
 
 
@@ -191,19 +210,20 @@ def offset_of(zone: str, moment: Timestamp) -> int:
     """
     hours, colon, minutes = zone.partition(":")
     if colon:
-        both = _number(hours), _number(minutes)
-        minutes_east = both[0] * 60 + (-both[1] if zone.startswith("-") else both[1])
-        return minutes_east * 60
-    if zone in ("", "UTC"):
+        east, more = _number(hours) * 60, _number(minutes)
+        nanos = (east - more if zone.startswith("-") else east + more) * 60 * SECOND
+        # Go's multiplication wraps around.
+        wrapped = (nanos + _LARGEST + 1) % (1 << 64) - _LARGEST - 1
+        return int(wrapped / SECOND)
+    # A scheduler runs in UTC.
+    if zone in ("", "UTC", "Local"):
         return 0
     if zone not in _zones():
         raise EvaluationError(f"unknown time zone {zone[:64]!r}")
-    try:
-        utc = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=moment.nanos // SECOND)
-        offset = utc.astimezone(_zone(zone)).utcoffset() or timedelta()
     # Python has no local time before the year 1 and after 9999.
-    except (ValueError, OverflowError):
-        raise EvaluationError("timestamp overflow") from None
+    seconds = min(max(moment.nanos // SECOND, _FIRST + 2 * _DAY), _LAST - 2 * _DAY)
+    utc = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=seconds)
+    offset = utc.astimezone(_zone(zone)).utcoffset() or timedelta()
     return round(offset.total_seconds())
 
 
@@ -218,14 +238,14 @@ def _zone(name: str) -> ZoneInfo:
     return ZoneInfo(name)
 
 
-# Longer numbers lead to no year that a timestamp may have.
-_NUMBER: Final = re.compile(r"[+-]?[0-9]{1,9}")
+_NUMBER: Final = re.compile(r"([+-]?)0*+([0-9]{0,18})")
 
 
 def _number(text: str) -> int:
-    if not _NUMBER.fullmatch(text):
+    found = _NUMBER.fullmatch(text)
+    if found is None or not text[-1:].isdigit():
         raise EvaluationError("invalid syntax of a time zone")
-    return int(text)
+    return int(f"{found[1]}{found[2] or 0}")
 
 
 def _unreadable(wanted: str) -> EvaluationError:

@@ -47,6 +47,7 @@ def _stage(calm: _Calm, usual: float) -> Stage:
         (TIMES_SLOWER * 0.9 + 0.1, 0.1, 0.9, 0.0, True),
         (BOUND_WITHIN + 2.9, 0.1, 0.01, 3.0, False),
         (BOUND_WITHIN + 3.1, 0.1, 0.01, 3.0, True),
+        (3 * BOUND_WITHIN + 0.1, 0.1, 0.01, 1000.0, True),
     ],
 )
 async def test_a_gang_may_wait_as_long_as_the_cluster_itself_explains(
@@ -75,7 +76,7 @@ async def test_a_gang_may_not_cost_more_cpu_than_usual_on_a_busy_machine(
     monkeypatch.setattr("e2e.faults.hostile.stage.stalled_seconds", lambda: next(waited))
 
     with pytest.raises(HarmError, match=r"Muster used 5\.1 s of CPU"):
-        await _stage(_Calm(20, 0.1), 0.1).gang_runs(cast("Any", _Vitals(7.0, 7.0 + BUSY + 0.1)))
+        await _stage(_Calm(14, 0.1), 0.1).gang_runs(cast("Any", _Vitals(7.0, 7.0 + BUSY + 0.1)))
 
 
 class _Leaving(Tenant):

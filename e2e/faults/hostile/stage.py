@@ -29,8 +29,8 @@ from kube.client.resources import NAMESPACES, NODES, PRIORITY_CLASSES
 BOUND_WITHIN: Final = 5.0
 """Seconds that another tenant's gang may always wait; TIMES_SLOWER allows more.
 
-The time in which processes wait for a CPU does not count: then the machine is busy with other
-suites, and BUSY is what limits Muster.
+The time in which processes wait for a CPU does not count, up to twice as much: then the machine is
+busy with other suites, and BUSY is what limits Muster.
 """
 
 BUSY: Final = 5.0
@@ -128,7 +128,8 @@ class Stage:
             raise HarmError(_said(error)) from error
         stalled, used = stalled_seconds() - stalled, vitals.cpu_seconds() - used
         slowest = max(self.usual, self.calm.slowest_write)
-        limit = max(BOUND_WITHIN, TIMES_SLOWER * slowest) + stalled
+        limit = max(BOUND_WITHIN, TIMES_SLOWER * slowest)
+        limit += min(stalled, 2 * limit)
         if took > limit:
             raise HarmError(f"a gang of another tenant waited {took:.1f} s, more than {limit:.1f}")
         if used > max(BUSY, TIMES_SLOWER * self.usual):

@@ -316,7 +316,7 @@ class VolumeBinding(Plugin):
         for row in np.flatnonzero(close & (codes == 0)).tolist():
             failed = self._short(undecided, row)
             if failed is not None:
-                codes[row] = shape.code(NO_VOLUME)
+                codes[row] = shape.code(NO_SPACE if self._provisionable(failed)[row] else NO_VOLUME)
 
     def _start(self, claims: list[ClaimInfo], rows: Ints, capacity: Ints, count: int) -> int:
         """Return the first row's index with room or volumes for all pods; 0 if there is neither."""
@@ -400,7 +400,8 @@ class VolumeBinding(Plugin):
         whether its capacity is that of one volume or of all.
         """
         volumes = self._volumes
-        if volumes.driver(claim) not in volumes.measured_drivers:
+        # Not the driver that replaced an in-tree provisioner: it publishes no capacity for it.
+        if volumes.classes[claim.storage_class].provisioner not in volumes.measured_drivers:
             return np.ones(self._nodes.size, np.bool_)
         enough: Bools = volumes.capacities.largest(claim.storage_class) >= claim.size
         return enough

@@ -165,6 +165,14 @@ class NodeLabels:
         met: Bools = column.meets(expression)[column.codes[: len(self._infos)]]
         return met
 
+    def meets_at(self, expression: Expression, rows: Ints) -> Bools:
+        """Return whether the label meets the expression on each of the rows (n,)."""
+        column = self.column(expression.key)
+        if column is None:
+            return np.full(len(rows), matches_value(expression, None))
+        met: Bools = column.meets(expression)[column.codes[rows]]
+        return met
+
     def numbers(self, key: str, of: Mapping[str, int], otherwise: int) -> Ints:
         """Return the number of the label's value on each node (N,), or else `otherwise`."""
         column = self.column(key)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from scheduler.core.nodes.node_labels import NodeLabels
 from scheduler.core.nodes.node_table import Ints, NodeTable
-from scheduler.core.values.model import CapacityKey, StorageCapacityInfo
+from scheduler.core.values.model import CapacityKey, Expression, StorageCapacityInfo
 
 NOTHING = -1
 """The largest volume on nodes for which no driver has published a capacity."""
@@ -23,6 +25,49 @@ class _ClassCapacities:
     generation: int = -1
 
 
+class _RowsByLabel:
+    """The rows of nodes with certain labels, in time proportional to their number.
+
+    A driver may publish a capacity for each node by two labels, its zone and its name.
+    """
+
+    def __init__(self, labels: NodeLabels, size: int) -> None:
+        self._labels = labels
+        self._size = size
+        self._sorted: dict[str, tuple[Ints, Ints]] = {}
+
+    def of(self, topology: Sequence[Expression]) -> Ints:
+        """Return the rows of the nodes that meet all expressions."""
+        usual = [each for each in topology if each.operator == "In"]
+        # The label with most values first: it leaves the fewest nodes for the others.
+        first = max(usual, key=self._values, default=None)
+        rows = np.arange(self._size) if first is None else self._with(first)
+        for each in topology:
+            if each is not first:
+                rows = rows[self._labels.meets_at(each, rows)]
+        return rows
+
+    def _values(self, expression: Expression) -> int:
+        column = self._labels.column(expression.key)
+        return 0 if column is None else len(column)
+
+    def _with(self, expression: Expression) -> Ints:
+        """Return the rows whose label has one of the values."""
+        column = self._labels.column(expression.key)
+        if column is None:
+            return np.zeros(0, np.int64)
+        if expression.key not in self._sorted:
+            codes = column.codes[: self._size]
+            order = np.argsort(codes, kind="stable")
+            self._sorted[expression.key] = (order, codes[order])
+        order, codes = self._sorted[expression.key]
+        wanted = [code for value in expression.values if (code := column.code(value)) is not None]
+        ends = np.searchsorted(codes, wanted, "right")
+        starts = np.searchsorted(codes, wanted)
+        parts = [order[start:end] for start, end in zip(starts, ends, strict=True)]
+        return np.concatenate(parts) if parts else np.zeros(0, np.int64)
+
+
 class StorageCapacities:
     """All CSIStorageCapacities, `known` by namespace and name."""
 
@@ -33,6 +78,8 @@ class StorageCapacities:
 
     def set(self, info: StorageCapacityInfo) -> None:
         """Add or update a capacity."""
+        if self.known.get(info.key) == info:
+            return
         self.remove(info.key)
         self.known[info.key] = info
         same = self._classes[info.storage_class]
@@ -64,7 +111,8 @@ class StorageCapacities:
         largest = np.full(self._nodes.size, NOTHING, np.int64)
         # A driver of local disks publishes one for each node, all by the same label. One pass over
         # the values serves them together.
-        by_label: defaultdict[str, dict[str, int]] = defaultdict(dict)
+        labels, by_label = self._nodes.labels, defaultdict[str, dict[str, int]](dict)
+        found = _RowsByLabel(labels, self._nodes.size)
         for info in same.all.values():
             only = info.topology[0] if len(info.topology) == 1 else None
             if only is not None and only.operator == "In":
@@ -72,10 +120,8 @@ class StorageCapacities:
                 for value in only.values:
                     best[value] = max(best.get(value, NOTHING), info.largest)
                 continue
-            able = np.ones(self._nodes.size, np.bool_)
-            for expression in info.topology:
-                able &= self._nodes.labels.meets(expression)
-            largest[able] = np.maximum(largest[able], info.largest)
+            rows = found.of(info.topology)
+            largest[rows] = np.maximum(largest[rows], info.largest)
         for label, best in by_label.items():
-            np.maximum(largest, self._nodes.labels.numbers(label, best, NOTHING), out=largest)
+            np.maximum(largest, labels.numbers(label, best, NOTHING), out=largest)
         return largest

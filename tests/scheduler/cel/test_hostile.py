@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.cel.errors import SelectorError
+from scheduler.cel.errors import EvaluationError, SelectorError
 from scheduler.cel.selectors import COST, LONGEST, compile_selector
+from scheduler.cel.times import parse_duration
 from tests.scheduler.cel.devices import device
 from tests.support.counting import calls
 from tools.testing.effort import examples
@@ -29,8 +30,10 @@ def doubled(first: str, twice: str, last: str, times: int = 40) -> str:
     return "".join(steps) + last.format(f"a{times - 1}") + ")" * times
 
 
-def text_of(length: int, body: str) -> str:
-    return f"cel.bind(s, lists.range({length}).map(x, 'a').join(), {body})"
+def text_of(length: int, body: str, of: str = "a" * 50) -> str:
+    """Return the body with `s`, a text of at least this length that costs little to make."""
+    times = 1 + (length // len(of)).bit_length()
+    return doubled(f"'{of}'", "{0} + {0}", f"cel.bind(s, {{0}}, {body})", times)
 
 
 HOSTILE = {
@@ -50,18 +53,25 @@ HOSTILE = {
         "optional.of(1)", "optional.of([{0}, {0}])", "{0} == {0}"
     ),
     "a map that doubles": doubled("{'a': 1}", "{{'a': {0}, 'b': {0}}}", "{0} == {0}"),
-    "a regular expression that backtracks": text_of(9000, "s.matches('(a*)*(a|aa)*b')"),
+    "a regular expression that backtracks": text_of(
+        9000, "lists.range(900).exists(x, s.matches('(a*)*(a|aa)*b'))"
+    ),
     "regular expressions put together": (
         "lists.range(9000).exists(x, 'a'.matches('((a{30}){30})?' + string(x)))"
     ),
-    "all places of an empty match": text_of(9000, "s.findAll('').size() == 0"),
+    "all places of an empty match": text_of(
+        9000, "lists.range(900).exists(x, s.findAll('').size() == 0)"
+    ),
     "replaced by itself": text_of(3000, "s.replace('a', s).replace('a', s) == ''"),
     "split and split again": text_of(5000, "lists.range(1000).exists(x, s.split('') == [])"),
     "durations of many digits": text_of(
-        9000, "lists.range(900).exists(x, duration(s.replace('a', '9') + 'h') == duration('0'))"
+        9000, "lists.range(900).exists(x, duration(s + 'h') == duration('0'))", "9" * 50
+    ),
+    "durations of many digits without a unit": text_of(
+        9000, "lists.range(900).exists(x, duration(s) == duration('0'))", "1" * 50
     ),
     "durations of many parts": text_of(
-        9000, "lists.range(900).exists(x, duration(s.replace('a', '1ns')) == duration('0'))"
+        9000, "lists.range(900).exists(x, duration(s) == duration('1h'))", "0h" * 25
     ),
     "made-up time zones": (
         "lists.range(300).exists(x, lists.range(300).exists(y,"
@@ -148,6 +158,15 @@ semver( .isGreaterThan( .major() ip( cidr( .ip() sets.contains( lists.range( .sl
 .charAt( .substring( .indexOf(
 """
 WORDS = WRITTEN_WORDS.split()
+
+
+def test_a_number_without_a_unit_is_read_once() -> None:
+    """An expression that tries each digit once for each one before it takes a quarter of an hour.
+
+    It does so in one call, which nothing can interrupt.
+    """
+    with pytest.raises(EvaluationError):
+        parse_duration("1" * 200_000)
 
 
 def test_a_long_chain_of_names_is_no_type() -> None:

@@ -21,6 +21,7 @@ from scheduler.core.values.model import (
     PodTerm,
     PreemptionInfo,
     Requirements,
+    StorageCapacityInfo,
     Taint,
 )
 from scheduler.core.volumes.assumed_volumes import AssumedVolume
@@ -268,6 +269,25 @@ def test_assumed_volumes_are_the_same_after_writing_and_reading() -> None:
     assert len(snapshot.assumed_volumes) == 2
     assert list(decide_all(state, snapshot.queue, snapshot.limits)) == snapshot.decisions
     assert encode(take(state, restored, LIMITS)) == encode(snapshot)
+
+
+def test_drivers_and_their_capacities_are_the_same_after_writing_and_reading() -> None:
+    builder = StateBuilder()
+    builder.node("a", labels={"zone": "x"})
+    builder.node("b")
+    volumes = builder.state.volumes
+    volumes.set_driver("needed.example", required=True)
+    volumes.set_driver("both.example", required=True, measured=True)
+    volumes.set_driver("measured.example", measured=True)
+    topology = (Expression("zone", "In", ("x",)),)
+    volumes.capacities.set(StorageCapacityInfo(("ns", "c"), "fast", 7, topology))
+
+    snapshot = decode(encode(take(builder.state, Queue(builder.state), LIMITS)), "a test")
+    state, _ = restore(snapshot)
+
+    assert state.volumes.required_drivers == {"needed.example", "both.example"}
+    assert state.volumes.measured_drivers == {"measured.example", "both.example"}
+    assert state.volumes.capacities.largest("fast").tolist() == [7, -1]
 
 
 def test_who_may_be_evicted_is_the_same_after_writing_and_reading() -> None:

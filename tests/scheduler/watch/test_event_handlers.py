@@ -24,6 +24,7 @@ from scheduler.decoding.objects import (
     ResourceRequirements,
     SchedulingGroup,
 )
+from scheduler.decoding.volume_objects import CsiStorageCapacity, decode_storage_capacity
 from scheduler.watch.event_handlers import (
     DaemonSetHandler,
     GroupHandler,
@@ -31,7 +32,29 @@ from scheduler.watch.event_handlers import (
     PodHandler,
     PriorityClassHandler,
 )
-from scheduler.watch.object_handlers import node_handler
+from scheduler.watch.object_handlers import node_handler, storage_capacity_handler
+
+
+def test_a_capacity_that_is_no_more_one_is_forgotten() -> None:
+    state, changes = State(), list[int]()
+    handler = storage_capacity_handler(state, lambda: changes.append(1))
+    known = state.volumes.capacities.known
+    key = ("ns", "c")
+
+    def told(**fields: object) -> CsiStorageCapacity:
+        made = {"metadata": {"namespace": "ns", "name": "c"}, "storageClassName": "s", **fields}
+        return decode_storage_capacity(msgspec.json.encode(made))
+
+    handler.upsert(told(capacity="1Gi", nodeTopology={}))
+    assert known[key].largest == 1 << 30
+    handler.upsert(told(capacity="1Gi"))
+    assert not known, "without a topology it is for no node"
+    handler.upsert(told(capacity="2Gi", nodeTopology={}))
+    handler.set_aside(key, b"{}")
+    assert not known, "what cannot be read promises no space"
+    handler.upsert(told(capacity="3Gi", nodeTopology={}))
+    handler.delete(key)
+    assert not known
 
 
 class Feed:

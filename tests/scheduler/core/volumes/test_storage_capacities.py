@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from scheduler.core.nodes.label_expressions import matches
+from scheduler.core.nodes.node_table import Bools, Ints
 from scheduler.core.search.place import Placement, Refusal
 from scheduler.core.values.model import (
     ClaimInfo,
@@ -114,6 +115,53 @@ def test_a_gang_waits_for_space_with_advice_and_starts_with_it() -> None:
     assert set(builder.where(placed).values()) == {"a"}
 
 
+def test_a_replaced_in_tree_provisioner_publishes_nothing() -> None:
+    """As in kube-scheduler: the CSIDriver is that of the class's own provisioner."""
+    builder = cluster(driver="csi.vsphere.vmware.com")
+    builder.state.volumes.set_class(
+        StorageClassInfo("later", "kubernetes.io/vsphere-volume", waits=True)
+    )
+
+    assert open_nodes(builder, builder.pod(requirements=using("data"))) == "a b c"
+
+
+def test_the_second_claim_lacks_space_once_the_first_takes_the_only_volume() -> None:
+    builder = cluster()
+    builder.state.volumes.set_claim(ClaimInfo(("ns", "more"), "", "later", size=10 * GIB))
+    volume = VolumeInfo("pv", storage_class="later", size=20 * GIB, available=True)
+    builder.state.volumes.set_volume(volume)
+
+    assert why(builder, builder.pod(requirements=using("data", "more"))) == {NO_SPACE}
+
+
+def test_a_capacity_for_each_of_many_nodes_costs_no_more_than_its_nodes() -> None:
+    """Two labels, of which one has a value for each node."""
+
+    def work(nodes: int) -> int:
+        builder = StateBuilder()
+        capacities = builder.state.volumes.capacities
+        for at in range(nodes):
+            builder.node(f"n{at}", labels={ZONE: f"z{at % 3}", "disk": f"d{at}"})
+            own = (Expression(ZONE, "In", (f"z{at % 3}",)), Expression("disk", "In", (f"d{at}",)))
+            capacities.set(capacity(f"c{at}", 1 + at % 5, *own))
+        checked = 0
+        labels = builder.state.nodes.labels
+        meets_at = labels.meets_at
+
+        def counted(expression: Expression, rows: Ints) -> Bools:
+            nonlocal checked
+            checked += len(rows)
+            return meets_at(expression, rows)
+
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(labels, "meets_at", counted)
+            found = capacities.largest("later")
+        assert found.tolist() == [GIB * (1 + at % 5) for at in range(nodes)]
+        return checked
+
+    assert (work(100), work(200)) == (100, 200)
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_the_largest_is_that_of_all_capacities_that_select_the_node(seed: int) -> None:
     """Capacities and labels of nodes change at random."""
@@ -128,15 +176,17 @@ def test_the_largest_is_that_of_all_capacities_that_select_the_node(seed: int) -
 
     for _ in range(30):
         node, name = f"n{chance.randrange(6)}", f"c{chance.randrange(8)}"
-        action = chance.randrange(3)
+        action = chance.randrange(4)
         if action == 0:
             labels = {key: chance.choice("abc") for key in "kl" if chance.random() < 0.7}
             builder.state.set_node(NodeInfo(node, {"cpu": 1000, "pods": 1}, labels))
         elif action == 1:
             topology = tuple(expression() for _ in range(chance.randrange(3)))
             capacities.set(capacity(name, chance.randrange(9), *topology, of=chance.choice("st")))
-        else:
+        elif action == 2:
             capacities.remove(("kube-system", name))
+        elif node in builder.state.nodes.row_of:
+            builder.state.remove_node(node)
 
         for storage_class in "st":
             want = [
