@@ -19,6 +19,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from threading import Condition
 from typing import Any, Final
 
@@ -165,6 +166,7 @@ follow, so that the lanes end together.
 """
 _FRESH_SECONDS: Final = 5.0
 """Seconds in which the build reports that it is up to date."""
+_NICENESS: Final = 5
 NICE: Final = (CHECK, f"{UNIT}, scheduler", f"{UNIT}, the rest")
 """Suites with a lower priority than those with servers, which wait half of their time."""
 LANES: Final = 7
@@ -358,13 +360,18 @@ def _run(
     _say(f"== {name}: begins")
     started = time.monotonic()
     child = subprocess.Popen(
-        ["nice", "-n", "5", *command] if name in NICE else command,
+        command,
         cwd=ROOT,
         env={**os.environ, **(environment or {})},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
+        # Linux divides the processors between sessions first. In one session, all suites together
+        # would have as much as a single server of theirs, which has its own.
+        start_new_session=True,
     )
+    if name in NICE:
+        _lower_priority(child.pid)
     with child:
         assert child.stdout is not None
         output = child.stdout.read()
@@ -377,6 +384,16 @@ def _run(
     outcome = Outcome(name, child.returncode, note, failures, SuiteCost(name, whole))
     _say(f"== {name}\n{output}{outcome.line()}")
     return outcome
+
+
+def _lower_priority(pid: int) -> None:
+    """Let the session that the process leads give way to others, whatever divides the processors.
+
+    The process may have ended, and the kernel may have no groups of sessions.
+    """
+    with suppress(OSError):
+        os.setpriority(os.PRIO_PROCESS, pid, _NICENESS)
+        Path(f"/proc/{pid}/autogroup").write_text(str(_NICENESS))
 
 
 def _interrupt(number: int, _: object) -> None:
