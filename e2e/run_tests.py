@@ -161,8 +161,8 @@ FIRST: Final = (
 )
 """Suites that begin first.
 
-An idle kube-apiserver uses a third of a core, so suites with one should end soon. Long suites
-follow, so that the lanes end together.
+Suites with a control plane wait for it most of the time, so they begin first. Long suites follow,
+so that the lanes end together.
 """
 _FRESH_SECONDS: Final = 5.0
 """Seconds in which the build reports that it is up to date."""

@@ -300,7 +300,7 @@ def test_explain_gives_the_numbers() -> None:
         (
             "  Unschedulable (capacity): 0/2 nodes are available: 2 Insufficient cpu. The group"
             " needs capacity for 3 more pods; 2 fit. Waiting does not help: at most 2 such"
-            " pods fit. Lower minCount to 2, or add nodes."
+            " pods fit on empty nodes. Lower minCount to 2, or add nodes."
         ),
         "    retried on: free capacity on a node, a new or changed node, a change of the group",
         "    no preemption: nothing with a priority below 0 runs",
