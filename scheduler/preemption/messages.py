@@ -32,7 +32,7 @@ def victims_text(units: Sequence[Unit], namespace: str, *, most: int = 3) -> str
 
 
 def single_victims(units: Sequence[Unit]) -> Counter[GroupKey]:
-    """Return the groups of which single pods are victims, with the number of these pods."""
+    """Return the number of single pods that are victims, by their group."""
     single = (pod for unit in units if unit.group is None for pod in unit.pods.values())
     return Counter(pod.group.key for pod in single if pod.group and not pod.info.expected)
 

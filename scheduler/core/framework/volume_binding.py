@@ -302,9 +302,12 @@ class VolumeBinding(Plugin):
             shape.rule_out(codes, ~able, NO_VOLUME)
         before = Counter[str]()
         close = np.zeros(len(codes), np.bool_)
+        in_reach, provisioned = list[Bools](), list[Bools]()
         for claim in undecided:
             reached, free = self._provisionable(claim), self._free(claim)
             makes = reached & self._has_space(claim)
+            in_reach.append(reached)
+            provisioned.append(makes)
             none = (free == 0) & ~makes
             if none.any():
                 shape.rule_out(codes, none & ~reached, NO_VOLUME)
@@ -314,9 +317,9 @@ class VolumeBinding(Plugin):
             before[claim.storage_class] += 1
         # Only these few nodes need the exact choice, which is a loop in Python.
         for row in np.flatnonzero(close & (codes == 0)).tolist():
-            failed = self._short(undecided, row)
+            failed = self._short(undecided, provisioned, row)
             if failed is not None:
-                codes[row] = shape.code(NO_SPACE if self._provisionable(failed)[row] else NO_VOLUME)
+                codes[row] = shape.code(NO_SPACE if in_reach[failed][row] else NO_VOLUME)
 
     def _start(self, claims: list[ClaimInfo], rows: Ints, capacity: Ints, count: int) -> int:
         """Return the first row's index with room or volumes for all pods; 0 if there is neither."""
@@ -349,11 +352,16 @@ class VolumeBinding(Plugin):
         free[self._volumes.index.rows(meant)] = _PLENTY
         return free
 
-    def _short(self, claims: Sequence[ClaimInfo], row: int) -> ClaimInfo | None:
-        """Return the first claim without an existing or provisioned volume on the node, or None."""
-        for claim, name in zip(claims, self._choices(claims, row), strict=True):
-            if not name and not (self._provisionable(claim) & self._has_space(claim))[row]:
-                return claim
+    def _short(
+        self, claims: Sequence[ClaimInfo], provisioned: Sequence[Bools], row: int
+    ) -> int | None:
+        """Return the index of the first claim without a volume on the node, or None.
+
+        `provisioned` has the nodes (N,) on which each claim can get a new one.
+        """
+        for at, name in enumerate(self._choices(claims, row)):
+            if not name and not provisioned[at][row]:
+                return at
         return None
 
     def _choices(self, claims: Iterable[ClaimInfo], row: int) -> tuple[str, ...]:

@@ -157,20 +157,16 @@ class NodeLabels:
                     column.set(row, node.labels[key])
         return column
 
-    def meets(self, expression: Expression) -> Bools:
-        """Return the nodes (N,) whose label meets the expression; vacant rows have no labels."""
-        column = self.column(expression.key)
-        if column is None:
-            return np.full(len(self._infos), matches_value(expression, None))
-        met: Bools = column.meets(expression)[column.codes[: len(self._infos)]]
-        return met
+    def meets(self, expression: Expression, rows: Ints | None = None) -> Bools:
+        """Return whether the label meets the expression on each of the rows (n,).
 
-    def meets_at(self, expression: Expression, rows: Ints) -> Bools:
-        """Return whether the label meets the expression on each of the rows (n,)."""
-        column = self.column(expression.key)
+        Without `rows`, on all nodes (N,); vacant rows have no labels.
+        """
+        column, size = self.column(expression.key), len(self._infos)
         if column is None:
-            return np.full(len(rows), matches_value(expression, None))
-        met: Bools = column.meets(expression)[column.codes[rows]]
+            return np.full(size if rows is None else len(rows), matches_value(expression, None))
+        codes = column.codes[:size] if rows is None else column.codes[rows]
+        met: Bools = column.meets(expression)[codes]
         return met
 
     def numbers(self, key: str, of: Mapping[str, int], otherwise: int) -> Ints:

@@ -28,7 +28,7 @@ def lower_minimum(spec: GroupSpec | None, to: int | None = None) -> str:
 
 
 def create_again(spec: GroupSpec | None) -> str:
-    """Return what to create again if a field is wrong that nobody can change, in words."""
+    """Return, in words, which object to create again to change an immutable field."""
     kind, name = (spec.owner if spec is not None else None) or ("", "")
     # Its objects were created from the owner. A group of a template may have any creator.
     if not kind or kind == WORKLOAD:

@@ -44,7 +44,7 @@ class _RowsByLabel:
         rows = np.arange(self._size) if first is None else self._with(first)
         for each in topology:
             if each is not first:
-                rows = rows[self._labels.meets_at(each, rows)]
+                rows = rows[self._labels.meets(each, rows)]
         return rows
 
     def _values(self, expression: Expression) -> int:

@@ -1,4 +1,4 @@
-"""Trees whose leaves have different rules, and whose pods use devices and disks, beside CP-SAT."""
+"""Trees with a rule for each leaf, and pods with devices and disks, compared with CP-SAT."""
 
 from collections import Counter
 
@@ -95,7 +95,7 @@ def _add_pod(cluster: DevicePreemption, leaf: Tree, number: int, amounts: tuple[
 
 
 def _check(instance: Instance, cluster: DevicePreemption, found: Placement) -> None:
-    """Check amounts, minimums and rules of what was placed, and every device."""
+    """Check the amounts, minimums, rules and devices of a placement."""
     where = cluster.where(found)
     nodes = {f"n{index}": node for index, node in enumerate(instance.nodes)}
     used: Counter[tuple[str, int]] = Counter()

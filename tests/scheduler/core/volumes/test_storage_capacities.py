@@ -135,7 +135,7 @@ def test_the_second_claim_lacks_space_once_the_first_takes_the_only_volume() -> 
 
 
 def test_a_capacity_for_each_of_many_nodes_costs_no_more_than_its_nodes() -> None:
-    """Two labels, of which one has a value for each node."""
+    """Each capacity has two labels, and one of them is unique to its node."""
 
     def work(nodes: int) -> int:
         builder = StateBuilder()
@@ -146,15 +146,15 @@ def test_a_capacity_for_each_of_many_nodes_costs_no_more_than_its_nodes() -> Non
             capacities.set(capacity(f"c{at}", 1 + at % 5, *own))
         checked = 0
         labels = builder.state.nodes.labels
-        meets_at = labels.meets_at
+        meets = labels.meets
 
-        def counted(expression: Expression, rows: Ints) -> Bools:
+        def counted(expression: Expression, rows: Ints | None = None) -> Bools:
             nonlocal checked
-            checked += len(rows)
-            return meets_at(expression, rows)
+            checked += nodes if rows is None else len(rows)
+            return meets(expression, rows)
 
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(labels, "meets_at", counted)
+            patched.setattr(labels, "meets", counted)
             found = capacities.largest("later")
         assert found.tolist() == [GIB * (1 + at % 5) for at in range(nodes)]
         return checked
