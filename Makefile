@@ -85,7 +85,7 @@ test-nodes: .venv ## Muster in containers on real kubelets, on this machine; roo
 
 test-monitoring: .venv ## alerts, dashboard and metrics, with a real Prometheus, which is built first
 	$(BIN)/python -m e2e.harness.controlplane.build --monitoring
-	$(BIN)/python -m pytest e2e/install/monitoring --cluster=local
+	$(BIN)/python -m pytest e2e/install/monitoring --cluster=local --long
 
 e2e-console: .venv ## the console's page in a real Chromium, installed if need be
 	$(BIN)/python -m e2e.console.chromium

@@ -77,9 +77,8 @@ NAMED_PARTS: Final[Mapping[str, Sequence[str]]] = {
         "e2e/flows/admission/webhook",
     ),
     "owners": ("e2e/flows/admission/kinds", "e2e/flows/owners/jobs"),
-    "console and workloads": ("e2e/console", "e2e/faults/lives", "e2e/flows/owners/workloads"),
 }
-"""About three quarters of the end-to-end tests, by time."""
+"""About two thirds of the end-to-end tests, by time."""
 
 _NAMED: Final = tuple(f"--ignore={folder}" for part in NAMED_PARTS.values() for folder in part)
 
@@ -155,9 +154,9 @@ FIRST: Final = (
     f"{UNIT}, the rest",
     f"{UNIT}, commands",
     CHECK,
+    f"{LOCAL}, the rest",
     f"{LOCAL}, decisions",
     f"{LOCAL}, owners",
-    f"{LOCAL}, the rest",
 )
 """Suites that begin first.
 

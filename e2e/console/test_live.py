@@ -175,6 +175,7 @@ async def test_an_api_server_that_does_not_answer_the_console_is_said(browser: B
         assert await view.text(".lost-note") == ""
 
 
+@pytest.mark.long
 async def test_a_session_that_ends_leads_to_the_login_and_back(browser: Browser) -> None:
     async with served(small()) as fake, shown(browser, fake.url) as view:
         fake.local = False

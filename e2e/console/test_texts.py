@@ -14,6 +14,7 @@ INVENTED = "0/48 nodes have room for 24 pods: 31 are short of cpu"
 WRITE = "text => document.querySelector('main p').append(text)"
 
 
+@pytest.mark.long
 async def test_a_made_up_text_is_found(browser: Browser) -> None:
     async with served(small()) as fake, shown(browser, fake.url) as view:
         sources = await Sources.of(view.page)

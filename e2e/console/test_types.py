@@ -41,6 +41,7 @@ def test_the_page_uses_the_fields_that_the_api_has(folder: Path) -> None:
     assert done.returncode == 0, done.stdout
 
 
+@pytest.mark.long
 def test_a_wrong_field_is_found(folder: Path) -> None:
     (folder / "wrong.js").write_text(
         "/** @param {Message<'Waiting'>} row */\nexport const wrong = (row) => row.sentences;\n"

@@ -10,6 +10,7 @@ from kube.client.resources import LEASES, PODS
 pytestmark = [pytest.mark.timeout(300), pytest.mark.unsettled("a second scheduler was killed")]
 
 
+@pytest.mark.long
 async def test_the_reasons_of_pods_are_right_after_two_changes_of_leaders(
     env: Environment,
 ) -> None:

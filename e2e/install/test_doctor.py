@@ -253,6 +253,7 @@ async def test_the_definitions_of_another_scheduler_are_named(env: Environment) 
     assert said.lines() == []
 
 
+@pytest.mark.long
 async def test_a_definition_that_is_missing_is_the_one_thing_that_is_wrong(
     env: Environment,
 ) -> None:
@@ -285,6 +286,7 @@ async def test_a_definition_that_is_missing_is_the_one_thing_that_is_wrong(
     assert [one["object"]["name"] for one in found] == [name]
 
 
+@pytest.mark.long
 async def test_a_support_bundle_of_what_runs(env: Environment, tmp_path: Path) -> None:
     owner = job("t", env.name)
     secret = f"planted-{env.name}"

@@ -18,7 +18,7 @@ from tools.release import numbers
 from tools.release.__main__ import make
 from tools.release.errors import ReleaseError
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.timeout(300), pytest.mark.long]
 
 VERSION = next(numbers.read(ROOT))[1]
 

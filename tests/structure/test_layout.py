@@ -1,6 +1,8 @@
 """Each plugin has one module and one table of tests, and kube-scheduler's name leads to both."""
 
 import ast
+from functools import cache
+from pathlib import Path
 
 import pytest
 
@@ -17,13 +19,16 @@ DEFAULTS = (
 )  # fmt: skip
 
 
+@cache
+def modules() -> dict[Path, str]:
+    """Return the docstring of each module of the core."""
+    sources = ((path, path.read_text("utf-8")) for path in CORE.rglob("*.py"))
+    return {path: ast.get_docstring(ast.parse(source)) or "" for path, source in sources}
+
+
 @pytest.mark.parametrize("plugin", DEFAULTS)
 def test_a_plugin_of_kube_scheduler_has_one_module_and_one_test_file(plugin: str) -> None:
-    named = [
-        path
-        for path in CORE.rglob("*.py")
-        if (ast.get_docstring(ast.parse(path.read_text("utf-8"))) or "").startswith(f"{plugin}: ")
-    ]
+    named = [path for path, text in modules().items() if text.startswith(f"{plugin}: ")]
     assert len(named) == 1, named
     module = named[0].relative_to(CORE)
     tree = ast.parse((TESTS / module.parent / f"test_{module.name}").read_text("utf-8"))

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.structure.graph import ROOT
-from tools.checks.after_await import accesses, main
+from tools.checks.after_await import accesses
 
 CLASS = """
 class Part:
@@ -76,11 +76,6 @@ def test_what_is_touched_too_early_is_found(body: str) -> None:
 )
 def test_what_is_in_order_is_not(body: str) -> None:
     assert found(body) == 0
-
-
-def test_the_scheduler_keeps_the_rule(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([str(ROOT / "scheduler")]) == 0
-    assert not capsys.readouterr().err
 
 
 def test_it_fails_where_the_rule_is_broken_on_purpose() -> None:

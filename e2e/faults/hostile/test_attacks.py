@@ -6,7 +6,7 @@ from e2e.faults.hostile.attacks import ATTACKS, Attack
 from e2e.faults.hostile.stage import Player
 from tools.testing.effort import selected
 
-SHORT = ("sums_beyond_int64", "own_shapes", "years_of_grace")
+SHORT = ("sums_beyond_int64", "years_of_grace")
 """The attacks of the short run; `tests/hostile` plays all of them in memory."""
 
 

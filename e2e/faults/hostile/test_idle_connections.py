@@ -51,6 +51,7 @@ async def test_jobs_are_admitted_beside_idle_connections_to_the_webhook(env: Env
         assert await healthy(env.muster.page(WEBHOOK, "/readyz"))
 
 
+@pytest.mark.long
 async def test_pods_are_bound_beside_idle_connections_to_the_health_port(env: Environment) -> None:
     """The test opens more connections than the initial file limit of container runtimes."""
     muster = env.muster

@@ -44,9 +44,7 @@ MANAGEMENT = ("nothing", REFUSED, UNDELETED, ONE_SEAT, FROZEN)
 SHORT = (
     Row("a gang", "when the Reservation is stored", KILLED, ONE_SEAT),
     Row("a gang", "before the last Binding", CUT_OFF),
-    Row("a gang with claims", "in the middle of the allocations", KILLED, FROZEN),
     Row("a gang whose victims take long", "in the middle of the evictions", STOPPED, REFUSED),
-    Row("a gang that is taken back", "in the middle of the deletions", KILLED, UNDELETED),
     Row("a tree that holds places", "while it holds places", KILLED),
 )
 

@@ -99,6 +99,7 @@ async def test_a_higher_priority_takes_held_places_and_the_driver_goes_on(
     assert await drivers(env) == [uid]
 
 
+@pytest.mark.long
 async def test_with_mode_all_the_driver_goes_with_the_places(
     env: Environment, important: str
 ) -> None:

@@ -83,7 +83,7 @@ async def driver_runs_and_another_waits(env: Environment, made: Json, group: str
     [
         ("InOrder", "Gang"),
         pytest.param("Ready", "Gang", marks=pytest.mark.long),
-        ("InOrder", "Composite"),
+        pytest.param("InOrder", "Composite", marks=pytest.mark.long),
     ],
 )
 async def test_the_workers_get_their_places_and_another_gang_waits(

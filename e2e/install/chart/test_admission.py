@@ -13,7 +13,7 @@ from e2e.harness.support.manifests import create
 from e2e.harness.support.rest import Rest
 from e2e.install.chart.helm import render
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.timeout(300), pytest.mark.long]
 
 
 async def test_it_passes_while_the_webhook_serves(

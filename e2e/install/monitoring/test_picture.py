@@ -25,7 +25,7 @@ PANELS = json.loads((MANIFESTS / "monitoring" / "dashboard.json").read_text())["
 UNITS = {"s": "s", "percentunit": "", "ops": "/s", "reqps": "/s", "short": ""}
 VARIABLES = {"$__rate_interval": "10s", "$resource": "cpu"}
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.timeout(300), pytest.mark.long]
 
 
 @pytest.fixture

@@ -30,7 +30,7 @@ _ONLY_ONCE_IT_HAPPENS = {
 }
 """Metrics that a run without faults does not have."""
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.timeout(300), pytest.mark.long]
 
 
 def expression(text: str) -> str:

@@ -138,6 +138,7 @@ def _marks(job: Json) -> list[str]:
     return [key for key in found if key.startswith(GROUP) and not key.endswith(("-mode", "-scope"))]
 
 
+@pytest.mark.long
 async def test_gangs_are_handed_over_and_nothing_is_left(
     env: Environment, rest: Rest, before: Inventory, server_kind: str
 ) -> None:

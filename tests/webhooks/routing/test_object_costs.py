@@ -29,7 +29,7 @@ from controllers.cache import decoding
 from tests.support.counting import calls
 from tests.webhooks.object_fields import Kind, kinds, lists, numbers
 from tests.webhooks.review_requests import FakeLister, encoded, read, review_of
-from tools.testing.effort import is_long
+from tools.testing.effort import is_long, selected
 from webhooks.routing.reviewer import ROUTES, Reviewer
 
 Json = dict[str, Any]
@@ -50,6 +50,7 @@ OF_A_GROUP = 150
 """Maximum calls of the controllers for each group of a stored object."""
 
 KINDS = kinds()
+SHORT = {"a JobSet in mode Gang", "a JobSet with a gang for each Job", "a Job", "a pod"}
 REVIEWER = Reviewer(FakeLister(gates=FeatureGates.of({each.value: True for each in Feature})))
 
 
@@ -132,7 +133,7 @@ def test_no_number_of_a_stored_object_costs_more_than_the_most_groups(name: str)
     assert {path: cost for path, cost in costs.items() if cost > MAX_JOBS * OF_A_GROUP} == {}
 
 
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("name", selected({name: name for name in KINDS}, SHORT))
 def test_the_largest_object_costs_no_more_than_its_bytes(name: str) -> None:
     kind = KINDS[name]
     base = reviews(kind, kind.base, kind.base)

@@ -395,6 +395,7 @@ async def test_a_job_that_shrinks_while_what_it_added_waits(env: Environment) ->
     await minimum_is(env, "pg-job-t", 4)
 
 
+@pytest.mark.long
 async def test_pods_of_a_job_that_grew_wait_while_the_controller_is_down(env: Environment) -> None:
     await env.add_node(cpu=6)
     made = indexed(job("t", env.name, pods=2))

@@ -212,6 +212,7 @@ async def test_nodes_that_come_while_the_controller_is_down(
     await nothing_left(env)
 
 
+@pytest.mark.long
 async def test_nobody_is_evicted_before_the_request_has_failed(
     env: Environment, autoscaler: None, important: str
 ) -> None:

@@ -85,7 +85,11 @@ async def test_the_group_of_a_plain_job_goes_with_it(env: Environment) -> None:
 @pytest.mark.parametrize(
     ("example", "groups"),
     [
-        ("pods-gang", [pod_group_of_value("rings", "ring", value) for value in "ab"]),
+        pytest.param(
+            "pods-gang",
+            [pod_group_of_value("rings", "ring", value) for value in "ab"],
+            marks=pytest.mark.long,
+        ),
         ("launcher-and-workers", ["ring"]),
     ],
 )
