@@ -14,6 +14,7 @@ from api.causes import Cause
 from api.constants import (
     ANNOTATION_CLAIM_TEMPLATES,
     ANNOTATION_CONSUMES_REQUEST,
+    ANNOTATION_GANG_MODE,
     ANNOTATION_GROUP_SCOPE,
     ANNOTATION_GROUP_TEMPLATE,
     ANNOTATION_MANAGED_GROUP,
@@ -97,6 +98,9 @@ KEPT_TEXT = (
     "another group, delete and recreate the Job"
 )
 NO_GROUP_TEXT = "has no effect: no gang-mode creates a group at this level"
+NATIVE_TEXT = (
+    "has no effect, because {request} puts the pods into a group of Muster: remove one of them"
+)
 DELEGATED_TEXT = (
     f"may not be set together with annotation {ANNOTATION_GROUP_TEMPLATE}, whose template defines "
     "the group: remove one of them"
@@ -515,8 +519,24 @@ def _unmanaged_warnings(view: JobView) -> list[str]:
 
 
 def _warnings(view: JobView) -> list[str]:
+    found = []
     if view.options.asks and view.names_other_group:
-        return [f"{view.options.mode_path}: {GROUPED_TEXT}"]
-    if view.options.claims and not (view.asks or view.delegation is not None):
-        return [f"{annotation_path('', ANNOTATION_SHARED_CLAIMS)}: {NO_GROUP_TEXT}"]
-    return []
+        found.append(f"{view.options.mode_path}: {GROUPED_TEXT}")
+    elif view.options.claims and not (view.asks or view.delegation is not None):
+        found.append(f"{annotation_path('', ANNOTATION_SHARED_CLAIMS)}: {NO_GROUP_TEXT}")
+    request = _group_request(view)
+    if request and mapping(view.spec.get("scheduling")):
+        found.append(f"spec.scheduling: {NATIVE_TEXT.format(request=request)}")
+    return found
+
+
+def _group_request(view: JobView) -> str:
+    """Return what puts the Job's pods into a group of Muster, or an empty text."""
+    if view.asks:
+        return f"annotation {ANNOTATION_GANG_MODE}"
+    if view.delegation is not None:
+        return f"annotation {ANNOTATION_GROUP_TEMPLATE}"
+    template = mapping(view.spec.get("template"))
+    # On pods of other schedulers the label means nothing.
+    named = groups.is_ours(template, view.schedulers) and labels_of(template).get(LABEL_POD_GROUP)
+    return f"label {LABEL_POD_GROUP} of the pod template" if named else ""

@@ -6,7 +6,13 @@ from typing import Any
 import jsonpatch
 import pytest
 
-from api.constants import ANNOTATION_MANAGED_GROUP, GROUP, LABEL_POD_GROUP, SCHEDULER_NAME
+from api.constants import (
+    ANNOTATION_GANG_MODE,
+    ANNOTATION_MANAGED_GROUP,
+    GROUP,
+    LABEL_POD_GROUP,
+    SCHEDULER_NAME,
+)
 from api.integration.common.minimum import NO_PODS, CountedPods, GroupPodCounts, Progress
 from api.integration.common.result import Admission
 from api.integration.job.admission import job_admission, job_groups, job_pod_counts
@@ -189,6 +195,45 @@ def test_a_gang_mode_beside_a_group_of_the_user_s_is_worth_a_warning() -> None:
     (warning,) = job_admission(job, None, "CREATE").warnings
 
     assert "already names a group" in warning
+
+
+NATIVE: Json = {"schedulingPolicy": {"gang": {}}}
+
+
+@pytest.mark.parametrize(
+    ("job", "native", "why"),
+    [
+        pytest.param(
+            make_job().asks(gang_mode="Gang"),
+            NATIVE,
+            f"annotation {ANNOTATION_GANG_MODE}",
+            id="mode",
+        ),
+        pytest.param(
+            make_job().in_group("mine").scheduler(SCHEDULER_NAME),
+            NATIVE,
+            f"label {LABEL_POD_GROUP} of the pod template",
+            id="a group by its label",
+        ),
+        pytest.param(make_job().in_group("mine"), NATIVE, "", id="pods of another scheduler"),
+        pytest.param(make_job(), NATIVE, "", id="no group of Muster"),
+        pytest.param(make_job().asks(gang_mode="Gang"), {}, "", id="an empty field"),
+        pytest.param(make_job().asks(gang_mode="Gang"), "x", "", id="a field of another type"),
+    ],
+)
+def test_the_native_group_of_a_job_beside_one_of_muster_s_is_worth_a_warning(
+    job: JobBuilder, native: Any, why: str
+) -> None:
+    new = job.build()
+    new["spec"]["scheduling"] = native
+
+    said = job_admission(new, None, "CREATE")
+    validated = job_admission(jsonpatch.apply_patch(new, said.patch), None, "CREATE")
+
+    text = f"spec.scheduling: has no effect, because {why} puts the pods into a group of Muster"
+    for admission in (said, validated):
+        found = [it for it in admission.warnings if it.startswith("spec.scheduling")]
+        assert [it.partition(": remove")[0] for it in found] == ([text] if why else [])
 
 
 def test_applying_the_unchanged_manifest_changes_nothing() -> None:
