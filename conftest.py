@@ -10,7 +10,8 @@ import gc
 import os
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -104,6 +105,12 @@ def temporary_files(
         patched.setitem(os.environ, "TMPDIR", folder)
         patched.setattr(tempfile, "tempdir", folder)
         yield
+
+
+@pytest.fixture(scope="session")
+def removed_at_end(pytestconfig: pytest.Config) -> Callable[[Path], None]:
+    """A function that has a folder outside of pytest's own removed if the run is killed."""
+    return pytestconfig.stash[_GUARDIAN].remove
 
 
 @pytest.fixture(scope="session")

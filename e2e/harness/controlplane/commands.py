@@ -270,6 +270,9 @@ def karpenter(layout: Layout, instance_types: Path) -> list[str | Path]:
 
 def trainer(layout: Layout) -> list[str | Path]:
     return [
+        # Its server reads certificates below the folder for temporary files, its rotator in /tmp.
+        "env",
+        "TMPDIR=/tmp",
         BIN / "trainer",
         f"--kubeconfig={layout.kubeconfig}",
         f"--health-probe-bind-address=127.0.0.1:{layout.trainer_health}",

@@ -103,6 +103,8 @@ class ControlPlane:
         for process in reversed(list(self.processes.values())):
             process.kill()
         self.processes.clear()
+        if self.options.trainer:
+            shutil.rmtree(trainer.CERTIFICATES, ignore_errors=True)
         if self._temporary:
             shutil.rmtree(self.folder, ignore_errors=True)
 

@@ -4,7 +4,6 @@ Its webhooks only validate, and are not registered. It still creates certificate
 it needs a Secret, a configuration and files, and does not start before they exist.
 """
 
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +15,10 @@ from e2e.harness.support.rest import APPLY_PATCH, Rest
 MODULE = "github.com/kubeflow/trainer/v2"
 _CRDS = ("trainjobs", "trainingruntimes", "clustertrainingruntimes")
 _NAMESPACE = "kubeflow-system"
-_CERTIFICATES = "k8s-webhook-server/serving-certs"
-"""Path of the certificates below the folder for temporary files, which the tests own."""
+CERTIFICATES = Path("/tmp/k8s-webhook-server")
+"""The folder that the controller reads, which cannot be configured. It is not below the tests' own
+temporary files, so a killed run must remove it, too.
+"""
 _APPLIED = {"fieldManager": "muster-e2e", "force": "true"}
 
 
@@ -39,8 +40,8 @@ async def prepare(rest: Rest, module: Path) -> None:
 
 
 def write_certificates(certificates: Path) -> None:
-    """Copy the certificates to the path that the controller reads, which cannot be configured."""
-    folder = Path(tempfile.gettempdir()) / _CERTIFICATES
+    """Copy the certificates to the folder that the controller reads."""
+    folder = CERTIFICATES / "serving-certs"
     folder.mkdir(parents=True, exist_ok=True)
     for name in ("tls.crt", "tls.key"):
         (folder / name).write_bytes((certificates / name).read_bytes())

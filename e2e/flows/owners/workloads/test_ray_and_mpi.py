@@ -221,10 +221,11 @@ async def test_the_pod_that_cleans_up_after_a_deleted_cluster_waits_for_nobody(
     await env.delete(RAY_CLUSTERS, "ring")
     cleanup = "ray.io/node-type=redis-cleanup"
 
-    async def started() -> bool:
-        return any(it["spec"].get("nodeName") for it in await env.pods(cleanup))
+    async def runs() -> bool:
+        # Before, its node would write over the phase below.
+        return any(it["status"].get("phase") == "Running" for it in await env.pods(cleanup))
 
-    await env.until("the pod that cleans up to start", started)
+    await env.until("the pod that cleans up to run", runs)
     (pod,) = await env.pods(cleanup)
     ended = PatchBuilder().add("/status/phase", "Succeeded")
     await env.client.patch(PODS, pod["metadata"]["name"], ended, env.name, subresource="status")

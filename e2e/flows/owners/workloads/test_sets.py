@@ -154,7 +154,7 @@ async def test_a_last_pod_says_that_its_group_asks_for_more(env: Environment) ->
         await env.delete(PODS, left["metadata"]["name"])
 
         async def says_it() -> bool:
-            return "lower the min-count" in str((await env.blocker("g")).get("summary"))
+            return "lower minCount" in str((await env.blocker("g")).get("summary"))
 
         await env.until("the group to say how it can start", says_it)
         lower = PatchBuilder().replace("/spec/schedulingPolicy/gang/minCount", 1)

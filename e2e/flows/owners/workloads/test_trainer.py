@@ -1,6 +1,7 @@
 """Kubeflow Trainer's own controller: its TrainJobs are gangs, and report what they wait for."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 import yaml
@@ -8,6 +9,7 @@ import yaml
 from api.constants import ANNOTATION_GANG_MODE
 from e2e.flows.owners.workloads.examples import EXAMPLES, gone, reports
 from e2e.harness import muster as processes
+from e2e.harness.controlplane import trainer
 from e2e.harness.controlplane.commands import Options
 from e2e.harness.controlplane.controlplane import ControlPlane
 from e2e.harness.environment import Environment
@@ -27,9 +29,10 @@ PODS = "jobset.sigs.k8s.io/jobset-name=tune"
 
 
 @pytest.fixture(scope="module")
-def cluster(server_kind: str) -> Iterator[ControlPlane]:
+def cluster(server_kind: str, removed_at_end: Callable[[Path], None]) -> Iterator[ControlPlane]:
     if server_kind != "real":
         pytest.skip("Trainer needs a real control plane")
+    removed_at_end(trainer.CERTIFICATES)
     made = ControlPlane(Options(trainer=True))
     with started(made):
         yield made
