@@ -15,7 +15,6 @@ import random
 import secrets
 import socket
 from collections.abc import Awaitable, Callable
-from copy import deepcopy
 from dataclasses import dataclass
 
 import msgspec
@@ -262,8 +261,7 @@ class LeaderElector:
             _log.warning("failed to release the lease", lease=self._name, error=str(error))
 
     def _claimed(self, record: Json) -> Json:
-        record = deepcopy(record)
-        spec = record.setdefault("spec", {})
+        spec = dict(record.get("spec") or {})
         now = rfc3339_micro(self._clock.now())
         transitions = int(spec.get("leaseTransitions") or 0)
         if spec.get("holderIdentity") != self._identity:
@@ -272,12 +270,11 @@ class LeaderElector:
         spec["holderIdentity"] = self._identity
         spec["leaseDurationSeconds"] = math.ceil(self._lease)
         spec["renewTime"] = now
-        return record
+        return {**record, "spec": spec}
 
     def _renewed(self, record: Json) -> Json:
-        record = deepcopy(record)
-        record["spec"]["renewTime"] = rfc3339_micro(self._clock.now())
-        return record
+        renewed = {**record["spec"], "renewTime": rfc3339_micro(self._clock.now())}
+        return {**record, "spec": renewed}
 
     def _blank(self) -> Json:
         return {

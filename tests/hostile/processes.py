@@ -47,7 +47,7 @@ _ZONE: Final = "hostile.example/zone"
 _ODD_LABELS: Final = {"hostile.example/k0": "v0", "hostile.example/number": "9" * 30}
 _STEP: Final = 0.25
 _PAUSE: Final = 100
-_ELECTION: Final = LeaderElection(lease_seconds=3, renew_seconds=2, retry_seconds=0.5)
+_ELECTION: Final = LeaderElection()
 _CONFIG: Final = Config(status=Status(delay_seconds=0.1, busy_seconds=0.5, pods_seconds=1))
 
 

@@ -54,7 +54,7 @@ from webhooks.routing.reviewer import ROUTES, Reviewer
 SPACE: Final = "team"
 GROUPS: Final = tuple(Resource(*it) for it in (POD_GROUP, COMPOSITE_POD_GROUP, WORKLOAD))
 _STEP: Final = 0.5
-_ELECTION: Final = LeaderElection(lease_seconds=3, renew_seconds=2, retry_seconds=0.5)
+_ELECTION: Final = LeaderElection()
 _CONFIG: Final = Config(status=Status(delay_seconds=0.1, busy_seconds=0.5, pods_seconds=1))
 _OF_NOTHING_ELSE: Final = (JOBSETS, JOBS, DEPLOYMENTS, STATEFUL_SETS, PODS, *GROUPS)
 

@@ -43,7 +43,7 @@ from tests.scheduler.crossings.objects import (
 from tests.support.clock import FakeClock, settle
 from tests.support.memory_api import Event, MemoryApi
 
-_ELECTION: Final = LeaderElection(lease_seconds=3, renew_seconds=2, retry_seconds=0.5)
+_ELECTION: Final = LeaderElection()
 _CONFIG: Final = Config(status=Status(delay_seconds=0.1, busy_seconds=0.5, pods_seconds=1))
 _STEP: Final = 0.25
 _REST: Final = 6.0
