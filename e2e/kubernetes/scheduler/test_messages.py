@@ -1,5 +1,7 @@
 """The messages of single pods that wait, beside those of kube-scheduler for the same pods."""
 
+from collections.abc import Mapping
+
 import pytest
 
 from api.constants import SCHEDULER_NAME
@@ -87,12 +89,18 @@ async def test_pods_say_what_kube_scheduler_says(env: Environment) -> None:
     theirs = await messages(env, DEFAULT)
     ours = await messages(env, SCHEDULER_NAME)
 
-    # The sentences that follow are about kube-scheduler's own preemption.
-    wanted = {what: text.partition(". ")[0].removesuffix(".") for what, text in theirs.items()}
-    # kube-scheduler names the taint until Kubernetes 1.34, and Muster always does.
-    found = {what: text.replace("taint {team: blue}", "taint(s)") for what, text in ours.items()}
+    wanted, found = first_sentences(theirs), first_sentences(ours)
     assert all(text.startswith("0/3 nodes are available: ") for text in wanted.values()), wanted
-    assert {what: text.partition(". ")[0] for what, text in found.items()} == wanted
+    assert found == wanted
+
+
+def first_sentences(messages: Mapping[str, str]) -> dict[str, str]:
+    """Return the first sentences: those of kube-scheduler about its own preemption follow.
+
+    kube-scheduler names the taint until Kubernetes 1.34, and Muster always does.
+    """
+    first = {what: text.partition(". ")[0].removesuffix(".") for what, text in messages.items()}
+    return {what: text.replace("taint {team: blue}", "taint(s)") for what, text in first.items()}
 
 
 def unbound() -> Json:
