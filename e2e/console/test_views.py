@@ -41,15 +41,18 @@ async def test_a_domain_a_node_and_another_resource_are_in_the_address(browser: 
         assert "node=node-2-3-1" in view.page.url
 
 
-@pytest.mark.long
-async def test_a_view_that_the_server_does_not_have_is_not_offered(browser: Browser) -> None:
+async def test_a_view_that_the_user_may_not_see_is_not_offered(browser: Browser) -> None:
+    """A user without a right to nodes has no map: the queue comes first."""
     async with served(small()) as fake, shown(browser, fake.url) as view:
         fake.views = ["queue", "workloads", "history"]
-        await view.open("/queue")
+        await view.open("/")
         await view.see("Live", ".link-state")
 
         links = await view.page.locator("nav a").all_inner_texts()
         assert links == ["Queue", "History"]
+        assert await view.page.title() == "Queue – Muster"
+        await view.page.goto(f"{fake.url}/map")
+        await view.see("There is no page at this address.")
 
 
 @pytest.mark.long

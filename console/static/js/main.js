@@ -6,7 +6,7 @@ import { Login } from "./login.js";
 import { MapView } from "./map/view.js";
 import { Name, Note, Problem } from "./parts.js";
 import { QueueView } from "./queue.js";
-import { address, Link, Router, useRoute } from "./router.js";
+import { address, Link, Router, useRoute, VIEWS } from "./router.js";
 import { WhatIfView } from "./what-if.js";
 import { HistoryView } from "./history.js";
 import { WorkloadView } from "./workload.js";
@@ -44,10 +44,12 @@ function App() {
   if (error && !session) return html`<main><${Problem} error=${error} /></main>`;
   if (session === undefined) return html`<main aria-busy="true"></main>`;
   if (session === null) return html`<${Login} ended=${ended} onSession=${load} />`;
-  return html`<${Router}><${Frame} session=${session} onLeave=${leave} /><//>`;
+  // A server that does not say what it serves, serves all.
+  const served = session.views ?? VIEWS;
+  return html`<${Router} served=${served}><${Frame} session=${session} served=${served} onLeave=${leave} /><//>`;
 }
 
-function Frame({ session, onLeave }) {
+function Frame({ session, served, onLeave }) {
   const route = useRoute();
   const main = useRef(null);
   const first = useRef(true);
@@ -62,8 +64,8 @@ function Frame({ session, onLeave }) {
   return html`<div class="frame">
     <a class="skip" href="#main">Skip to the content</a>
     <header class="bar">
-      <${Link} to="/map" class="brand"><img src="/static/icon.svg" alt="" /> Muster<//>
-      <nav aria-label="Views"><${Views} now=${route.view} served=${session.views} /></nav>
+      <${Link} to="/" class="brand"><img src="/static/icon.svg" alt="" /> Muster<//>
+      <nav aria-label="Views"><${Views} now=${route.view} served=${served} /></nav>
       <${Who} session=${session} onLeave=${onLeave} />
     </header>
     <${LostNote} />
@@ -75,10 +77,9 @@ function Frame({ session, onLeave }) {
   </div>`;
 }
 
-// A server that does not say what it serves, serves all.
 function Views({ now, served }) {
   return html`<ul class="views">
-    ${["map", "queue", "what-if", "history"].filter((view) => !served || served.includes(view)).map(
+    ${["map", "queue", "what-if", "history"].filter((view) => served.includes(view)).map(
       (view) => html`<li key=${view}>
         <${Link} to=${address(view)} aria-current=${view === now ? "page" : undefined}>${TITLES[view]}<//>
       </li>`,

@@ -4,12 +4,13 @@ import { createContext, html, useContext, useEffect, useState } from "./lib.js";
 
 export const VIEWS = ["map", "queue", "workloads", "what-if", "history"];
 
-// {view, id, query}: id is "NS/KIND/NAME" or null, query a plain object of strings.
-export function parse(pathname, search = "") {
+// {view, id, query}: id is "NS/KIND/NAME" or null, query a plain object of strings. `served` are the
+// views that this user has; the first one is at the address without a view.
+export function parse(pathname, search, served) {
   const [first, ...rest] = pathname.split("/").filter(Boolean).map(decode);
   const query = Object.fromEntries(new URLSearchParams(search));
-  const view = first ?? "map";
-  if (!VIEWS.includes(view)) return { view: "missing", id: null, query };
+  const view = first ?? served[0];
+  if (!served.includes(view)) return { view: "missing", id: null, query };
   if (view !== "workloads") return { view: rest.length ? "missing" : view, id: null, query };
   if (rest.length !== 0 && rest.length !== 3) return { view: "missing", id: null, query };
   return { view, id: rest.length ? rest.join("/") : null, query };
@@ -34,10 +35,10 @@ export function address(view, id = null, query = {}) {
 const Route = createContext(null);
 export const useRoute = () => useContext(Route);
 
-export function Router({ children }) {
-  const [route, setRoute] = useState(() => parse(location.pathname, location.search));
+export function Router({ served, children }) {
+  const [route, setRoute] = useState(() => parse(location.pathname, location.search, served));
   useEffect(() => {
-    const read = () => setRoute(parse(location.pathname, location.search));
+    const read = () => setRoute(parse(location.pathname, location.search, served));
     addEventListener("popstate", read);
     return () => removeEventListener("popstate", read);
   }, []);
@@ -48,7 +49,7 @@ export function Router({ children }) {
     } catch {
       // Some browsers allow so many a second; the view changes all the same.
     }
-    setRoute(parse(pathname, search));
+    setRoute(parse(pathname, search, served));
   };
   // Change some of the query; an empty value takes a key away.
   const choose = (changes) =>
