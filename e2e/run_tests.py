@@ -167,7 +167,10 @@ _FRESH_SECONDS: Final = 5.0
 """Seconds in which the build reports that it is up to date."""
 _NICENESS: Final = 5
 NICE: Final = (CHECK, f"{UNIT}, scheduler", f"{UNIT}, the rest")
-"""Suites with a lower priority than those with servers, which wait half of their time."""
+"""Suites with a lower priority than those with servers, which wait half of their time.
+
+Not with `--long`: the unit tests of the scheduler are the longest suite then, and would end last.
+"""
 LANES: Final = 7
 """Number of suites at a time. Most of them wait for a cluster half of their time on two cores."""
 LONG_LANES: Final = 4
@@ -369,7 +372,7 @@ def _run(
         # would have as much as a single server of theirs, which has its own.
         start_new_session=True,
     )
-    if name in NICE:
+    if name in NICE and "--long" not in command:
         _lower_priority(child.pid)
     with child:
         assert child.stdout is not None
