@@ -173,10 +173,11 @@ Not with `--long`: the unit tests of the scheduler are the longest suite then, a
 """
 LANES: Final = 7
 """Number of suites at a time. Most of them wait for a cluster half of their time on two cores."""
-LONG_LANES: Final = 4
-"""The same with `--long`: each suite has a control plane for half an hour or more.
+LONG_LANES: Final = 3
+"""The same with `--long`: each suite has a control plane for an hour or more.
 
-Seven of these would leave no time of two cores to the tests.
+Hostile tenants and upgrades keep its API server busy. With four of these on two cores, a round trip
+took seconds, and flows ended by their time limits.
 """
 
 _FAILURE: Final = re.compile(r"^(?:FAILED|ERROR) \S+\.py\b.*$", re.MULTILINE)

@@ -213,13 +213,16 @@ class Run:
     async def _come_to_rest(self, rest: Rest, when: str, seconds: float) -> Inventory:
         """Wait until two checks find no problem.
 
-        Between the checks the leader decides on all pending pods again.
+        Between the checks the leader decides on all pending pods again. Raises ChaosError if the
+        problems are the same for so many seconds: the total time depends on the machine.
         """
         await asyncio.gather(*self._pending)
         until = time.monotonic() + seconds
-        good = 0
+        good, before = 0, list[str]()
         while True:
             seen, problems = await self._look(rest)
+            if problems != before:
+                until, before = time.monotonic() + seconds, problems
             self._check_watched(when)
             if not problems and seen is not None:
                 good += 1
