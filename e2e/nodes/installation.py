@@ -2,10 +2,12 @@
 
 import json
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 
 from e2e.harness.controlplane.places import ROOT
 from e2e.harness.support.kubectl import Kubectl
+from e2e.harness.support.waiting import eventually
 
 NAMESPACE = "muster-system"
 _PROCESSES = ("controller", "scheduler", "webhook")
@@ -32,6 +34,24 @@ async def restarted(kubectl: Kubectl) -> None:
     for name in DEPLOYMENTS:
         await kubectl("rollout", "restart", f"deployment/{name}", "-n", NAMESPACE)
     await rolled_out(kubectl)
+
+
+async def is_back(kubectl: Kubectl, node: str, since: datetime) -> None:
+    """Wait until Muster's pods on a node that was started again run anew.
+
+    Until its kubelet has seen them, they are Ready as they were before, and get requests.
+    """
+
+    async def runs_anew() -> bool:
+        there = [pod for pod in await pods(kubectl) if pod["spec"].get("nodeName") == node]
+        return all(is_ready(pod) and _started(pod) >= since for pod in there)
+
+    await eventually(runs_anew, f"Muster on {node} to run again", 240)
+
+
+def _started(pod: dict[str, Any]) -> datetime:
+    (status,) = pod["status"]["containerStatuses"]
+    return datetime.fromisoformat(status["state"]["running"]["startedAt"])
 
 
 async def are_spread(kubectl: Kubectl, nodes: Sequence[str]) -> bool:

@@ -82,9 +82,10 @@ class Tenant:
     async def apply(self, *objects: Json) -> None:
         await self.kubectl("create", "-f", "-", stdin={"kind": "List", "items": objects} | _V1)
 
-    async def pods(self, job: str | None = None) -> list[Json]:
-        """Return the pods of one Job, or of all."""
-        params = {"labelSelector": of_job(job)} if job else {}
+    async def pods(self, job: str | None = None, labels: str | None = None) -> list[Json]:
+        """Return the pods of one Job, those with these labels, or all."""
+        selector = of_job(job) if job else labels
+        params = {"labelSelector": selector} if selector else {}
         answer = await self.rest.get(f"/api/v1/namespaces/{self.name}/pods", params=params)
         found: list[Json] = answer.ok()["items"]
         return found
@@ -104,13 +105,15 @@ class Tenant:
         holds: Callable[[list[Json]], bool],
         job: str | None = None,
         timeout: float = 180,
+        *,
+        labels: str | None = None,
     ) -> list[Json]:
         """Wait until something is so of the pods; return them."""
         found: list[Json] = []
 
         async def probe() -> bool:
             nonlocal found
-            found = await self.pods(job)
+            found = await self.pods(job, labels)
             return holds(found)
 
         try:

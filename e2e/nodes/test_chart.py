@@ -6,7 +6,10 @@ from pathlib import Path
 
 import aiohttp
 import pytest
+from playwright.async_api import TimeoutError as NotSeenError
+from playwright.async_api import async_playwright
 
+from e2e.console.chromium import FLAGS, chromium
 from e2e.harness.controlplane.places import ROOT
 from e2e.harness.support import pki
 from e2e.harness.support.kubectl import Kubectl
@@ -23,6 +26,7 @@ pytestmark = pytest.mark.timeout(900)
 
 CONSOLE = "muster-console"
 HOST = f"{CONSOLE}.{NAMESPACE}"
+USER = "user-of-the-console"
 MONITORS = "/apis/monitoring.coreos.com/v1/servicemonitors"
 VALUES: Object = {
     "profiles": [{"schedulerName": "muster-scheduler"}, {"schedulerName": "muster-spread"}],
@@ -118,3 +122,30 @@ async def answers_through_its_service(kubectl: Kubectl, authority: Path) -> None
     ):
         assert answer.status == 200
         assert "<title>Muster</title>" in await answer.text()
+    await signs_in_with_a_browser(kubectl, address)
+
+
+async def signs_in_with_a_browser(kubectl: Kubectl, address: str) -> None:
+    """A user of one namespace signs in with a token, and sees the page of the cluster."""
+    await kubectl("create", "namespace", USER)
+    await kubectl("create", "serviceaccount", "user", "-n", USER)
+    account = f"--serviceaccount={USER}:user"
+    await kubectl("create", "rolebinding", "user", "-n", USER, "--clusterrole=view", account)
+    token = await kubectl("create", "token", "user", "-n", USER)
+    flags = [*FLAGS, f"--host-resolver-rules=MAP {HOST} {address}"]
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(executable_path=chromium(), args=flags)
+        page = await browser.new_page(ignore_https_errors=True)
+        answers: list[str] = []
+        page.on("response", lambda answer: answers.append(f"{answer.status} {answer.url}"))
+        await page.goto(f"https://{HOST}/")
+        await page.get_by_label("Token").fill(token.strip())
+        await page.get_by_role("button", name="Log in").click()
+        try:
+            await page.get_by_text("Live").wait_for()
+        except NotSeenError as error:
+            seen = await page.inner_text("body")
+            log = await kubectl("logs", f"deployment/{CONSOLE}", "-n", NAMESPACE)
+            raise AssertionError(f"{answers}\n{seen}\n{log}") from error
+        await browser.close()
+    await kubectl("delete", "namespace", USER)

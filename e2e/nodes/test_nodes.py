@@ -1,11 +1,12 @@
 """Nodes that are drained, or die and return."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from functools import partial
 
 from e2e.harness.support.kubectl import Kubectl
 from e2e.harness.support.waiting import eventually
 from e2e.nodes import installation
+from e2e.nodes.cordon import cordoned
 from e2e.nodes.tenant import HOSTNAME, Json, Tenant, job
 
 _UNREACHABLE = "node.kubernetes.io/unreachable"
@@ -58,21 +59,48 @@ async def test_a_gang_moves_from_a_node_that_dies_and_uses_it_when_it_returns(
     await tenant.apply(job("new", 2))
     await tenant.running("new", 2)
 
+    since = _now()
     await tenant.nodes.restart(dies)
+    await installation.is_back(kubectl, dies, since)
     await tenant.running("gang", 4, 300)
     await tenant.apply(job("returned", 2, nodeSelector={HOSTNAME: dies}))
     await tenant.running("returned", 2)
     await installation.rolled_out(kubectl)
 
 
-@asynccontextmanager
-async def cordoned(kubectl: Kubectl, node: str) -> AsyncIterator[None]:
-    """Have new pods go to other nodes for the duration of the block."""
-    await kubectl("cordon", node)
-    try:
-        yield
-    finally:
-        await kubectl("uncordon", node)
+async def test_all_resumes_when_power_returns_after_it_was_lost_on_every_worker(
+    tenant: Tenant, kubectl: Kubectl
+) -> None:
+    """Muster runs on these nodes, too."""
+    gang = job("gang", 4)
+    gang["spec"]["backoffLimit"] = 6
+    await tenant.apply(gang)
+    await tenant.running("gang", 4)
+
+    for name in tenant.nodes.workers:
+        tenant.nodes.kill(name)
+    assert "failed calling webhook" in await tenant.kubectl(
+        "create", "-f", "-", stdin=job("meanwhile", 2), fails=True
+    )
+    since = _now()
+    for name in tenant.nodes.workers:
+        await tenant.nodes.restart(name)
+
+    for name in tenant.nodes.workers:
+        await installation.is_back(kubectl, name, since)
+    await tenant.until("4 pods of the gang to run", partial(_run, 4), "gang", 300)
+    await installation.rolled_out(kubectl)
+    await tenant.apply(job("afterwards", 2))
+    await tenant.running("afterwards", 2)
+
+
+def _now() -> datetime:
+    """Return the time in whole seconds, as kubelets write it."""
+    return datetime.now(UTC).replace(microsecond=0)
+
+
+def _run(count: int, pods: list[Json]) -> bool:
+    return [pod["status"].get("phase") for pod in pods].count("Running") == count
 
 
 async def _is_not_ready(tenant: Tenant, node: str) -> None:

@@ -137,7 +137,7 @@ NEIGHBOURS = (
 )
 """Other projects that run with Muster in a few flows; most control planes go without them."""
 
-WORKLOADS = (
+IN_PODS = (
     # Its main package is called cmd.
     Module("lws", ("lws",), renames=(("cmd", "lws"),), source="sigs.k8s.io/lws"),
     Module(
@@ -146,6 +146,11 @@ WORKLOADS = (
         renames=(("trainer-controller-manager", "trainer"),),
         source="github.com/kubeflow/trainer/v2",
     ),
+)
+"""Controllers that `make test-nodes` runs in pods, too, besides JobSet's."""
+
+WORKLOADS = (
+    *IN_PODS,
     # Its main package is the module's root.
     Module(
         "kuberay",
@@ -193,7 +198,7 @@ def build(
     """
     more = (*(NEIGHBOURS if neighbours else ()), *(WORKLOADS if workloads else ()))
     shared = [*CONTROL_PLANE, *more]
-    of_nodes = NODES if nodes else ()
+    of_nodes = (*NODES, *IN_PODS, *MONITORING) if nodes else ()
     modules = MONITORING if monitoring else (kubernetes(WANTED), *shared, *of_nodes)
     stale = [module for module in modules if not _is_fresh(module)]
     if stale:

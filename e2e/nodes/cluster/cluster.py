@@ -5,6 +5,7 @@ import contextlib
 import os
 import shutil
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -106,6 +107,18 @@ class RealNodes:
         for process in control_groups.processes(node, pod_uid):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(process, signal.SIGKILL)
+
+    @contextlib.contextmanager
+    def without_kubelet(self, name: str) -> Iterator[None]:
+        """Stop the kubelet of a node for the block, which must end before the node is lost.
+
+        It starts anew afterwards, and sees all pods of its node at once.
+        """
+        self.nodes[name].signal("kubelet", signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self.nodes[name].signal("kubelet", signal.SIGKILL)
 
     def traces(self) -> list[str]:
         """Return what is left on this machine after `stop`: nothing, or it is a fault."""

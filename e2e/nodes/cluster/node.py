@@ -1,8 +1,10 @@
 """One node: containerd, the kubelet and kube-proxy in namespaces, which end with it."""
 
+import contextlib
 import json
 import os
 import shutil
+import signal
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,7 +14,7 @@ from e2e.harness.controlplane.places import BIN
 from e2e.harness.controlplane.process import Process
 from e2e.nodes.cluster import control_groups, images, machine
 from e2e.nodes.cluster.network import PODS, Addresses
-from e2e.nodes.cluster.places import NODE_TREE, PAUSE
+from e2e.nodes.cluster.places import IN_PODS, NODE_TREE, PAUSE, PROGRAMS
 
 _SCRIPT = Path(__file__).parent / "node.sh"
 _NAMESPACES = ("--net", "--uts", "--ipc")
@@ -57,10 +59,11 @@ class Node:
     def prepare(self, *, kubelet: Path, proxy: Path, authority: Path) -> None:
         """Write the node's disk; `kubelet` and `proxy` are kubeconfigs."""
         upper = self._disk / "upper"
-        for program in ("kubelet", "kube-proxy"):
-            target = upper / "usr/local/bin" / program
-            target.parent.mkdir(parents=True, exist_ok=True)
-            os.link((BIN / program).resolve(), target)
+        folders = {"usr/local/bin": ("kubelet", "kube-proxy"), PROGRAMS.lstrip("/"): IN_PODS}
+        for folder, programs in folders.items():
+            (upper / folder).mkdir(parents=True, exist_ok=True)
+            for program in programs:
+                os.link((BIN / program).resolve(), upper / folder / program)
         shutil.copy(_SCRIPT, upper / "usr/local/bin/node.sh")
         images.copy_store(self._disk / "containerd")
         (self._disk / "kubelet").mkdir()
@@ -104,6 +107,15 @@ class Node:
         if self._process is not None:
             self._process.kill()
         control_groups.remove(self.name)
+
+    def signal(self, program: str, number: signal.Signals) -> None:
+        """Send a signal to one of the node's own processes, such as its kubelet."""
+        network = Path(f"/proc/{self.pid}/ns/net").readlink()
+        for process in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):  # it has ended meanwhile
+                found = (process / "comm").read_text().strip()
+                if found == program and (process / "ns/net").readlink() == network:
+                    os.kill(int(process.name), number)
 
     def _wait_for_namespace(self) -> None:
         assert self._process is not None

@@ -13,6 +13,9 @@ IMAGES = CACHE / "images"
 STORE = CACHE / "containerd"
 """The data of a containerd that has imported all images."""
 DURATIONS = CACHE / "durations.json"
+PROGRAMS = "/opt/programs"
+"""The folder of each node with programs that run in pods, for which no registry has an image."""
+IN_PODS = ("jobset", "lws", "trainer", "prometheus")
 RUN = CACHE / "run"
 """What the nodes write; each start empties it."""
 
