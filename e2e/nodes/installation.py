@@ -37,16 +37,16 @@ async def restarted(kubectl: Kubectl) -> None:
 
 
 async def is_back(kubectl: Kubectl, node: str, since: datetime) -> None:
-    """Wait until Muster's pods on a node that was started again run anew.
+    """Wait until Muster's pods on a restarted node have started since this time.
 
-    Until its kubelet has seen them, they are Ready as they were before, and get requests.
+    Until its kubelet updates their status, they are Ready as before, and get requests.
     """
 
-    async def runs_anew() -> bool:
+    async def have_started() -> bool:
         there = [pod for pod in await pods(kubectl) if pod["spec"].get("nodeName") == node]
         return all(is_ready(pod) and _started(pod) >= since for pod in there)
 
-    await eventually(runs_anew, f"Muster on {node} to run again", 240)
+    await eventually(have_started, f"Muster on {node} to run again", 240)
 
 
 def _started(pod: dict[str, Any]) -> datetime:

@@ -137,6 +137,11 @@ class Tenant:
         return millicores(found["status"]["allocatable"]["cpu"]) - used
 
 
+def running(pods: list[Json]) -> list[Json]:
+    """Return the pods that run."""
+    return [pod for pod in pods if pod["status"].get("phase") == "Running"]
+
+
 def millicores(quantity: str) -> int:
     if quantity.endswith("m"):
         return int(quantity.removesuffix("m"))

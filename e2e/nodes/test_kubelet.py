@@ -5,7 +5,7 @@ import json
 from e2e.harness.support.waiting import eventually
 from e2e.nodes.cluster.places import BUSYBOX
 from e2e.nodes.cordon import cordoned
-from e2e.nodes.tenant import HOSTNAME, Json, Tenant, job
+from e2e.nodes.tenant import HOSTNAME, Json, Tenant, job, running
 
 _LOCAL = "local-of-muster-e2e"
 
@@ -47,7 +47,7 @@ async def test_pods_that_a_kubelet_rejects_are_replaced_and_placed_elsewhere(
 
     replaced = await tenant.until(
         "2 pods to run on the other node",
-        lambda pods: [it["spec"].get("nodeName") for it in _running(pods)] == [other] * 2,
+        lambda pods: [it["spec"].get("nodeName") for it in running(pods)] == [other] * 2,
         "gang",
     )
     assert "OutOfcpu" in {pod["status"].get("reason") for pod in replaced}
@@ -69,7 +69,7 @@ async def test_a_pod_that_its_kubelet_evicts_is_replaced(tenant: Tenant) -> None
     await tenant.until(
         "one to be evicted, and two to run again",
         lambda pods: (
-            "Evicted" in {it["status"].get("reason") for it in pods} and len(_running(pods)) == 2
+            "Evicted" in {it["status"].get("reason") for it in pods} and len(running(pods)) == 2
         ),
         "writes",
     )
@@ -141,10 +141,6 @@ async def _second_after(tenant: Tenant, name: str) -> None:
 
 def _nodes(pods: list[Json]) -> set[str | None]:
     return {pod["spec"].get("nodeName") for pod in pods}
-
-
-def _running(pods: list[Json]) -> list[Json]:
-    return [pod for pod in pods if pod["status"].get("phase") == "Running"]
 
 
 def _pod(name: str, cpu: str) -> Json:

@@ -7,7 +7,7 @@ from e2e.harness.support.kubectl import Kubectl
 from e2e.harness.support.waiting import eventually
 from e2e.nodes import installation
 from e2e.nodes.cordon import cordoned
-from e2e.nodes.tenant import HOSTNAME, Json, Tenant, job
+from e2e.nodes.tenant import HOSTNAME, Json, Tenant, job, running
 
 _UNREACHABLE = "node.kubernetes.io/unreachable"
 
@@ -100,7 +100,7 @@ def _now() -> datetime:
 
 
 def _run(count: int, pods: list[Json]) -> bool:
-    return [pod["status"].get("phase") for pod in pods].count("Running") == count
+    return len(running(pods)) == count
 
 
 async def _is_not_ready(tenant: Tenant, node: str) -> None:
@@ -112,11 +112,10 @@ async def _is_not_ready(tenant: Tenant, node: str) -> None:
 
 
 def _running_on(pods: list[Json], node: str) -> list[Json]:
-    live = (it for it in pods if "deletionTimestamp" not in it["metadata"])
     return [
         it
-        for it in live
-        if it["status"].get("phase") == "Running" and it["spec"]["nodeName"] == node
+        for it in running(pods)
+        if "deletionTimestamp" not in it["metadata"] and it["spec"]["nodeName"] == node
     ]
 
 

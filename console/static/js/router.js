@@ -41,7 +41,7 @@ export function Router({ served, children }) {
     const read = () => setRoute(parse(location.pathname, location.search, served));
     addEventListener("popstate", read);
     return () => removeEventListener("popstate", read);
-  }, []);
+  }, [served]);
   const go = (target, { replace = false } = {}) => {
     const { pathname, search } = new URL(target, location.href);
     try {

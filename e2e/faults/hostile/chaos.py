@@ -31,6 +31,7 @@ from e2e.faults.hostile.site import CPU, REPLICAS, SCHEDULERS, Site
 from e2e.faults.hostile.workloads import Work
 from e2e.harness.controlplane.places import ROOT
 from e2e.harness.support.rest import Rest
+from e2e.harness.support.waiting import Patience
 from kube.client.resources import PODS
 
 EVIDENCE = ROOT / ".cache" / "chaos"
@@ -214,15 +215,12 @@ class Run:
         """Wait until two checks find no problem.
 
         Between the checks the leader decides on all pending pods again. Raises ChaosError if the
-        problems are the same for so many seconds: the total time depends on the machine.
+        problems have not become fewer for so many seconds.
         """
         await asyncio.gather(*self._pending)
-        until = time.monotonic() + seconds
-        good, before = 0, list[str]()
+        limit, good = Patience(seconds), 0
         while True:
             seen, problems = await self._look(rest)
-            if problems != before:
-                until, before = time.monotonic() + seconds, problems
             self._check_watched(when)
             if not problems and seen is not None:
                 good += 1
@@ -232,7 +230,7 @@ class Run:
                     good, problems = 0, ["no scheduler leads"]
             else:
                 good = 0
-            if time.monotonic() > until:
+            if limit.is_over(len(problems)):
                 raise ChaosError("\n".join((f"{when}, after {seconds:.0f} s:", *problems)))
             await asyncio.sleep(0.2)
 

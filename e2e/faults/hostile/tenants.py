@@ -12,7 +12,7 @@ from e2e.faults.hostile.steps import KINDS, Step
 from e2e.harness.objects import POD_GROUPS, Json, pod_group
 from e2e.harness.support import accounts
 from e2e.harness.support.rest import Answer, Rest
-from e2e.harness.support.waiting import eventually
+from e2e.harness.support.waiting import Patience, eventually
 from kube.client.resources import CONFIG_MAPS, JOBSETS, PODS, Resource
 
 EDIT: Final = "edit"
@@ -23,13 +23,15 @@ _AT_ONCE: Final = 24
 _MANY: Final = 100
 _SHOWN: Final = 300
 
+_CLAIM_RULE: Final = ("resource.k8s.io", ["resourceclaims", "resourceclaimtemplates"])
+
 # The rules of `edit` for the kinds used here: an embedded cluster has no such role.
 _EDIT_RULES: Final = (
     ("", ["pods", "persistentvolumeclaims", "configmaps", "services", "serviceaccounts", "events"]),
     ("apps", ["daemonsets", "deployments", "replicasets", "statefulsets"]),
     ("batch", ["jobs", "cronjobs"]),
     ("policy", ["poddisruptionbudgets"]),
-    ("resource.k8s.io", ["resourceclaims", "resourceclaimtemplates"]),
+    _CLAIM_RULE,
     ("scheduling.muster.dev", ["workloads", "podgroups", "compositepodgroups"]),
     ("coscheduling.muster.dev", ["podgroups"]),
 )
@@ -77,8 +79,7 @@ class Tenant:
 
     async def objects(self, resource: Resource) -> list[Json]:
         answer = await self.rest.get(self.path(resource))
-        # Of a kind that is not served: Kubernetes 1.33 has no rights to claims, either.
-        items: list[Json] = answer.ok()["items"] if answer.status not in (403, 404) else []
+        items: list[Json] = answer.ok()["items"] if answer.status != 404 else []
         return items
 
     async def leave(self, patience: float = 60.0) -> None:
@@ -87,12 +88,9 @@ class Tenant:
         Raises TimeoutError, which names the remaining objects, if no object was deleted for
         `patience` seconds: the total time depends on the machine, as does that of one round.
         """
-        fewest, since = None, time.monotonic()
+        limit = Patience(patience)
         while left := await self._delete_all():
-            count = sum(left.values())
-            if fewest is None or count < fewest:
-                fewest, since = count, time.monotonic()
-            elif time.monotonic() - since > patience:
+            if limit.is_over(sum(left.values())):
                 told = f"nothing more of {self.name} has gone for {patience:.0f} s: {left}"
                 raise TimeoutError(told)
             await asyncio.sleep(0.05)
@@ -250,7 +248,7 @@ async def tenant(admin: Rest, name: str) -> AsyncIterator[Tenant]:
     account = {"metadata": meta}
     (await admin.post(f"/api/v1/namespaces/{name}/serviceaccounts", account)).ok()
     subject = {"kind": "ServiceAccount", **meta}
-    for role in (EDIT, _JOBSETS):
+    for role in (EDIT, _MORE):
         binding = {
             "metadata": {**meta, "name": role},
             "roleRef": {"apiGroup": _RBAC, "kind": "ClusterRole", "name": role},
@@ -268,14 +266,17 @@ async def tenant(admin: Rest, name: str) -> AsyncIterator[Tenant]:
         await admin.delete(f"/api/v1/namespaces/{name}")
 
 
-_JOBSETS: Final = "hostile-jobsets"
+_MORE: Final = "hostile-tenants"
 
 
 async def _edit_exists(admin: Rest) -> None:
-    """Create `edit` if the cluster lacks it, and the permission for JobSets, which `edit` lacks."""
+    """Create `edit` if the cluster lacks it, and a role with the permissions that `edit` lacks.
+
+    These are for JobSets, and on Kubernetes 1.33 for claims, which it does not serve by default.
+    """
     rules = [_rule(group, resources) for group, resources in _EDIT_RULES]
-    jobsets = [_rule(JOBSETS.group, [JOBSETS.plural])]
-    for name, content in ((EDIT, rules), (_JOBSETS, jobsets)):
+    more = [_rule(JOBSETS.group, [JOBSETS.plural]), _rule(*_CLAIM_RULE)]
+    for name, content in ((EDIT, rules), (_MORE, more)):
         answer = await admin.post(_ROLES, {"metadata": {"name": name}, "rules": content})
         assert answer.status in (201, 409), answer.text
 

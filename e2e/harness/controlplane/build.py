@@ -137,7 +137,7 @@ NEIGHBOURS = (
 )
 """Other projects that run with Muster in a few flows; most control planes go without them."""
 
-IN_PODS = (
+CONTROLLERS_IN_PODS = (
     # Its main package is called cmd.
     Module("lws", ("lws",), renames=(("cmd", "lws"),), source="sigs.k8s.io/lws"),
     Module(
@@ -150,7 +150,7 @@ IN_PODS = (
 """Controllers that `make test-nodes` runs in pods, too, besides JobSet's."""
 
 WORKLOADS = (
-    *IN_PODS,
+    *CONTROLLERS_IN_PODS,
     # Its main package is the module's root.
     Module(
         "kuberay",
@@ -162,6 +162,12 @@ WORKLOADS = (
 )
 """Controllers whose pods Muster groups, for `make test-workloads`."""
 
+MONITORING = (
+    # Without service discovery, its largest part: the tests configure static targets.
+    Module("prometheus", ("prometheus", "promtool"), tags="remove_all_sd"),
+)
+"""The consumer of Muster's metrics, rules and dashboard, for `make test-monitoring`."""
+
 NODES = (
     Module(
         "nodes",
@@ -171,14 +177,10 @@ NODES = (
         shares=RELEASES[USUAL],
         release=USUAL,
     ),
+    *CONTROLLERS_IN_PODS,
+    *MONITORING,
 )
-"""What runs on a node of the default Kubernetes, for `make test-nodes`."""
-
-MONITORING = (
-    # Without service discovery, its largest part: the tests configure static targets.
-    Module("prometheus", ("prometheus", "promtool"), tags="remove_all_sd"),
-)
-"""The consumer of Muster's metrics, rules and dashboard, for `make test-monitoring`."""
+"""What runs on a node of the default Kubernetes, and in pods there, for `make test-nodes`."""
 
 
 def build(
@@ -198,7 +200,7 @@ def build(
     """
     more = (*(NEIGHBOURS if neighbours else ()), *(WORKLOADS if workloads else ()))
     shared = [*CONTROL_PLANE, *more]
-    of_nodes = (*NODES, *IN_PODS, *MONITORING) if nodes else ()
+    of_nodes = NODES if nodes else ()
     modules = MONITORING if monitoring else (kubernetes(WANTED), *shared, *of_nodes)
     stale = [module for module in modules if not _is_fresh(module)]
     if stale:
@@ -325,7 +327,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--neighbours", action="store_true", help="Karpenter and cert-manager too")
     parser.add_argument("--workloads", action="store_true", help="controllers of workloads too")
-    parser.add_argument("--nodes", action="store_true", help="kubelet and kube-proxy too")
+    parser.add_argument(
+        "--nodes", action="store_true", help="what runs on nodes, and in pods on them, too"
+    )
     parser.add_argument("--monitoring", action="store_true", help="Prometheus, and nothing else")
     wanted = parser.parse_args()
     try:

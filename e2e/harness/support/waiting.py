@@ -44,3 +44,19 @@ async def healthy(url: str) -> bool:
         async with aiohttp.ClientSession(trust_env=False) as session, session.get(url) as answer:
             return answer.status == 200
     return False
+
+
+class Patience:
+    """Patience with what becomes less: the total time depends on the machine."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self._fewest: int | None = None
+        self._since = 0.0
+
+    def is_over(self, left: int) -> bool:
+        """Return True if what is left has not become less for so many seconds."""
+        now = asyncio.get_running_loop().time()
+        if self._fewest is None or left < self._fewest:
+            self._fewest, self._since = left, now
+        return now - self._since > self.seconds

@@ -112,7 +112,7 @@ class RealNodes:
     def without_kubelet(self, name: str) -> Iterator[None]:
         """Stop the kubelet of a node for the block, which must end before the node is lost.
 
-        It starts anew afterwards, and sees all pods of its node at once.
+        Afterwards it starts again, and lists all pods of its node at once.
         """
         self.nodes[name].signal("kubelet", signal.SIGSTOP)
         try:

@@ -24,7 +24,7 @@ GOLDEN = {
 }
 NAMES = {name: name for name in GOLDEN}
 WAITED_FOR = {"off", "job-off", "job-of-another-group"}
-"""Those of which nothing is created; the long run waits to see this."""
+"""Cases in which no object is created; only the long run waits for that."""
 CRON_JOBS = Resource("batch", "v1", "cronjobs", "CronJob")
 _KINDS = {"Job": JOBS, "JobSet": JOBSETS}
 _MADE = (WORKLOADS, COMPOSITE_POD_GROUPS, POD_GROUPS)
