@@ -13,7 +13,7 @@ from e2e.harness.muster import STATUS, Muster
 async def test_the_same_jobs_start_in_the_same_order_on_the_same_nodes(
     env: Environment, muster: Muster, important: str, *, long: bool
 ) -> None:
-    jobs = spaced_trace(100 if long else 12, seed=3)
+    jobs = spaced_trace(40 if long else 12, seed=3)
     events = expected(jobs)
     # The comparison is only meaningful if the trace has all of these.
     assert any(event.victims for event in events)

@@ -10,7 +10,7 @@ from e2e.harness.clusters.protocol import Cluster
 from e2e.harness.muster import Muster
 
 _HOLLOW, _HOLLOW_LONG = 46, 211
-_HOSTILE, _HOSTILE_LONG = 1, 8
+_HOSTILE, _HOSTILE_LONG = 1, 3
 
 
 @pytest.fixture(scope="module")

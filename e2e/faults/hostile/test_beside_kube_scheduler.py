@@ -187,7 +187,7 @@ async def test_two_schedulers_take_devices_of_the_same_pools(env: Environment, l
     kinds = ("plain",) if before(SINCE_SHARES) else KINDS
     async with devices_in(env.client, env.name) as devices:
         await publish(env, devices, nodes)
-        crowd = Crowd(env, random.Random(7), 200 if long else 12, kinds)
+        crowd = Crowd(env, random.Random(7), 60 if long else 12, kinds)
         async with followed(env) as ledger:
             await crowd.come_and_go(gangs=4, pods=6)
             await devices.nothing_left_allocated(timeout=60)

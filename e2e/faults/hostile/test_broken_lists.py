@@ -66,7 +66,7 @@ async def test_caches_are_true_whatever_breaks(
         _following(env, proxy) as caches,
     ):
         churn = Churn(env)
-        for number in range(60 if long else 4):
+        for number in range(20 if long else 4):
             chance = random.Random(number)
             proxy.rule = _breaking(chance)
             breaking = asyncio.ensure_future(_break(proxy, chance))

@@ -10,7 +10,7 @@ from e2e.faults.hostile.grammar import campaigns
 from e2e.faults.hostile.stage import Player
 from e2e.faults.hostile.steps import Step
 
-CAMPAIGNS = 200
+CAMPAIGNS = 60
 ADMITTED = 0.6
 """Minimum share of requests that the API server must admit: rejected ones do not test Muster."""
 

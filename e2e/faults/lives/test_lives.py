@@ -39,7 +39,7 @@ def running_muster(cluster: Started) -> Iterator[Muster]:
 def test_lives_end_as_they_would_without_muster(
     cluster: Started, running_muster: Muster, server_kind: str
 ) -> None:
-    count = {"real": 100, "local": 500}[server_kind]
+    count = {"real": 50, "local": 150}[server_kind]
     lives = map(draw, range(count))
     result = asyncio.run(run.play(lives, cluster, running_muster, at_once=AT_ONCE))
 

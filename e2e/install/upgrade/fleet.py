@@ -30,8 +30,8 @@ _READY_SECONDS = 180.0
 """Timeout of a replica; a rollout waits ten minutes, but failures here show sooner."""
 _GRACE_SECONDS = 30.0
 """terminationGracePeriodSeconds of the manifests."""
-_DRAIN_SECONDS = 2.0
-"""Seconds that a terminating webhook still serves; the real 10 s are for slow node updates."""
+_DRAIN_SECONDS = 10.0
+"""Seconds that a terminating webhook still serves: the default behind a Service."""
 
 
 @dataclass(eq=False, slots=True)

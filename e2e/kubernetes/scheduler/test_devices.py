@@ -53,7 +53,7 @@ async def test_devices_are_allocated_as_by_kube_scheduler(server_kind: str, long
         pytest.skip("kube-scheduler needs a real control plane")
     done = Compared()
     async with kube_scheduler() as (_, rest, extender), answers.decisions(rest) as seen:
-        for number in range(24 if long else 1):
+        for number in range(10 if long else 1):
             made = device_scenario(SEED, number)
             await answers.create(rest, made)
             ours = Ours(rest, made.namespace)
@@ -65,11 +65,11 @@ async def test_devices_are_allocated_as_by_kube_scheduler(server_kind: str, long
             await answers.clear(rest, made)
 
     assert not done.differences, "\n".join(done.differences)
-    assert done.pairs >= (3000 if long else 150)
+    assert done.pairs >= (1200 if long else 150)
     assert 0.1 < done.feasible / done.pairs < 0.9
     # A search that was cut short gives no result to compare.
     assert done.cut <= 0.02 * done.pairs / 10
-    assert done.placed >= (200 if long else 8)
+    assert done.placed >= (80 if long else 8)
     assert done.refused > 0
     assert not long or all(done.reasons[reason] > 20 for reason in answers.REASONS)
     errors = {answers.error_in(text).partition("pool")[0] for text in done.reasons} - {""}

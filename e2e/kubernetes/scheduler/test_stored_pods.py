@@ -136,7 +136,7 @@ async def test_pods_are_stored_as_by_a_kube_apiserver(server_kind: str, long: bo
             runtime_classes={it["metadata"]["name"]: it for it in RUNTIMES},
             complete=True,
         )
-        for number in range(100 if long else 20):
+        for number in range(50 if long else 20):
             draw, namespace = Draw(number), f"n{number}"
             limit_range = draw.limit_range()
             (await rest.post("/api/v1/namespaces", {"metadata": {"name": namespace}})).ok()

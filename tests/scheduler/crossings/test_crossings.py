@@ -23,7 +23,7 @@ from tools.testing.effort import count
 Run = Callable[[str, float, Totals], Iterator[str]]
 
 
-@pytest.mark.parametrize(("run", "short", "full"), [(instances, 8, 1200), (courses, 5, 500)])
+@pytest.mark.parametrize(("run", "short", "full"), [(instances, 5, 100), (courses, 3, 60)])
 def test_whatever_crosses_the_judge_finds_nothing(run: Run, short: int, full: int) -> None:
     seed, totals = str(time.time_ns()), Totals()
     sys.stdout.write(f"seed {seed}\n")
@@ -33,7 +33,7 @@ def test_whatever_crosses_the_judge_finds_nothing(run: Run, short: int, full: in
 
 
 def test_decisions_are_the_same_in_each_process() -> None:
-    seed, runs = str(time.time_ns()), str(count(10, 200))
+    seed, runs = str(time.time_ns()), str(count(10, 60))
     command = [sys.executable, "-m", "tests.scheduler.crossings", "--seed", seed, "--digest", runs]
     found = {
         subprocess.run(

@@ -15,7 +15,7 @@ async def test_the_first_apply_after_ready_succeeds_every_time(
     admin: Path, api: Rest, long: bool, way: tuple[int, bool]
 ) -> None:
     count, by_service = way
-    for attempt in range(20 if long else 2):
+    for attempt in range(5 if long else 2):
         async with Replicas(admin, count=count, by_service=by_service) as replicas:
             await replicas.start()
             answers = [

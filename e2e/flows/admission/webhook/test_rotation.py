@@ -111,7 +111,7 @@ async def test_a_rolling_restart_of_two_replicas_refuses_no_request(
     count, by_service = way
     if count < 2:
         pytest.skip("nobody answers while the only replica is away")
-    rate, rounds = (200.0, 5) if long else (40.0, 1)
+    rate, rounds = (100.0, 3) if long else (40.0, 1)
     replicas = Replicas(admin, count=count, drain=2.0, by_service=by_service, leaves_all=True)
     async with replicas:
         await replicas.start()

@@ -24,7 +24,7 @@ def test_what_fits_under_topology_is_found(
     long: bool, record_property: Callable[[str, object], None]
 ) -> None:
     found: Counter[str] = Counter()
-    for seed in range(500 if long else 20):
+    for seed in range(120 if long else 20):
         instance = topology_instance(seed)
         placed = isinstance(decide(instance, build(instance)), Placement)
         feasible = ExactSolver(instance).feasible()
@@ -42,7 +42,7 @@ def test_victims_are_those_of_the_exact_solver(
 ) -> None:
     found: Counter[str] = Counter()
     ratios = []
-    for seed in range(500 if long else 12):
+    for seed in range(120 if long else 12):
         instance = preemption_instance(seed)
         best = ExactSolver(instance).optimum()
         builder = build(instance)

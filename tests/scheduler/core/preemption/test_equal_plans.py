@@ -170,7 +170,7 @@ def cluster(seed: int) -> tuple[PreemptionBuilder, list[Pod]]:
 
 def test_together_they_find_what_they_find_one_after_the_other(long: bool) -> None:
     met: Counter[str] = Counter()
-    seeds = 200 if long else 15
+    seeds = 60 if long else 15
     for seed in range(seeds):
         builder, roots = cluster(seed)
         plans, first = together(builder, roots)
@@ -217,7 +217,7 @@ def test_a_node_where_fewer_victims_may_do_ends_what_is_planned_from_the_first()
 
 def test_so_do_pods_that_have_a_volume_each(long: bool) -> None:
     met: Counter[str] = Counter()
-    seeds = 200 if long else 15
+    seeds = 60 if long else 15
     for seed in range(seeds):
         builder, roots, odd = even_cluster(seed)
         plans, first = together(builder, roots)

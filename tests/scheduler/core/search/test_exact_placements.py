@@ -32,7 +32,7 @@ GROUP = ("PodGroup", "ns", "g")
 def test_nearly_all_that_can_be_placed_is(long: bool, record_property: object) -> None:
     assert callable(record_property)
     solvable, placed, greedy, missed = 0, 0, 0, list[int]()
-    count = 500 if long else 30
+    count = 150 if long else 30
     for number in range(count):
         instance = tight_instance(SEED, number)
         can = ExactSolver(instance).feasible()
@@ -165,7 +165,7 @@ def test_a_search_without_an_end_ends(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_trees_whose_pods_need_one_zone_by_affinity(long: bool) -> None:
     """Affinity to each other has the effect of a topology constraint of the root."""
     solvable, placed = 0, 0
-    for seed in range(400 if long else 60):
+    for seed in range(180 if long else 60):
         instance = one_zone_instance(seed)
         builder = build_by_affinity(instance)
         found = place(builder.state, builder.root(ROOT), SearchBudget(), memory=SearchMemory())
