@@ -35,6 +35,7 @@ def folder() -> Path:
     return FOLDER
 
 
+@pytest.mark.long
 def test_the_page_uses_the_fields_that_the_api_has(folder: Path) -> None:
     done = _tsc(folder, "tsconfig.json")
 

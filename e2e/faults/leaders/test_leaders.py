@@ -42,9 +42,7 @@ ONE_SEAT, FROZEN = "one request at a time", "the other's watches are frozen"
 MANAGEMENT = ("nothing", REFUSED, UNDELETED, ONE_SEAT, FROZEN)
 
 SHORT = (
-    Row("a gang", "when the Reservation is stored", KILLED, ONE_SEAT),
     Row("a gang", "before the last Binding", CUT_OFF),
-    Row("a gang whose victims take long", "in the middle of the evictions", STOPPED, REFUSED),
     Row("a tree that holds places", "while it holds places", KILLED),
 )
 

@@ -120,7 +120,8 @@ async def test_with_mode_all_the_driver_goes_with_the_places(
     await env.runs(part("workers"), WORKERS)
 
 
-@pytest.mark.parametrize("then", ["Keep", pytest.param("Evict", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("then", ["Keep", "Evict"])
 async def test_when_the_time_is_over_others_have_the_places(env: Environment, then: str) -> None:
     await env.add_node(cpu=WORKERS + 1)
     said = {ANNOTATION_HOLD_SECONDS: "6", ANNOTATION_ON_HOLD_EXPIRED: then}

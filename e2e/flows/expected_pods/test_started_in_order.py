@@ -101,7 +101,8 @@ async def test_the_workers_get_their_places_and_another_gang_waits(
     await env.runs(of_job("other"), WORKERS)
 
 
-@pytest.mark.parametrize("end", ["deleted", pytest.param("suspended", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("end", ["deleted", "suspended"])
 async def test_places_are_given_back_when_no_workers_come(env: Environment, end: str) -> None:
     await driver_runs_and_another_waits(env, ordered(env, "InOrder"), "pg-train")
 

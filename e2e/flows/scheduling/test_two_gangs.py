@@ -15,7 +15,7 @@ from kube.client.resources import JOBS
 async def test_exactly_one_of_two_gangs_runs_never_a_mix(env: Environment, long: bool) -> None:
     await env.add_node(cpu=3)
     await env.add_node(cpu=2)
-    for number in range(15 if long else 5):
+    for number in range(15 if long else 3):
         names = [f"a{number}", f"b{number}"]
         ever_bound: set[str] = set()
 

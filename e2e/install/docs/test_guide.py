@@ -8,7 +8,7 @@ from e2e.harness.clusters.protocol import Cluster
 from e2e.harness.environment import Environment
 from e2e.install.docs.reader import Reader
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.long, pytest.mark.timeout(300)]
 
 
 @pytest.fixture

@@ -44,6 +44,7 @@ def test_each_alert_fires_and_clears(promtool: Path) -> None:
     assert "SUCCESS" in run(promtool, "test", "rules", "rules_test.yaml")
 
 
+@pytest.mark.long
 def test_a_test_that_expects_something_else_fails(promtool: Path, tmp_path: Path) -> None:
     text = (FOLDER / "rules_test.yaml").read_text()
     other = tmp_path / "other_test.yaml"

@@ -17,6 +17,7 @@ from api.constants import POD_GROUP
 from tests.webhooks.listener_process import served
 from tests.webhooks.review_requests import encoded, pod_group, review_of
 from tests.webhooks.server.test_hostile_clients import REVIEW, Client, answer, dialled, head
+from tools.testing.effort import selected
 from webhooks.server.connections import CONNECTIONS
 from webhooks.server.routes import BODY_LIMIT, CONVERSION_LIMIT
 
@@ -146,9 +147,11 @@ def listener() -> Iterator[tuple[Address, int]]:
         yield found
 
 
-@pytest.mark.parametrize(
-    "attack", [long_heads, pipelines, bodies_without_an_end, dense_bodies, many_connections]
-)
+ATTACKS = (long_heads, pipelines, bodies_without_an_end, dense_bodies, many_connections)
+SHORT = ("dense_bodies", "many_connections")
+
+
+@pytest.mark.parametrize("attack", selected({it.__name__: it for it in ATTACKS}, SHORT))
 def test_the_memory_is_bounded_and_reviews_are_answered(
     attack: Attack, listener: tuple[Address, int]
 ) -> None:

@@ -105,19 +105,19 @@ async def _says(replicas: Replicas, text: str) -> bool:
     return text in replicas.log()
 
 
+@pytest.mark.long
 async def test_a_rolling_restart_of_two_replicas_refuses_no_request(
-    admin: Path, api: Rest, long: bool, way: tuple[int, bool]
+    admin: Path, api: Rest, way: tuple[int, bool]
 ) -> None:
     count, by_service = way
     if count < 2:
         pytest.skip("nobody answers while the only replica is away")
-    rate, rounds = (100.0, 3) if long else (40.0, 1)
     replicas = Replicas(admin, count=count, drain=2.0, by_service=by_service, leaves_all=True)
     async with replicas:
         await replicas.start()
-        load = Load(api, rate)
+        load = Load(api, rate=100.0)
         running = asyncio.create_task(load.run())
-        for _ in range(rounds):
+        for _ in range(3):
             for number in range(2):
                 await replicas.restart(number)
         load.stop()

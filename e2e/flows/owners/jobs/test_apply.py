@@ -14,6 +14,7 @@ from e2e.harness.environment import Environment
 from e2e.harness.objects import POD_GROUPS, WORKLOADS, Json, job, jobset, of_jobset, replicated_job
 from e2e.harness.support.kubectl import Kubectl
 from kube.client.resources import JOBS, JOBSETS, PODS, Resource
+from tools.testing.effort import selected
 
 APPLY = {
     "client-side": ["apply", "-f", "-"],
@@ -24,6 +25,7 @@ ZONE = "topology.kubernetes.io/zone"
 TOLD = {ANNOTATION_TOPOLOGY: ZONE, ANNOTATION_DISRUPTION_MODE: "All"}
 REPLACE = "replace"
 WAYS = (*APPLY, REPLACE)
+ONE_OF_WAYS = selected({way: way for way in WAYS}, ("server-side",))
 _COMPONENT = ROOT / "manifests" / "jobset-gangconfig"
 
 
@@ -78,7 +80,7 @@ async def generation(env: Environment, resource: Resource, name: str) -> int:
 
 
 @pytest.mark.parametrize(
-    "kind", ["Job", "Gang", "gangConfig", pytest.param("Composite", marks=pytest.mark.long)]
+    "kind", selected({it: it for it in ("Job", "Gang", "gangConfig", "Composite")}, ("Gang",))
 )
 @pytest.mark.parametrize("way", WAYS)
 async def test_applying_it_twice_changes_nothing(
@@ -103,7 +105,7 @@ async def test_applying_it_twice_changes_nothing(
     assert generations[0] == generations[1]
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", ONE_OF_WAYS)
 async def test_a_jobset_of_ours_changes_no_more_than_a_plain_one(
     env: Environment, tmp_path: Path, way: str
 ) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from api.constants import ANNOTATION_CLAIM_TEMPLATES, ANNOTATION_SHARED_CLAIMS
 from e2e.flows.owners.jobs.queries import wait_for_objects
-from e2e.flows.owners.jobs.test_apply import REPLACE, WAYS, submit, submit_first
+from e2e.flows.owners.jobs.test_apply import ONE_OF_WAYS, REPLACE, submit, submit_first
 from e2e.harness.devices import CLAIM_TEMPLATES, CLAIMS, claim, claim_template, request, with_claims
 from e2e.harness.environment import Environment
 from e2e.harness.objects import (
@@ -177,7 +177,7 @@ async def test_more_pods_than_a_claim_serves_are_refused(env: Environment) -> No
         await env.create(JOBS, made)
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", ONE_OF_WAYS)
 async def test_the_manifest_of_a_job_that_shares_is_applied_again(
     env: Environment, tmp_path: Path, way: str
 ) -> None:

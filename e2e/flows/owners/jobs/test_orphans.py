@@ -100,7 +100,9 @@ async def test_orphans_made_without_a_leader_are_deleted_afterwards(
     assert await gc(env) == (0, [NOTHING])
 
 
-@pytest.mark.parametrize("propagation", ["Background", "Foreground"])
+@pytest.mark.parametrize(
+    "propagation", ["Background", pytest.param("Foreground", marks=pytest.mark.long)]
+)
 async def test_dependents_of_owners_deleted_without_a_leader_are_deleted(
     env: Environment, propagation: Any
 ) -> None:
