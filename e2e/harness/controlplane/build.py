@@ -28,12 +28,14 @@ from e2e.harness.controlplane.subprocesses import follow, run
 
 KUBERNETES = f"v{USUAL}"
 """The tag of the default Kubernetes."""
+KUBELET = "1.36.3"
+"""The version of kubelets: later ones need containerd 2."""
 RELEASES = {
     "1.33.13": "kubernetes-1.33",
     "1.34.4": "kubernetes-1.34",
     "1.35.4": "kubernetes-1.35",
+    "1.36.3": "kubernetes-1.36",
     USUAL: "kubernetes",
-    "1.37.2": "kubernetes-1.37",
 }
 """The versions that can be built, oldest first, and the module of each."""
 HELM = "v3.22.0"
@@ -172,15 +174,14 @@ NODES = (
     Module(
         "nodes",
         ("kubelet", "kube-proxy"),
-        ldflags=_kubernetes_flags(USUAL),
+        ldflags=_kubernetes_flags(KUBELET),
         packages=(_command("kubelet"), _command("kube-proxy")),
-        shares=RELEASES[USUAL],
-        release=USUAL,
+        shares=RELEASES[KUBELET],
     ),
     *CONTROLLERS_IN_PODS,
     *MONITORING,
 )
-"""What runs on a node of the default Kubernetes, and in pods there, for `make test-nodes`."""
+"""What runs on a node, and in pods there, for `make test-nodes`."""
 
 
 def build(

@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-USUAL = "1.36.3"
+USUAL = "1.37.2"
 """The default Kubernetes version to build and run."""
 KUBERNETES = os.environ.get("MUSTER_KUBERNETES") or USUAL
 """The Kubernetes of this run: one of those in `e2e.harness.controlplane.build.RELEASES`."""
