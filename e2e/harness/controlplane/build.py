@@ -28,8 +28,6 @@ from e2e.harness.controlplane.subprocesses import follow, run
 
 KUBERNETES = f"v{USUAL}"
 """The tag of the default Kubernetes."""
-KUBELET = "1.36.3"
-"""The version of kubelets: later ones need containerd 2."""
 RELEASES = {
     "1.33.13": "kubernetes-1.33",
     "1.34.4": "kubernetes-1.34",
@@ -170,18 +168,24 @@ MONITORING = (
 )
 """The consumer of Muster's metrics, rules and dashboard, for `make test-monitoring`."""
 
-NODES = (
-    Module(
-        "nodes",
-        ("kubelet", "kube-proxy"),
-        ldflags=_kubernetes_flags(KUBELET),
-        packages=(_command("kubelet"), _command("kube-proxy")),
-        shares=RELEASES[KUBELET],
-    ),
-    *CONTROLLERS_IN_PODS,
-    *MONITORING,
+CONTAINERD = Module(
+    "containerd",
+    ("containerd", "containerd-shim-runc-v2", "ctr"),
+    tags="no_btrfs no_devmapper no_zfs",
 )
-"""What runs on a node, and in pods there, for `make test-nodes`."""
+
+
+def nodes_of(release: str) -> tuple[Module, ...]:
+    """Return what runs on a node of this version, and in pods there, for `make test-nodes`."""
+    kubelet = Module(
+        "nodes" if release == USUAL else f"nodes-{release}",
+        ("kubelet", "kube-proxy"),
+        ldflags=_kubernetes_flags(release),
+        packages=(_command("kubelet"), _command("kube-proxy")),
+        shares=RELEASES[release],
+        release=release,
+    )
+    return (kubelet, CONTAINERD, *CONTROLLERS_IN_PODS, *MONITORING)
 
 
 def build(
@@ -200,9 +204,8 @@ def build(
     addition to the control plane. Progress goes to standard output unless one is given.
     """
     more = (*(NEIGHBOURS if neighbours else ()), *(WORKLOADS if workloads else ()))
-    shared = [*CONTROL_PLANE, *more]
-    of_nodes = NODES if nodes else ()
-    modules = MONITORING if monitoring else (kubernetes(WANTED), *shared, *of_nodes)
+    usual = (kubernetes(WANTED), *CONTROL_PLANE, *more, *(nodes_of(WANTED) if nodes else ()))
+    modules = MONITORING if monitoring else usual
     stale = [module for module in modules if not _is_fresh(module)]
     if stale:
         progress = progress or Progress(sys.stdout, DURATIONS, live=sys.stdout.isatty())
@@ -214,8 +217,9 @@ def build(
         with _one_at_a_time(module.name):
             if not _is_fresh(module):
                 _build(_go(module) or _install_go(module, progress), module, progress)
-    for module in MONITORING if monitoring else shared:
-        _link(module)
+    for module in modules:
+        if not module.release:
+            _link(module)
 
 
 @contextmanager

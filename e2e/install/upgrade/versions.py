@@ -75,7 +75,7 @@ def prepare(version: Released, *, repository: Path = ROOT, cache: Path = CACHE) 
     if not (folder / "complete").is_file():
         cache.mkdir(parents=True, exist_ok=True)
         shutil.rmtree(folder, ignore_errors=True)
-        _extract(repository, commit, folder / "source")
+        extract(commit, folder / "source", repository)
         _environment(folder / "source", folder / "venv")
         (folder / "complete").touch()
     return Version(version.name, (str(folder / "venv/bin/muster"),), folder / "source")
@@ -114,7 +114,8 @@ def _git(
     return subprocess.run(command, check=check, capture_output=True)
 
 
-def _extract(repository: Path, commit: str, folder: Path) -> None:
+def extract(commit: str, folder: Path, repository: Path = ROOT) -> None:
+    """Write the files of a commit into a new folder."""
     folder.mkdir(parents=True)
     with tempfile.TemporaryFile() as archive:
         command = ["git", "-C", str(repository), "archive", "--format=tar", commit]

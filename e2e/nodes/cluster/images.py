@@ -1,4 +1,4 @@
-"""The images of the nodes: Muster's by the project's own Dockerfile, and those of workloads.
+"""The images of the nodes: Muster's by its own Dockerfile, now and as released, and a busybox.
 
 buildah builds them in the tree of a node. Then a containerd imports all of them once, and each node
 begins with a copy of its data.
@@ -10,8 +10,10 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-from e2e.harness.controlplane.places import ROOT
+from e2e.harness.controlplane.build import CONTAINERD
+from e2e.harness.controlplane.places import BIN, ROOT
 from e2e.harness.controlplane.progress import Progress
+from e2e.install.upgrade.versions import MissingCommitError, extract, find, released
 from e2e.nodes.cluster import machine
 from e2e.nodes.cluster.places import (
     BUILDER,
@@ -21,9 +23,11 @@ from e2e.nodes.cluster.places import (
     IMAGES,
     NODE_TREE,
     PAUSE,
+    RELEASED,
     STORE,
 )
 
+RELEASED_IMAGE = f"muster:{released()[-1].name}"
 _BASES = ("python:3.11", "python:3.11-slim")
 """The images that the Dockerfile builds on."""
 _BUILD = "buildah build --isolation chroot --layers --pull-never --quiet"
@@ -64,13 +68,18 @@ def build(progress: Progress) -> None:
     digest = _digest()
     for folder in (IMAGES, BUILDER / "storage", BUILDER / "scratch"):
         folder.mkdir(parents=True, exist_ok=True)
-    context = _copy_context()
+    binds = {_copy_context(): "/project", IMAGE_TREE: "/base"}
+    if _released():
+        shutil.rmtree(RELEASED, ignore_errors=True)
+        extract(_released(), RELEASED)
+        binds[RELEASED] = "/released"
     with progress.step("muster", f"{IMAGE}, by the Dockerfile"):
-        _in_tree(_build_script(), {context: "/project", IMAGE_TREE: "/base"})
+        _in_tree(_build_script(), binds)
     with progress.step("import", "the images of a node"):
         shutil.rmtree(STORE, ignore_errors=True)
         STORE.mkdir()
-        _in_tree(_IMPORT, {STORE: "/var/lib/containerd"})
+        programs = {BIN / name: f"/usr/local/bin/{name}" for name in ("containerd", "ctr")}
+        _in_tree(_IMPORT, {STORE: "/var/lib/containerd", **programs})
     _STAMP.write_text(digest)
 
 
@@ -112,18 +121,27 @@ def _in_tree(script: str, binds: dict[Path, str]) -> None:
     shutil.rmtree(disk)
 
 
+def _released() -> str:
+    """Return the commit of the last released version; "" if this clone does not have it."""
+    try:
+        return find(released()[-1])
+    except MissingCommitError:
+        return ""
+
+
 def _build_script() -> str:
     volumes = " ".join(f"--volume {file}:{file}:ro" for file in _settings_of_pip())
     busybox = f"{_BUILD} --tag {BUSYBOX} --file - /"
     bases = " ".join(f"--tag {name}" for name in _BASES)
+    made = {IMAGE: "/project", **({RELEASED_IMAGE: "/released"} if _released() else {})}
+    archives = {image: f"/images/{image.replace(':', '-')}.tar" for image in (BUSYBOX, *made)}
     return "\n".join(
         [
             f"printf 'FROM scratch\\nCOPY . /\\n' | {_BUILD} {bases} --file - /base",
             f"{busybox} <<'END'{_BUSYBOX_FILE}END",
-            f"{_BUILD} {volumes} --tag {IMAGE} /project",
+            *(f"{_BUILD} {volumes} --tag {image} {folder}" for image, folder in made.items()),
             "rm -f /images/*",
-            f"buildah push {BUSYBOX} docker-archive:/images/busybox.tar:{BUSYBOX}",
-            f"buildah push {IMAGE} docker-archive:/images/muster.tar:{IMAGE}",
+            *(f"buildah push {it} docker-archive:{file}:{it}" for it, file in archives.items()),
         ]
     )
 
@@ -135,10 +153,11 @@ def _settings_of_pip() -> list[Path]:
 
 
 def _digest() -> str:
-    digest = hashlib.sha256(f"{_build_script()}{_IMPORT}{_BUSYBOX_FILE}".encode())
+    digest = hashlib.sha256(f"{_build_script()}{_released()}{_IMPORT}{_BUSYBOX_FILE}".encode())
     for file in _context():
         digest.update(f"{file.relative_to(ROOT)}\n".encode())
         digest.update(file.read_bytes())
+    digest.update(CONTAINERD.stamp().encode())
     for tree in (NODE_TREE, IMAGE_TREE):
         digest.update(tree.with_name(f"{tree.name}.stamp").read_bytes())
     return digest.hexdigest()

@@ -14,7 +14,7 @@ from e2e.harness.controlplane.places import BIN
 from e2e.harness.controlplane.process import Process
 from e2e.nodes.cluster import control_groups, images, machine
 from e2e.nodes.cluster.network import PODS, Addresses
-from e2e.nodes.cluster.places import IN_PODS, NODE_TREE, PAUSE, PROGRAMS
+from e2e.nodes.cluster.places import IN_PODS, NODE_TREE, ON_NODES, PAUSE, PROGRAMS
 
 _SCRIPT = Path(__file__).parent / "node.sh"
 _NAMESPACES = ("--net", "--uts", "--ipc")
@@ -22,13 +22,14 @@ _SYSCTLS = {"vm/overcommit_memory": "1", "kernel/panic": "10", "kernel/panic_on_
 """What a kubelet sets for the whole machine. It gets files of its own instead."""
 
 _CONTAINERD = f"""
-version = 2
-[plugins."io.containerd.grpc.v1.cri"]
-  sandbox_image = "{PAUSE}"
+version = 3
+[plugins."io.containerd.cri.v1.images".pinned_images]
+  sandbox = "{PAUSE}"
+[plugins."io.containerd.cri.v1.runtime"]
   disable_apparmor = true
   restrict_oom_score_adj = true
-  [plugins."io.containerd.grpc.v1.cri".cni]
-    bin_dir = "/usr/lib/cni"
+  [plugins."io.containerd.cri.v1.runtime".cni]
+    bin_dirs = ["/usr/lib/cni"]
 """
 
 
@@ -59,7 +60,7 @@ class Node:
     def prepare(self, *, kubelet: Path, proxy: Path, authority: Path) -> None:
         """Write the node's disk; `kubelet` and `proxy` are kubeconfigs."""
         upper = self._disk / "upper"
-        folders = {"usr/local/bin": ("kubelet", "kube-proxy"), PROGRAMS.lstrip("/"): IN_PODS}
+        folders = {"usr/local/bin": ON_NODES, PROGRAMS.lstrip("/"): IN_PODS}
         for folder, programs in folders.items():
             (upper / folder).mkdir(parents=True, exist_ok=True)
             for program in programs:

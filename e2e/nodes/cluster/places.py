@@ -15,10 +15,14 @@ STORE = CACHE / "containerd"
 DURATIONS = CACHE / "durations.json"
 PROGRAMS = "/opt/programs"
 """The folder of each node with programs that run in pods, for which no registry has an image."""
+ON_NODES = ("containerd", "containerd-shim-runc-v2", "kubelet", "kube-proxy")
+"""The programs of each node that are built here."""
 IN_PODS = ("jobset", "lws", "trainer", "prometheus")
 RUN = CACHE / "run"
 """What the nodes write; each start empties it."""
 
 IMAGE = f"muster:{tomllib.loads((ROOT / 'pyproject.toml').read_text())['project']['version']}"
+RELEASED = CACHE / "released"
+"""The files of the last released version, if this clone has its commit."""
 BUSYBOX = "busybox:1.36"
 PAUSE = "docker.io/library/pause:1"

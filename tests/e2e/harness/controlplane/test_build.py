@@ -199,7 +199,7 @@ def test_what_runs_on_nodes_is_built_of_the_same_module_when_it_is_wanted(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     nodes = build.Module("nodes", ("helper-2",), packages=("a/helper", "a/proxy"), shares="tool")
-    monkeypatch.setattr(build, "NODES", (nodes,))
+    monkeypatch.setattr(build, "nodes_of", lambda _: (nodes,))
     site.put_go(site.path, f'{COMPILES}; echo 2 > "$out/helper-2"')
 
     assert site.build(nodes=True)[0] == "building the real control plane: 2 steps"
