@@ -34,7 +34,8 @@ from tools.testing.guardian import Guardian
 from tools.testing.report import Cost, SuiteCost
 
 NAMED_UNITS: Final[dict[str, Sequence[str]]] = {
-    "scheduler": ("tests/scheduler",),
+    "decision core": ("tests/scheduler/core",),
+    "scheduler": ("tests/scheduler", "--ignore=tests/scheduler/core"),
     # They start processes and wait for them.
     "commands": (
         "tests/tools/bench",
@@ -150,6 +151,7 @@ FIRST: Final = (
     f"{REAL}, conformance and hostile tenants",
     f"{REAL}, flows",
     f"{REAL}, installation",
+    f"{UNIT}, decision core",
     f"{UNIT}, scheduler",
     f"{UNIT}, the rest",
     f"{UNIT}, commands",
@@ -166,12 +168,12 @@ so that the lanes end together.
 _FRESH_SECONDS: Final = 5.0
 """Seconds in which the build reports that it is up to date."""
 _NICENESS: Final = 5
-NICE: Final = (CHECK, f"{UNIT}, scheduler", f"{UNIT}, the rest")
+NICE: Final = (CHECK, f"{UNIT}, decision core", f"{UNIT}, scheduler", f"{UNIT}, the rest")
 """Suites with a lower priority than those with servers, which wait half of their time.
 
 Not with `--long`: the unit tests of the scheduler are the longest suite then, and would end last.
 """
-LANES: Final = 7
+LANES: Final = 8
 """Number of suites at a time. Most of them wait for a cluster half of their time on two cores."""
 LONG_LANES: Final = 3
 """The same with `--long`: each suite has a control plane for an hour or more.

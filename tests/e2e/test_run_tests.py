@@ -253,8 +253,10 @@ def test_what_is_not_long_runs_on_one_of_the_two_at_least(runs: Runs) -> None:
 
 def test_the_parts_of_the_unit_tests_leave_nothing_out() -> None:
     *named, rest = UNIT_PARTS.values()
-    folders = [folder for part in (*named, *LONG_UNITS.values()) for folder in part]
+    arguments = [argument for part in (*named, *LONG_UNITS.values()) for argument in part]
+    folders = [it for it in arguments if not it.startswith("--")]
     assert all((ROOT / folder).is_dir() for folder in folders)
+    assert {it.removeprefix("--ignore=") for it in {*arguments} - {*folders}} <= {*folders}
     ignored = {f"--ignore={folder}" for folder in folders if folder != "localcluster/tests"}
     assert set(rest) == {"tests", *ignored}
     assert "localcluster/tests" in folders
