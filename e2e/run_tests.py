@@ -126,6 +126,16 @@ The conformance suite for the embedded server is included. Each part has its own
 that they can run concurrently.
 """
 
+ENDED: Final[Mapping[str, Sequence[str]]] = {
+    "1.36.3": (
+        "e2e/faults/hostile/test_beside_native_gangs.py",
+        "e2e/faults/hostile/test_unmapped_resources.py",
+        "e2e/kubernetes/apiserver/test_devices.py",
+        "--long",
+    ),
+}
+"""The suites, by version, of what Kubernetes has in this one last."""
+
 REAL_SUITES: Final = tuple(suite for part in REAL_PARTS.values() for suite in part)
 
 ON_BOTH: Final = ("e2e/kubernetes/apiserver",)
@@ -285,7 +295,8 @@ def _on_versions(versions: Sequence[str], builder: ThreadPoolExecutor) -> list[S
         name, environment = f"building Kubernetes {version}", {"MUSTER_KUBERNETES": version}
         built = builder.submit(_run, name, BUILD, environment)
         made.append(Suite(name, built.result, built))
-        for which, suites in REAL_PARTS.items():
+        parts = {**REAL_PARTS, **({"what ended": ENDED[version]} if version in ENDED else {})}
+        for which, suites in parts.items():
             name = f"Kubernetes {version}, {which}"
             made.append(Suite(name, partial(_after, built, name, suites, environment), built))
     return made

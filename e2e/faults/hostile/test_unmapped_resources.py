@@ -18,7 +18,11 @@ from e2e.harness.objects import Json, job, of_job
 from e2e.harness.running import installed, started
 from kube.client.resources import JOBS
 
-pytestmark = [pytest.mark.timeout(300), pytest.mark.since(*SINCE)]
+pytestmark = [
+    pytest.mark.timeout(300),
+    pytest.mark.since(*SINCE),
+    pytest.mark.until("1.37", "the gate cannot be switched off since 1.37"),
+]
 
 OFF = "feature gate DRAExtendedResource is off"
 
