@@ -90,11 +90,16 @@ def allocate(
     pods: Sequence[PodAsks],
     *,
     steps: int = MOST_STEPS,
+    all_with_room: bool = False,
 ) -> Solution | DevicesRefused:
-    """Return devices for all of the pods, or the reason why there are none."""
+    """Return devices for all of the pods, or the reason why there are none.
+
+    With `all_with_room`, `allocationMode: All` leaves out shared devices with too little capacity
+    left, as kube-scheduler does before Kubernetes 1.37; since then, it fails at them.
+    """
     search: _DeviceSearch | None = None
     try:
-        search = _DeviceSearch(layout, usage, pods, steps)
+        search = _DeviceSearch(layout, usage, pods, steps, all_with_room=all_with_room)
         found = search.run()
     except _StopError as stop:
         return DevicesRefused(stop.reason, search.steps if search else 0, cut=stop.cut)
@@ -138,11 +143,18 @@ class _DeviceSearch:
     """One depth-first search. It undoes its picks as it backtracks."""
 
     def __init__(
-        self, layout: DeviceLayout, usage: DeviceUsage, pods: Sequence[PodAsks], steps: int
+        self,
+        layout: DeviceLayout,
+        usage: DeviceUsage,
+        pods: Sequence[PodAsks],
+        steps: int,
+        *,
+        all_with_room: bool,
     ) -> None:
         self.layout = layout
         self.pods = pods
         self.steps = 0
+        self._all_with_room = all_with_room
         self._usage = usage
         self._most_steps = steps
         self._used = usage.used
@@ -214,9 +226,10 @@ class _DeviceSearch:
         if found.errors:
             # A request for all devices inspects each of them, so the first error ends the search.
             raise _StopError(found.errors[min(found.errors)])
-        # A tainted or used device stays in the list: `All` then fails at it. One whose shared
-        # capacity is too low does not match.
-        devices = [at for at in bits(found.selected) if self._has_remaining(at, found)]
+        # A tainted or used device stays in the list: `All` then fails at it.
+        devices = list(bits(found.selected))
+        if self._all_with_room:
+            devices = [at for at in devices if self._has_remaining(at, found)]
         # At least one, so that a request for all devices fails if none matches.
         return _Option(wanted, found, max(1, len(devices)), devices, able)
 
@@ -387,16 +400,21 @@ class _DeviceSearch:
 
         With `must`, a violated constraint ends the search.
         """
-        if not self._has_remaining(position, option.matches):
+        fits = self._has_remaining(position, option.matches)
+        if not fits and not must:
             return False
         before = self._share(position)
         # A shared device draws on its counters once, with its first consumer.
         charges = before is None
         if charges and not self._charge(position):
             return False
-        if not option.matches.tolerated >> position & 1 or not self._constrain(
+        allowed = option.matches.tolerated >> position & 1 and self._constrain(
             entry, option, position, must=must
-        ):
+        )
+        if allowed and not fits:
+            # As in kube-scheduler, after the constraints: their violation is an error.
+            self._withdraw(entry, option.wanted)
+        if not (allowed and fits):
             if charges:
                 self._charge(position, -1)
             return False
@@ -419,8 +437,7 @@ class _DeviceSearch:
         entry, pick, before = self._picks.pop()
         claim, mask = (entry.pod, entry.claim), 1 << pick.position
         self._results[claim] -= 1
-        for constraint in pick.wanted.constraints:
-            self._values[entry.pod, entry.claim, constraint].pop()
+        self._withdraw(entry, pick.wanted)
         if pick.consumed is not None:
             self._shares[pick.position] = before
             # Back at the usage's amounts: only changes stay in the dictionary.
@@ -465,6 +482,11 @@ class _DeviceSearch:
             values.append(value)
             noted.append(values)
         return True
+
+    def _withdraw(self, entry: _Entry, wanted: RequestOption) -> None:
+        """Withdraw the values that the last pick recorded for its constraints."""
+        for constraint in wanted.constraints:
+            self._values[entry.pod, entry.claim, constraint].pop()
 
     # Counters
 

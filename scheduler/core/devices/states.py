@@ -170,6 +170,8 @@ class DeviceStates:
     def __init__(self, allowance: DeviceAllowance) -> None:
         self.all: list[DeviceState] = []
         self.searches = 0
+        self.all_with_room = False
+        """As in `allocate`. After a change, the states must be cleared."""
         self._allowance = allowance
         self._asks: list[tuple[PodAsks, Watched]] = []
         self._asks_of: dict[tuple[PodAsks, bool], int] = {}
@@ -410,7 +412,7 @@ class DeviceStates:
         if not begun:
             self._allowance.check()
         self.searches += 1
-        found = allocate(layout, usage, pods)
+        found = allocate(layout, usage, pods, all_with_room=self.all_with_room)
         # At least one unit, so that searches without steps end as well.
         self._allowance.charge(1 + found.steps)
         return found

@@ -45,6 +45,7 @@ from scheduler.core.values.model import (
     Release,
 )
 
+_ALL_FAILS_AT_FULL: Final[Release] = (1, 37)
 _MOST_STATES: Final = 4096
 """Limit of states, plus twice the number of nodes; beyond it, all states are dropped."""
 
@@ -118,6 +119,12 @@ class DeviceTable:
         rows: Collection[int] = self.nodes.row_of.values() if self._all_gain else self._gaining
         self._gaining, self._all_gain = set(), False
         return rows
+
+    def set_release(self, release: Release) -> None:
+        """Decide as kube-scheduler of this release does. Must not be called inside a trial."""
+        self.release = release
+        self.states.all_with_room = release < _ALL_FAILS_AT_FULL
+        self._clear_states()
 
     def set_class(self, info: DeviceClassInfo) -> None:
         before = self.classes.get(info.name)
@@ -419,15 +426,18 @@ class DeviceTable:
             return
         self._untidy = False
         if len(self.states) > _MOST_STATES + 2 * self.nodes.size:
-            # All numbers change, also those of asks: `version` invalidates what is cached by them.
-            self.states.clear()
-            # Free, like state 0, until the stale groups get their states again.
-            self._column[:] = 0
-            self._stale_groups.update(dict.fromkeys(self.groups.all()))
-            self.version += 1
+            self._clear_states()
         if len(self.sortings.contents) > _MOST_GONE + 2 * self.slices.devices:
             self.sortings.clear()
             self._views.contents_changed()
+
+    def _clear_states(self) -> None:
+        # All numbers change, also those of asks: `version` invalidates what is cached by them.
+        self.states.clear()
+        # Free, like state 0, until the stale groups get their states again.
+        self._column[:] = 0
+        self._stale_groups.update(dict.fromkeys(self.groups.all()))
+        self.version += 1
 
     def _restore(self, rows: Ints, numbers: Ints) -> None:
         self._column[rows] = numbers

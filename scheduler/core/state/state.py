@@ -102,7 +102,8 @@ class State:
         """Decide as kube-scheduler of this release does by default, from now on."""
         if release == self.release:
             return
-        self.release = self.devices.release = release
+        self.release = release
+        self.devices.set_release(release)
         self.framework.plugins.node_declared_features.enabled = release >= (1, 36)
         self.nodes.filters_changed()
         self.reconsider_all()

@@ -75,13 +75,14 @@ def outcome(
     classes: Mapping[str, DeviceClassInfo] = CLASSES,
     inside: Collection[NodeScope] = (),
     steps: int = MOST_STEPS,
+    all_with_room: bool = False,
 ) -> tuple[Solution | DevicesRefused, DeviceView]:
     """Return the allocator's result for these pods, each with its claims."""
     view = view_of(slices, inside=inside)
     asked = [resolved(pod, classes) for pod in pods]
     layout = layout_of(view, [each for pod in asked for each in pod])
     usage = usage_of(view, used, shares)
-    return allocate(layout, usage, asked, steps=steps), view
+    return allocate(layout, usage, asked, steps=steps, all_with_room=all_with_room), view
 
 
 def devices(answer: Solution | DevicesRefused, view: DeviceView) -> str:

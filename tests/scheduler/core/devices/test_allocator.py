@@ -500,6 +500,31 @@ def test_capacities(slices: list[SliceInfo], asks: list[Ask], in_use: int, want:
         assert answer.reason == want
 
 
+@pytest.mark.parametrize(
+    ("constraints", "left", "since_1_37", "before_1_37"),
+    [
+        pytest.param([], 4, "a b c", "a b c", id="all have as much"),
+        pytest.param([], 3, NONE, "a c", id="one has less"),
+        pytest.param([same("size")], 3, "a constraint", "a c", id="which is also another's size"),
+    ],
+)
+def test_all_devices_and_one_that_is_nearly_full(
+    constraints: list[Any], left: int, since_1_37: str, before_1_37: str
+) -> None:
+    sizes = {"a": "small", "b": "large" if constraints else "small", "c": "small"}
+    devices_ = [
+        device(name, {"size": size}, capacity={"rate": 10}, shared=True)
+        for name, size in sizes.items()
+    ]
+    asks = [ask(every(capacity=units(rate=4)), constraints=constraints)]
+    shares = {"b": units(rate=10 - left)}
+
+    for all_with_room, want in ((False, since_1_37), (True, before_1_37)):
+        found = outcome([pool(*devices_)], asks, shares=shares, all_with_room=all_with_room)
+        said = devices(*found)
+        assert ("a constraint" if "a claim constraint" in said else said) == want
+
+
 def test_a_shared_device_without_capacity_has_no_limit() -> None:
     slices = [pool(device("nic", shared=True))]
     answer, view = outcome(slices, [ask(gpu()) for _ in range(20)])
