@@ -230,6 +230,9 @@ ANNOTATION_PROVISIONING_REQUEST: Final = f"{GROUP}/provisioning-request"
 # Annotations the webhooks and controllers write.
 ANNOTATION_MANAGED_GROUP: Final = f"{GROUP}/managed-group"
 ANNOTATION_GROUP_SCOPE: Final = f"{GROUP}/group-scope"
+# On an owner: `native` if its groups are Kubernetes' own, and the reason why they are not.
+ANNOTATION_GROUPS_API: Final = f"{GROUP}/groups-api"
+ANNOTATION_NOT_NATIVE: Final = f"{GROUP}/not-native"
 # On a Job template of a JobSet: options of the JobSet itself that its Jobs need to know.
 ANNOTATION_JOBSET_OPTIONS: Final = f"{GROUP}/jobset-options"
 # On a Job whose pods share claims: the template of each entry before admission changed it.
@@ -312,6 +315,7 @@ EVENT_CAPACITY_NOT_REQUESTED: Final = "CapacityNotRequested"
 EVENT_CLAIM_NOT_MADE: Final = "FailedResourceClaimCreation"  # kube-controller-manager's word
 EVENT_FEATURE_OFF: Final = "FeatureGateOff"
 EVENT_GROUP_NOT_MADE: Final = "GroupNotMade"
+EVENT_NOT_NATIVE: Final = "NotNative"
 EVENT_PODS_DIFFER: Final = "PodsDiffer"
 EVENT_TOO_MUCH_EXPECTED: Final = "TooMuchExpected"
 EVENT_TOO_MANY_REPLICAS: Final = "TooManyReplicas"

@@ -116,10 +116,12 @@ def groups_of_pod(
     label = labels.get(LABEL_POD_GROUP, "")
     # Where native groups are served, the Job controller may add the field to the pods of any Job.
     by_label = label and ours and (native or managed == label)
-    if scheduling_group and (ours or native) and not by_label:
+    named = _by_label(label, labels, managed, group_by) if label else ""
+    # If Muster created the native group, both have its name.
+    if scheduling_group and (ours or native) and (not by_label or named == scheduling_group):
         yield GroupReference(scheduling_group, Form.NATIVE if native else Form.FIELD)
-    if label:
-        yield GroupReference(_by_label(label, labels, managed, group_by), Form.LABEL)
+    if named:
+        yield GroupReference(named, Form.LABEL)
     template = workload_form(labels, workload if ours else None)
     if template is not None:
         yield GroupReference(names.implicit_pod_group(*template), Form.WORKLOAD)

@@ -37,7 +37,12 @@ def shorten(name: str, kind: str, namespace: str) -> str:
 
 def hashed(name: str, kind: str, namespace: str) -> str:
     """Return the form of a long or taken name: 52 characters, `-`, 10 hex digits of SHA-256."""
-    return f"{name[:_HEAD].rstrip('.-')}-{_digest(f'{kind}/{namespace}/{name}')}"
+    return _with_digits(name, f"{kind}/{namespace}/{name}")
+
+
+def request_digits(request_uid: str) -> str:
+    """Return 10 hex digits that no other admission request has."""
+    return _digest(request_uid)
 
 
 def workload_name(owner_kind: str, owner_name: str, namespace: str) -> str:
@@ -52,12 +57,16 @@ def jobset_pod_group(
     index: int | None = None,
     *,
     taken: bool = False,
+    digits: str = "",
 ) -> str:
     """Return the PodGroup of a JobSet, of one of its replicatedJobs, or of one of their Jobs.
 
-    With `taken` the usual names belong to other owners.
+    With `taken` the usual names belong to other owners. `digits` are those of a JobSet whose groups
+    have names that no later JobSet uses.
     """
     usual = _path("pg", jobset, replicated_job, index)
+    if digits:
+        return substitute_name(usual, digits)
     return (hashed if taken else shorten)(usual, POD_GROUP.kind, namespace)
 
 
@@ -85,22 +94,22 @@ def job_pod_group(namespace: str, job: str, *, taken: bool = False) -> str:
 def generated_job_pod_group(generate_name: str, request_uid: str) -> str:
     """Return the PodGroup of a Job whose name the API server has not generated yet."""
     # The UID of the admission request is the only value at that time that no other Job shares.
-    return f"{f'pg-job-{generate_name}'[:_HEAD].rstrip('.-')}-{_digest(request_uid)}"
+    return _with_digits(f"pg-job-{generate_name}", request_uid)
 
 
 def requested_pod_group(kind: str, name: str, request_uid: str) -> str:
     """Return the PodGroup of an object, unique by the UID of the request that asked for it."""
-    return f"{f'pg-{kind.lower()}-{name}'[:_HEAD].rstrip('.-')}-{_digest(request_uid)}"
+    return _with_digits(f"pg-{kind.lower()}-{name}", request_uid)
 
 
 def substitute_name(name: str, uid: str) -> str:
     """Return the group of an owner with this UID, if another has the name that its pods give."""
-    return f"{name[:_HEAD].rstrip('.-')}-{_digest(f'{uid}/{name}')}"
+    return _with_digits(name, f"{uid}/{name}")
 
 
 def pod_template(root: str, identity: str) -> str:
     """Return the PodTemplate of a root's pods; `identity` is its UID with their requirements."""
-    return f"{root[:_HEAD].rstrip('.-')}-{_digest(identity)}"
+    return _with_digits(root, identity)
 
 
 def template_name(prefix: str, name: str, namespace: str) -> str:
@@ -170,6 +179,11 @@ def is_path_segment(text: str) -> bool:
 def _path(prefix: str, jobset: str, replicated_job: str, index: int | None = None) -> str:
     parts = [prefix, jobset, replicated_job, "" if index is None else str(index)]
     return "-".join(part for part in parts if part)
+
+
+def _with_digits(name: str, text: str) -> str:
+    """Return 52 characters of the name, `-`, and 10 hex digits of the text's SHA-256."""
+    return f"{name[:_HEAD].rstrip('.-')}-{_digest(text)}"
 
 
 def _digest(text: str) -> str:

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, NamedTuple
 from api.constants import ANNOTATION_PREFERRED_TOPOLOGY, ANNOTATION_TOPOLOGY, KindName
 from api.features import Feature, FeatureUse
 from api.integration.common.autoscalers import SILENT, Autoscalers
+from api.integration.common.native import MUSTER_ONLY, NativeApi
 from api.integration.common.options import Options
 from api.integration.common.result import Admission, Taken, no_name_taken
 from api.integration.common.workloads import NO_WORKLOADS, Workloads
@@ -28,7 +29,8 @@ class Review(NamedTuple):
 
     `old` is the object before an UPDATE. `uid` and `namespace` are the request's: a new object may
     have no name yet, and may leave its namespace to the URL. With `expects`, groups may expect pods
-    that are created later. `autoscalers` has the settings for autoscalers in pods.
+    that are created later. `autoscalers` has the settings for autoscalers in pods, and `native` the
+    one for Kubernetes' own groups.
     """
 
     operation: str
@@ -40,6 +42,7 @@ class Review(NamedTuple):
     expects: bool = False
     workloads: Workloads = NO_WORKLOADS
     autoscalers: Autoscalers = SILENT
+    native: NativeApi = MUSTER_ONLY
 
 
 class AnnotationHolder(NamedTuple):

@@ -46,6 +46,16 @@ from api.integration.common.minimum import (
     Progress,
     group_pod_counts,
 )
+from api.integration.common.native import (
+    MUSTER_ONLY,
+    OWN,
+    WORKLOAD_TEXT,
+    Choice,
+    NativeApi,
+    group_in_field,
+    name_in_field,
+    note_choice,
+)
 from api.integration.common.options import (
     JOB_MODES,
     REPLICATED_JOB_MODES,
@@ -112,6 +122,7 @@ class JobView:
     """The options of one Job; `managed` is the group on which label and annotation agree.
 
     `managed_by` is a controller other than Kubernetes' own, which then creates no pods for it.
+    `native` is True if `managed` is a PodGroup of Kubernetes' own.
     """
 
     name: str
@@ -125,6 +136,7 @@ class JobView:
     delegation: Delegation | None
     faults: tuple[Cause, ...]
     managed_by: str = ""
+    native: bool = False
     schedulers: SchedulerNames = USUAL
 
     @property
@@ -167,6 +179,7 @@ def read_job(job: Mapping[str, Any], schedulers: SchedulerNames = USUAL) -> JobV
         delegation=None if managed_by else delegation,
         faults=tuple(faults),
         managed_by=managed_by,
+        native=bool(agreed) and group_in_field(pod_template) == agreed,
         schedulers=schedulers,
     )
 
@@ -182,13 +195,15 @@ def job_admission(
     schedulers: SchedulerNames = USUAL,
     workloads: Workloads = NO_WORKLOADS,
     autoscalers: Autoscalers = SILENT,
+    native: NativeApi = MUSTER_ONLY,
 ) -> Admission:
     """Validate a Job and name its group (raw JSON of any structure).
 
     `request_uid` and `namespace` are those of the admission request: a Job with generateName has no
     name yet, and an object may leave its namespace to the URL. A usual name that is `taken` is not
-    used. `autoscalers` get the group's constraints, which may come from one of the `workloads`. On
-    UPDATE the old object's labels and annotations are applied again, whatever the new one has.
+    used. `autoscalers` get the group's constraints, which may come from one of the `workloads`.
+    `native` decides whether the group is one of Kubernetes' own. On UPDATE the old object's labels
+    and annotations are applied again, whatever the new one has.
     """
     if operation == "CREATE" or old is None:
         review = Review(
@@ -198,6 +213,7 @@ def job_admission(
             taken=taken,
             workloads=workloads,
             autoscalers=autoscalers,
+            native=native,
         )
         return _creation(new, read_job(new, schedulers), review)
     if operation != "UPDATE":
@@ -243,12 +259,33 @@ def _creation(job: Mapping[str, Any], view: JobView, review: Review) -> Admissio
     # Another controller creates the pods, perhaps in another cluster, where the annotations count.
     if view.managed_by:
         return Admission(_remove_annotations(job, view.managed), [], _unmanaged_warnings(view))
-    group = _wanted_group(job, view, review)
+    choice = _choice(job, view, review)
+    group = _wanted_group(job, view, review, choice)
     if group is None:
         return Admission(_remove_annotations(job), _faults(view), _warnings(view))
     consumes = _consumed(job, view, group, view.namespace or review.namespace)
     faults = [*_faults(view), *_other_request(view, consumes)]
-    return Admission(_annotate_new(job, view, group, review, consumes), faults, _warnings(view))
+    patch = _annotate_new(job, view, group, review, consumes)
+    copied_from = text(annotations_of(job).get(ANNOTATION_MANAGED_GROUP))
+    patch += name_in_field(
+        view.spec.get("template"), _TEMPLATE, group if choice.native else "", copied_from
+    )
+    patch += note_choice(job, OWN if view.from_jobset else choice)
+    return Admission(patch, faults, [*_warnings(view), *choice.warnings])
+
+
+def _choice(job: Mapping[str, Any], view: JobView, review: Review) -> Choice:
+    """Return the API of a new Job's group. A JobSet chose for all of its Jobs."""
+    if view.from_jobset:
+        scope = read_scope(text(annotations_of(job).get(ANNOTATION_GROUP_SCOPE)))
+        return Choice(native=bool(scope.digits))
+    # The template of a delegated Job is in a Workload of Muster's.
+    if not view.asks:
+        return OWN
+    named = OwnerName(JOB.group, JOB.kind, view.name)
+    lacks = [WORKLOAD_TEXT] if review.workloads.of_user(named) is not None else []
+    lacks += review.native.lacking([view.options], [view.pod_spec])
+    return review.native.choose(lacks)
 
 
 def _annotate_new(
@@ -284,7 +321,7 @@ def _jobset_scope(job: Mapping[str, Any], view: JobView) -> str:
     """Return the scope of the JobSet's group that a Job is in; empty for a group of its own."""
     if not view.from_jobset or group_of_jobset_job(view.namespace, job) is None:
         return ""
-    return read_scope(text(annotations_of(job).get(ANNOTATION_GROUP_SCOPE)))[0]
+    return read_scope(text(annotations_of(job).get(ANNOTATION_GROUP_SCOPE))).scope
 
 
 def _shared_claims(job: Mapping[str, Any], view: JobView) -> tuple[str, ...]:
@@ -321,7 +358,9 @@ def _controller(job: Mapping[str, Any]) -> OwnerName:
     return OwnerName(group, text(owner.get("kind")), text(owner.get("name")))
 
 
-def _wanted_group(job: Mapping[str, Any], view: JobView, review: Review) -> str | None:
+def _wanted_group(
+    job: Mapping[str, Any], view: JobView, review: Review, choice: Choice
+) -> str | None:
     """Return the group of a new Job."""
     namespace = view.namespace or review.namespace
     # Do not trust the annotation of a new Job: it may be a copy of another Job.
@@ -334,6 +373,8 @@ def _wanted_group(job: Mapping[str, Any], view: JobView, review: Review) -> str 
     if not view.options.asks and view.delegation is None:
         return None
     prefix = text(dig(job, "metadata", "generateName"))
+    if choice.native:
+        return names.generated_job_pod_group(view.name or prefix, review.uid)
     if prefix:
         # Validation runs after the name is generated, and must find the name that mutation wrote.
         kept = view.managed if view.name else ""
@@ -398,6 +439,9 @@ def _restore_annotations(
         new, view, group, missing_annotations(template, said), on_pods=noted, note=note
     )
     patch += kept_claims(new, old, group)
+    native = group if group_in_field(before) == group else ""
+    patch += name_in_field(template, _TEMPLATE, native, "")
+    patch += note_choice(new, Choice.of(old))
     terms = kept_affinity(before)
     return [*patch, *affinity(template, _TEMPLATE, terms)] if terms else patch
 

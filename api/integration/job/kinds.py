@@ -45,6 +45,7 @@ class Jobs(OwnerKind):
             schedulers=review.schedulers,
             workloads=review.workloads,
             autoscalers=review.autoscalers,
+            native=review.native,
         )
 
     def pod_specs(self, obj: Mapping[str, Any]) -> Iterable[tuple[str, Mapping[str, Any]]]:

@@ -17,6 +17,7 @@ from api.constants import (
     ANNOTATION_GROUP_SCOPE,
     ANNOTATION_JOBSET_OPTIONS,
     ANNOTATION_PROVISIONING_REQUEST,
+    JOBSET,
 )
 from api.integration.common.holding import hold_faults
 from api.integration.common.minimum import (
@@ -26,6 +27,15 @@ from api.integration.common.minimum import (
     Progress,
     group_pod_counts,
 )
+from api.integration.common.native import (
+    EXPECTED_TEXT,
+    MUSTER_ONLY,
+    OWN,
+    WORKLOAD_TEXT,
+    Choice,
+    NativeApi,
+    note_choice,
+)
 from api.integration.common.result import (
     Admission,
     Operation,
@@ -34,18 +44,26 @@ from api.integration.common.result import (
     no_name_taken,
     set_entries,
 )
+from api.integration.common.workloads import NO_WORKLOADS, OwnerName, Workloads
 from api.integration.jobset import expected, rules
-from api.integration.jobset.groups import group_names, jobset_labels, jobset_objects, pod_group_name
+from api.integration.jobset.groups import (
+    group_names,
+    jobset_labels,
+    jobset_objects,
+    named_group,
+    pod_group_name,
+)
 from api.integration.jobset.levels import jobset_options, note_of
 from api.integration.jobset.view import (
+    NO_GROUP,
     SCOPE_JOB,
     SCOPE_JOBSET,
     SCOPE_REPLICATED_JOB,
+    GroupScope,
     JobSetView,
     ReplicatedJob,
     read_jobset,
     read_scope,
-    scope_annotation,
 )
 from api.reading import annotations_of, dig, labels_of, listing, mapping, text
 from api.scheduler_names import USUAL, SchedulerNames
@@ -66,6 +84,9 @@ def jobset_admission(
     taken: Taken = no_name_taken,
     schedulers: SchedulerNames = USUAL,
     expects: bool = False,
+    request_uid: str = "",
+    workloads: Workloads = NO_WORKLOADS,
+    native: NativeApi = MUSTER_ONLY,
 ) -> Admission:
     """Validate and annotate a JobSet (raw JSON of any structure).
 
@@ -73,7 +94,8 @@ def jobset_admission(
     one of the usual names is `taken`. On UPDATE exactly the old object's annotations are applied
     again, so that applying the unchanged manifest changes nothing. `namespace` is the request's: an
     object may leave its namespace to the URL. With `expects`, groups may wait for pods that are
-    created later (gate ExpectedPods).
+    created later (gate ExpectedPods). `native` decides whether the groups are Kubernetes' own,
+    which one of the `workloads` excludes; their names are unique by `request_uid`.
     """
     if operation == "CREATE" or old is None:
         view = read_jobset(new)
@@ -86,14 +108,18 @@ def jobset_admission(
         wrong = rules.faults(view, schedulers, expects=expects)
         if expects and view.options.asks:
             wrong += hold_faults(new)
-        annotations = _annotation_patch(new, _new_annotations(view, namespace, taken))
-        return Admission(annotations, wrong, rules.warnings(view))
+        choice = _choice(view, workloads, native, expects=expects)
+        digits = names.request_digits(request_uid) if choice.native else ""
+        annotations = _new_annotations(view, namespace, taken, digits)
+        patch = [*_annotation_patch(new, annotations), *note_choice(new, choice)]
+        return Admission(patch, wrong, [*rules.warnings(view), *choice.warnings])
     if operation != "UPDATE":
         return Admission()
     wrong = rules.changes(new, old)
     if expects and read_jobset(old).options.asks:
         wrong += hold_faults(new, old)
-    return Admission(_annotation_patch(new, _old_annotations(new, old)), wrong)
+    patch = _annotation_patch(new, _old_annotations(new, old))
+    return Admission([*patch, *note_choice(new, Choice.of(old))], wrong)
 
 
 def jobset_groups(
@@ -155,16 +181,15 @@ def jobset_not_expected(jobset: Mapping[str, Any]) -> str:
 def group_of_jobset_job(namespace: str, job: Mapping[str, Any]) -> str | None:
     """Return the PodGroup of a JobSet's Job by its labels and annotation, if they name one."""
     jobset, replicated_job, index = jobset_labels(labels_of(job))
-    scope, taken = read_scope(text(annotations_of(job).get(ANNOTATION_GROUP_SCOPE)))
-    if not jobset:
+    scope = read_scope(text(annotations_of(job).get(ANNOTATION_GROUP_SCOPE)))
+    known = {
+        SCOPE_JOBSET: bool(jobset),
+        SCOPE_REPLICATED_JOB: bool(jobset and replicated_job),
+        SCOPE_JOB: bool(jobset and replicated_job) and index is not None,
+    }
+    if not known.get(scope.scope):
         return None
-    if scope == SCOPE_JOBSET:
-        return names.jobset_pod_group(namespace, jobset, taken=taken)
-    if scope == SCOPE_REPLICATED_JOB and replicated_job:
-        return names.jobset_pod_group(namespace, jobset, replicated_job, taken=taken)
-    if scope == SCOPE_JOB and replicated_job and index is not None:
-        return names.jobset_pod_group(namespace, jobset, replicated_job, index, taken=taken)
-    return None
+    return named_group(namespace, jobset, scope, replicated_job, index)
 
 
 def request_of_jobset_job(namespace: str, job: Mapping[str, Any], group: str) -> tuple[str, str]:
@@ -175,11 +200,11 @@ def request_of_jobset_job(namespace: str, job: Mapping[str, Any], group: str) ->
     said, above = annotations_of(job), jobset_options(job).request
     if not above:
         return group, text(said.get(ANNOTATION_PROVISIONING_REQUEST))
-    scope, taken = read_scope(text(said.get(ANNOTATION_GROUP_SCOPE)))
-    if scope != SCOPE_JOB:
+    scope = read_scope(text(said.get(ANNOTATION_GROUP_SCOPE)))
+    if scope.scope != SCOPE_JOB:
         return group, above
     jobset, _, _ = jobset_labels(labels_of(job))
-    return names.jobset_composite(namespace, jobset, taken=taken), above
+    return names.jobset_composite(namespace, jobset, taken=scope.names_taken), above
 
 
 def _part(
@@ -191,21 +216,38 @@ def _part(
     return group, GroupJob(job.parallelism, job.completions, progress, pods)
 
 
-def _new_annotations(view: JobSetView, namespace: str, taken: Taken) -> list[Annotations]:
+def _choice(view: JobSetView, workloads: Workloads, native: NativeApi, *, expects: bool) -> Choice:
+    """Return the API of all groups of a new JobSet."""
+    jobs = view.wanted
+    if not jobs:
+        return OWN
+    named = OwnerName(JOBSET.group, JOBSET.kind, view.name)
+    lacks = [WORKLOAD_TEXT] if workloads.of_user(named) is not None else []
+    if expects and expected.is_expecting(view, jobs):
+        lacks.append(EXPECTED_TEXT)
+    levels = [view.options, *(job.options for job in jobs)]
+    return native.choose([*lacks, *native.lacking(levels, (job.pod_spec for job in jobs))])
+
+
+def _new_annotations(
+    view: JobSetView, namespace: str, taken: Taken, digits: str
+) -> list[Annotations]:
     """Return the annotations of each replicatedJob's template, for hashed names if one is taken."""
     # Ignore annotations of a new object: it may be a copy of another JobSet.
-    not_annotated = (replace(job, scope_note="", names_taken=False) for job in view.replicated_jobs)
+    not_annotated = (replace(job, noted=NO_GROUP) for job in view.replicated_jobs)
     usual = replace(
         view,
         namespace=view.namespace or namespace,
         replicated_jobs=tuple(not_annotated),
-        names_taken=False,
+        noted=NO_GROUP,
     )
-    # A name that is not generated yet cannot be taken.
-    avoid = bool(view.name) and any(starmap(taken, group_names(usual)))
+    # A name that is not generated yet cannot be taken, and neither can a unique one.
+    avoid = bool(view.name) and not digits and any(starmap(taken, group_names(usual)))
     note = note_of(view.options)
     return [
-        _annotations_for(scope_annotation(job.scope, names_taken=avoid), note if job.scope else "")
+        _annotations_for(
+            GroupScope(job.scope, avoid, digits).annotation(), note if job.scope else ""
+        )
         for job in view.replicated_jobs
     ]
 

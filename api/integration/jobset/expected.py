@@ -65,7 +65,7 @@ def expected_pods(
     `jobs` are the replicatedJobs with groups. The result is empty if none starts after another. A
     group beyond the limits expects nothing, and waits for its pods.
     """
-    if not _is_expecting(view, jobs):
+    if not is_expecting(view, jobs):
         return {}
     found: dict[str, list[Json]] = {}
     for kinds in _kinds(view, jobs):
@@ -77,12 +77,13 @@ def expected_pods(
 def faults(view: JobSetView) -> Iterator[Cause]:
     """Yield causes for an ordered JobSet whose groups would expect more than is allowed."""
     jobs = [job for job in view.wanted if not job.is_empty]
-    if _is_expecting(view, jobs):
+    if is_expecting(view, jobs):
         for kinds in _kinds(view, jobs):
             yield from _faults(view, kinds)
 
 
-def _is_expecting(view: JobSetView, jobs: list[ReplicatedJob]) -> bool:
+def is_expecting(view: JobSetView, jobs: list[ReplicatedJob]) -> bool:
+    """Return True if a gang of all these replicatedJobs starts some of them later."""
     return view.options.mode in {GANG, COMPOSITE} and is_ordered(view, jobs)
 
 

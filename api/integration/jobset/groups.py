@@ -5,6 +5,7 @@ Mode Composite is Muster's own tree of JobSet, replicatedJobs and Jobs.
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from api import names
@@ -25,7 +26,13 @@ from api.integration.common.objects import (
 )
 from api.integration.common.options import ALL, COMPOSITE, Options
 from api.integration.common.shared_claims import templates_of
-from api.integration.jobset.view import SCOPE_JOB, SCOPE_JOBSET, JobSetView, ReplicatedJob
+from api.integration.jobset.view import (
+    SCOPE_JOB,
+    SCOPE_JOBSET,
+    GroupScope,
+    JobSetView,
+    ReplicatedJob,
+)
 from api.ownership import Owner
 from api.reading import text
 
@@ -56,12 +63,20 @@ def pod_group_names(view: JobSetView, job: ReplicatedJob) -> list[str]:
 
 def pod_group_name(view: JobSetView, job: ReplicatedJob, index: int) -> str:
     """Return the PodGroup of the replicatedJob's Job of this index."""
-    taken = view.names_taken
-    if job.group_scope == SCOPE_JOB:
-        return names.jobset_pod_group(view.namespace, view.name, job.name, index, taken=taken)
-    if job.group_scope == SCOPE_JOBSET:
-        return names.jobset_pod_group(view.namespace, view.name, taken=taken)
-    return names.jobset_pod_group(view.namespace, view.name, job.name, taken=taken)
+    scope = view.noted._replace(scope=job.group_scope)
+    return named_group(view.namespace, view.name, scope, job.name, index)
+
+
+def named_group(
+    namespace: str, jobset: str, scope: GroupScope, replicated_job: str, index: int | None
+) -> str:
+    """Return the PodGroup of this scope of a JobSet, a replicatedJob, or its Job of the index."""
+    made = partial(
+        names.jobset_pod_group, namespace, jobset, taken=scope.names_taken, digits=scope.digits
+    )
+    if scope.scope == SCOPE_JOBSET:
+        return made()
+    return made(replicated_job, index if scope.scope == SCOPE_JOB else None)
 
 
 def group_names(view: JobSetView) -> list[tuple[str, str]]:
@@ -95,7 +110,7 @@ def _wide_objects(
         priority_of(*(job.pod_spec for job in jobs)),
         claims=templates_of(job.pod_spec for job in jobs),
     )
-    name = names.jobset_pod_group(view.namespace, view.name, taken=view.names_taken)
+    name = pod_group_name(view, jobs[0], 0)
     return [
         workload_object(owner, workload, {"podGroupTemplates": [made_from]}),
         as_root(group_object(POD_GROUP, owner, name, workload, made_from), view.options),
@@ -130,7 +145,7 @@ def _composite_objects(
     root = template(
         _root_template_name(view, jobs), view.options, len(jobs), priority, composite=True
     )
-    taken = view.names_taken
+    taken = view.noted.names_taken
     root_name = names.jobset_composite(view.namespace, view.name, taken=taken)
     children: list[Json] = []
     made = group_object(COMPOSITE_POD_GROUP, owner, root_name, workload, root)

@@ -29,6 +29,9 @@ class JobSets(OwnerKind):
             taken=review.taken,
             schedulers=review.schedulers,
             expects=review.expects,
+            request_uid=review.uid,
+            workloads=review.workloads,
+            native=review.native,
         )
 
     def pod_specs(self, obj: Mapping[str, Any]) -> Iterable[tuple[str, Mapping[str, Any]]]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from api import causes, groups
 from api.causes import Cause
@@ -28,6 +28,7 @@ from api.integration.common.options import (
     read_outer_options,
 )
 from api.integration.jobset.exclusive_topology import exclusive_path
+from api.names import is_dns_label
 from api.reading import annotations_of, count, dig, integer, listing, mapping, text
 
 # The scope of a group: the pods that it contains. The annotation on each Job template states it, so
@@ -35,12 +36,40 @@ from api.reading import annotations_of, count, dig, integer, listing, mapping, t
 SCOPE_JOBSET: Final = "JobSet"
 SCOPE_REPLICATED_JOB: Final = "ReplicatedJob"
 SCOPE_JOB: Final = "Job"
-_HASHED: Final = "/Hashed"
+_HASHED: Final = "Hashed"
+_NATIVE: Final = "Native="
 
 JOBS_TEXT: Final = (
     f"the JobSet has {{}} Jobs with gang-mode, and must have at most {MAX_JOBS}: lower replicas, "
     "use more pods in each Job, or use several JobSets"
 )
+
+
+class GroupScope(NamedTuple):
+    """The annotation of a Job template: the scope of its pods' group, and the form of its name.
+
+    `names_taken` means hashed names, as the usual ones are of other owners. `digits` are those in
+    the names of native groups, empty for groups of Muster.
+    """
+
+    scope: str = ""
+    names_taken: bool = False
+    digits: str = ""
+
+    def annotation(self) -> str:
+        """Return the annotation's value, empty without a scope."""
+        form = f"{_NATIVE}{self.digits}" if self.digits else _HASHED if self.names_taken else ""
+        return f"{self.scope}/{form}" if self.scope and form else self.scope
+
+
+def read_scope(text: str) -> GroupScope:
+    """Parse the annotation of a Job template."""
+    scope, _, form = text.partition("/")
+    digits = form.removeprefix(_NATIVE) if form.startswith(_NATIVE) else ""
+    return GroupScope(scope, form == _HASHED, digits if is_dns_label(digits) else "")
+
+
+NO_GROUP: Final = GroupScope()
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +94,8 @@ class ReplicatedJob:
     outer: Options
     pod_template: Mapping[str, Any]
     depends_on: tuple[str, ...]
-    scope_note: str
+    noted: GroupScope
     scope: str
-    names_taken: bool = False
     managed_by: str = ""
     is_grouped: bool = False
     depends_on_complete: tuple[str, ...] = ()
@@ -81,7 +109,7 @@ class ReplicatedJob:
     @property
     def group_scope(self) -> str:
         """Scope of its pods' group: the annotation if set, else the requested one."""
-        return self.scope_note or self.scope
+        return self.noted.scope or self.scope
 
     @property
     def pod_spec_path(self) -> str:
@@ -99,8 +127,8 @@ class JobSetView:
     """The options of one JobSet, with invalid values in `faults`.
 
     `managed_by` is a controller other than JobSet's own, which then creates no Jobs for it.
-    `names_taken` is True if the usual names of its groups were taken at its creation. `oversize` is
-    the fault of a JobSet with groups that has too many replicatedJobs or Jobs.
+    `noted` states the form of the names of its groups. `oversize` is the fault of a JobSet with
+    groups that has too many replicatedJobs or Jobs.
     """
 
     name: str
@@ -111,8 +139,13 @@ class JobSetView:
     in_order: bool
     faults: tuple[Cause, ...]
     managed_by: str = ""
-    names_taken: bool = False
+    noted: GroupScope = NO_GROUP
     oversize: Cause | None = None
+
+    @property
+    def native(self) -> bool:
+        """True if its groups are Kubernetes' own."""
+        return bool(self.noted.digits)
 
     @property
     def wanted(self) -> list[ReplicatedJob]:
@@ -124,7 +157,7 @@ class JobSetView:
         """The replicatedJobs whose pods are in a group, by the annotations set at creation."""
         if self.managed_by:
             return []
-        return [job for job in self.replicated_jobs if job.scope_note and not job.managed_by]
+        return [job for job in self.replicated_jobs if job.noted.scope and not job.managed_by]
 
 
 def read_jobset(jobset: Mapping[str, Any]) -> JobSetView:
@@ -156,20 +189,10 @@ def read_jobset(jobset: Mapping[str, Any]) -> JobSetView:
         in_order=order == "InOrder",
         faults=tuple(faults),
         managed_by=other_controller(spec, JOBSET_CONTROLLER),
-        names_taken=any(job.names_taken for job in jobs),
+        # All of its groups are named in one form.
+        noted=next((job.noted for job in jobs if any(job.noted[1:])), NO_GROUP),
         oversize=_oversize(options, items, jobs),
     )
-
-
-def scope_annotation(scope: str, *, names_taken: bool) -> str:
-    """Return the annotation of a Job template: a scope, and a suffix for hashed names."""
-    return f"{scope}{_HASHED}" if scope and names_taken else scope
-
-
-def read_scope(scope_note: str) -> tuple[str, bool]:
-    """Return the scope, and whether the usual names are taken."""
-    scope = scope_note.removesuffix(_HASHED)
-    return scope, scope != scope_note
 
 
 def members_of(job_spec: Mapping[str, Any]) -> int:
@@ -220,7 +243,7 @@ def _read_replicated_job(
     options = read_options(template, holder, REPLICATED_JOB_MODES, faults, field=(job, path))
     grouped = bool(groups.groups_of_object(pod_template, ours=True))
     managed_by = other_controller(job_spec, JOB_CONTROLLER)
-    scope_note, names_taken = read_scope(text(annotations_of(template).get(ANNOTATION_GROUP_SCOPE)))
+    noted = read_scope(text(annotations_of(template).get(ANNOTATION_GROUP_SCOPE)))
     dependencies = list(map(mapping, listing(job.get("dependsOn"))))
     return ReplicatedJob(
         name=text(job.get("name")),
@@ -234,9 +257,8 @@ def _read_replicated_job(
         outer=read_outer_options(template, holder, faults),
         pod_template=pod_template,
         depends_on=tuple(text(it.get("name")) for it in dependencies),
-        scope_note=scope_note,
+        noted=noted,
         scope="" if grouped or managed_by else _scope(above.mode, options.mode),
-        names_taken=names_taken,
         managed_by=managed_by,
         is_grouped=grouped,
         depends_on_complete=tuple(

@@ -19,6 +19,14 @@ from api.constants import (
     POD_GROUP,
 )
 from api.integration.common.holding import hold_faults
+from api.integration.common.native import (
+    MUSTER_ONLY,
+    OWN,
+    REPLICAS_TEXT,
+    Choice,
+    NativeApi,
+    note_choice,
+)
 from api.integration.common.objects import (
     as_root,
     group_object,
@@ -58,20 +66,24 @@ def lws_admission(
     *,
     schedulers: SchedulerNames = USUAL,
     expects: bool = False,
+    native: NativeApi = MUSTER_ONLY,
 ) -> Admission:
     """Validate and label a LeaderWorkerSet (raw JSON of any structure).
 
     With `expects`, leaders wait for capacity for workers that are created after them (gate
-    ExpectedPods).
+    ExpectedPods). Its groups are never native, which `native` may ask for.
     """
     view = read_lws(new)
     if operation == "CREATE" or old is None:
         # The label is the set's name. Validation rejects a set with a generateName.
+        choice = native.choose([REPLICAS_TEXT]) if view.options.asks else OWN
         patch = _annotation_patch(view) if view.options.asks and view.name else []
+        patch += note_choice(new, choice)
         wrong = rules.faults(view, schedulers)
         if expects and view.options.asks:
             wrong += [*lws_faults(view), *hold_faults(new)]
-        return Admission(patch, wrong, rules.warnings(view, expects=expects))
+        warnings = [*rules.warnings(view, expects=expects), *choice.warnings]
+        return Admission(patch, wrong, warnings)
     if operation != "UPDATE":
         return Admission()
     before = read_lws(old)
@@ -83,7 +95,7 @@ def lws_admission(
         had = set(lws_faults(before))
         wrong += [fault for fault in lws_faults(view) if fault not in had]
         wrong += hold_faults(new, old)
-    return Admission(_annotation_patch(view), wrong)
+    return Admission([*_annotation_patch(view), *note_choice(new, Choice.of(old))], wrong)
 
 
 def lws_groups(

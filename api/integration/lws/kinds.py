@@ -27,6 +27,7 @@ class LeaderWorkerSets(OwnerKind):
             review.operation,
             schedulers=review.schedulers,
             expects=review.expects,
+            native=review.native,
         )
 
     def pod_specs(self, obj: Mapping[str, Any]) -> Iterable[tuple[str, Mapping[str, Any]]]:

@@ -21,6 +21,7 @@ from api import causes, names
 from api.causes import Cause
 from api.constants import (
     ANNOTATION_GANG_MODE,
+    ANNOTATION_GROUPS_API,
     ANNOTATION_MANAGED_GROUP,
     ANNOTATION_MIN_COUNT,
     ANNOTATION_PROVISIONING_REQUEST,
@@ -34,6 +35,7 @@ from api.features import Feature, FeatureUse
 from api.groups import groups_of_object
 from api.integration.common import objects
 from api.integration.common.managed_by import warnings_for
+from api.integration.common.native import OWN, Choice, GroupsApi, NativeApi, note_choice
 from api.integration.common.options import BASIC, GANG, OFF, Options, annotation_path, read_options
 from api.integration.common.owner_kind import AnnotationHolder, OwnerKind, Review, topology_uses
 from api.integration.common.result import Admission, Operation, drop_entry, escape, set_entries
@@ -95,9 +97,9 @@ class PodTemplate(NamedTuple):
 class SingleGroupView:
     """The options of one object.
 
-    `noted` is the group in its annotation, `managed` the same if all templates agree. `other_owner`
-    is another owner that requests groups in its place, as a LeaderWorkerSet does for its
-    StatefulSets.
+    `noted` is the group in its annotation, `managed` the same if all templates agree. `choice` is
+    the API of that group. `other_owner` is another owner that requests groups in its place, as a
+    LeaderWorkerSet does for its StatefulSets.
     """
 
     kind: KindName
@@ -110,6 +112,7 @@ class SingleGroupView:
     noted: str
     managed: str
     faults: tuple[Cause, ...]
+    choice: Choice = OWN
     other_owner: str = ""
 
     @property
@@ -175,6 +178,7 @@ class SingleGroupKind(OwnerKind):
             noted=noted,
             managed=noted if templates and agree else "",
             faults=tuple(faults),
+            choice=Choice.of(obj),
             other_owner=other_owner,
         )
 
@@ -203,14 +207,17 @@ class SingleGroupKind(OwnerKind):
             return Admission(_unmarked(obj, view, noted), warnings=[late])
         shown = view.name or text(dig(obj, "metadata", "generateName"))
         group = kept or names.requested_pod_group(self.kind.kind, shown, review.uid)
+        choice = before.choice if before is not None and kept else _choice(view, review.native)
         found = [
             *self._new_faults(view, before, review.schedulers),
             *_other_group(view, noted, review.schedulers),
         ]
         if before is not None and kept:
             found += _frozen(view, before)
-        patch = _annotation_patch(obj, view, group, review.schedulers)
+        patch = _annotation_patch(obj, view, group, review.schedulers, native=choice.native)
+        patch += note_choice(obj, choice)
         warnings = [*_more_than_pods(view, self.members), *self.warnings(view)]
+        warnings += [] if kept else choice.warnings
         return Admission(patch, list(dict.fromkeys(found)), warnings)
 
     def other_owner_warnings(
@@ -310,21 +317,33 @@ def unmanaged_warnings(view: SingleGroupView, obj: Mapping[str, Any], path: str)
     return warnings_for(view.kind.kind, path, view.other_owner, ()) if asks else []
 
 
+def _choice(view: SingleGroupView, native: NativeApi) -> Choice:
+    return native.choose(native.lacking([view.options], (it.spec for it in view.templates)))
+
+
 def _group_label(it: PodTemplate) -> str:
     return text(labels_of(it.template).get(LABEL_POD_GROUP))
 
 
 def _annotation_patch(
-    obj: Mapping[str, Any], view: SingleGroupView, group: str, schedulers: SchedulerNames
+    obj: Mapping[str, Any],
+    view: SingleGroupView,
+    group: str,
+    schedulers: SchedulerNames,
+    *,
+    native: bool,
 ) -> list[Operation]:
     named = {ANNOTATION_MANAGED_GROUP: group}
     patch = set_entries(obj, "", {"annotations": named})
+    # Many kinds drop spec.schedulingGroup from their templates: the pods get it at their creation.
+    api = {ANNOTATION_GROUPS_API: GroupsApi.NATIVE.value} if native else {}
     for it in view.templates:
-        wanted = {"labels": {LABEL_POD_GROUP: group}}
-        # Such pods have another owner than the group.
-        if not it.by_job:
-            wanted["annotations"] = named
+        # Pods of a Job have another owner than the group.
+        notes = api if it.by_job else named | api
+        wanted = {"labels": {LABEL_POD_GROUP: group}, "annotations": notes}
         patch += set_entries(it.template, it.pointer, wanted)
+        if not native:
+            patch += drop_entry(it.template, it.pointer, "annotations", ANNOTATION_GROUPS_API)
         spec = mapping(it.template).get("spec")
         if isinstance(spec, Mapping) and is_open(spec.get("schedulerName")):
             path = f"{it.pointer}/spec/schedulerName"
@@ -345,8 +364,9 @@ def _unmarked(obj: Mapping[str, Any], view: SingleGroupView, noted: str) -> list
         # Only a label that admission wrote: a user's own label stays.
         if label and label in (noted, view.noted):
             patch += drop_entry(it.template, it.pointer, "labels", LABEL_POD_GROUP)
-        patch += drop_entry(it.template, it.pointer, "annotations", ANNOTATION_MANAGED_GROUP)
-    return patch
+        for key in (ANNOTATION_MANAGED_GROUP, ANNOTATION_GROUPS_API):
+            patch += drop_entry(it.template, it.pointer, "annotations", key)
+    return [*patch, *note_choice(obj, OWN)]
 
 
 def _other_group(view: SingleGroupView, noted: str, schedulers: SchedulerNames) -> Iterator[Cause]:
