@@ -13,6 +13,7 @@ import structlog
 from api import features
 from api.features import FeatureGates
 from api.integration.common.autoscalers import Autoscalers
+from api.integration.common.native import GroupsApi
 from api.scheduler_names import USUAL, SchedulerNames
 from certs.authority import DEFAULT_LIFETIMES, Lifetimes
 from certs.context import server_context
@@ -46,6 +47,7 @@ class WebhookConfig:
       servers learn that this replica shuts down.
     - `scheduler_names` are Muster's. `autoscalers` has the settings for autoscalers in the pods of
       new Jobs. `gates` are the features that are on.
+    - `groups_api`: the API in which new owners get groups. `namespace` is Muster's own.
     """
 
     target: Target
@@ -60,6 +62,8 @@ class WebhookConfig:
     scheduler_names: SchedulerNames = USUAL
     autoscalers: Autoscalers = field(default_factory=Autoscalers)
     gates: FeatureGates = features.USUAL
+    groups_api: GroupsApi = GroupsApi.MUSTER
+    namespace: str = "muster-system"
 
 
 async def run(
@@ -94,7 +98,14 @@ async def run(
             config.scheduler_names,
         )
         async with asyncio.TaskGroup() as group:
-            informers = ClusterInformers(client, quarantine, config.scheduler_names, config.gates)
+            informers = ClusterInformers(
+                client,
+                quarantine,
+                config.scheduler_names,
+                config.gates,
+                groups_api=config.groups_api,
+                namespace=config.namespace,
+            )
             reviewer = Reviewer(informers, config.autoscalers)
             work = group.create_task(_work(informers, reviewer, sock, maintenance, readiness))
             await stop.wait()

@@ -11,6 +11,7 @@ import jsonpatch
 from api import features
 from api.constants import KindName
 from api.features import FeatureGates
+from api.integration.common.native import MUSTER_ONLY, NativeApi
 from api.integration.common.workloads import OwnerName
 from api.membership import Owners, belongs
 from api.priority import PriorityClass
@@ -41,6 +42,7 @@ class FakeLister:
     gates: FeatureGates = features.USUAL
     claims: dict[tuple[str, str], dict[str, str]] = field(default_factory=dict)
     native: bool = False
+    native_api: NativeApi = MUSTER_ONLY
 
     def priority_classes(self) -> Sequence[PriorityClass]:
         return self.classes

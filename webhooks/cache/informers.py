@@ -12,6 +12,7 @@ import msgspec
 from api import features
 from api.constants import COMPOSITE_POD_GROUP, NATIVE_POD_GROUP, POD_GROUP, WORKLOAD
 from api.features import Feature, FeatureGates
+from api.integration.common.native import MUSTER_ONLY, GroupsApi, NativeApi
 from api.integration.common.workloads import OwnerName
 from api.membership import NO_OWNERS, Owners, belongs, known_as
 from api.ownership import OwnerId, created_for
@@ -26,6 +27,7 @@ from kube.client.resources import PRIORITY_CLASSES, Resource
 from kube.informers.cache import Cache
 from kube.informers.quarantine import Quarantine
 from kube.informers.reflector import Delivery, Reflector
+from webhooks.cache.kept_fields import KeptFields
 from webhooks.cache.workloads import NotedMeta, WorkloadCache, decode_workload
 
 
@@ -51,6 +53,10 @@ class Lister(Protocol):
     @property
     def native(self) -> bool:
         """True if `spec.schedulingGroup` of a pod names a PodGroup of Kubernetes' own."""
+
+    @property
+    def native_api(self) -> NativeApi:
+        """The choice between Muster's groups and Kubernetes' own for new owners."""
 
     def priority_classes(self) -> Sequence[PriorityClass]:
         """Return all PriorityClasses."""
@@ -162,11 +168,20 @@ class ClusterInformers:
         scheduler_names: SchedulerNames = USUAL,
         gates: FeatureGates = features.USUAL,
         clock: Clock | None = None,
+        *,
+        groups_api: GroupsApi = GroupsApi.MUSTER,
+        namespace: str = "muster-system",
     ) -> None:
-        """Create the informers; without `quarantine`, undecodable objects are only logged."""
+        """Create the informers; without `quarantine`, undecodable objects are only logged.
+
+        `groups_api` is the API in which new owners get groups. Dry runs of native groups are
+        requested in `namespace`.
+        """
         self.scheduler_names = scheduler_names
         self.gates = gates
         self.native = False
+        self._groups_api = groups_api
+        self._kept = KeptFields(client, namespace)
         self._discovery = Discovery(client, {_NATIVE.full_kind: _NATIVE}, clock or SystemClock())
         # Undecodable objects are skipped. One of them must not keep a cache incomplete, and so stop
         # admission.
@@ -203,8 +218,19 @@ class ClusterInformers:
 
     async def _discover(self) -> None:
         while True:
-            self.native = bool(await self._discovery.probe())
+            native = bool(await self._discovery.probe())
+            if native and self._groups_api is not GroupsApi.MUSTER:
+                await self._kept.probe()
+            self.native = native
             await asyncio.sleep(PROBE_SECONDS)
+
+    @property
+    def native_api(self) -> NativeApi:
+        # Most clusters have Muster's groups only, where no list of classes is needed.
+        if self._groups_api is GroupsApi.MUSTER:
+            return MUSTER_ONLY
+        classes = self.priority_classes()
+        return NativeApi(self._groups_api, self.native, self._kept.fields, classes)
 
     def priority_classes(self) -> Sequence[PriorityClass]:
         return [it.used for it in self._classes.values()]

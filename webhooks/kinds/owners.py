@@ -110,6 +110,7 @@ def _review(request: AdmissionRequest, lister: Lister, autoscalers: Autoscalers 
             partial(lister.workload_of_owner, request.namespace),
         ),
         autoscalers=autoscalers,
+        native=lister.native_api,
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 from api import causes
 from api.causes import Cause
 from api.constants import (
+    ANNOTATION_GROUPS_API,
     JOB,
     LABEL_COSCHEDULING,
     LABEL_POD_GROUP,
@@ -20,6 +21,7 @@ from api.features import Feature, feature_of_form, off_text
 from api.group_claims import own_claims, template_entries
 from api.groups import Form, GroupReference, groups_of_object, is_ours, workload_form_of
 from api.integration import unread_keys
+from api.integration.common.native import GroupsApi
 from api.integration.common.templates import find_root_template
 from api.integration.pods import groups_from_pods
 from api.integration.pods.references import (
@@ -45,6 +47,7 @@ class _Owned(NamedTuple):
 def mutate(request: AdmissionRequest, lister: Lister) -> AdmissionResponse:
     """Set Muster's schedulerName on a new pod that names a group, unless it chose another.
 
+    A pod whose group is one of Kubernetes' own, by its annotation, also gets the field for these.
     Only Muster's own labels count here, as other forms belong to other schedulers, too.
     """
     return _given(request, lister.scheduler_names, foreign=False)
@@ -62,13 +65,22 @@ def _given(
     # The API server rejects a pod without a spec, so there is nothing to complete.
     if request.operation != "CREATE" or not isinstance(pod.get("spec"), Mapping):
         return ALLOWED
-    chosen = text(pod["spec"].get("schedulerName"))
+    chosen, groups = text(pod["spec"].get("schedulerName")), groups_of_object(pod, ours=foreign)
     # A pod that names another scheduler belongs to that one.
-    if not is_open(chosen) or not groups_of_object(pod, ours=foreign):
+    if not groups or not (is_open(chosen) or chosen in schedulers):
         return ALLOWED
-    return AdmissionResponse(
-        [{"op": "add", "path": "/spec/schedulerName", "value": schedulers.default}]
-    )
+    patch = []
+    if is_open(chosen):
+        patch = [{"op": "add", "path": "/spec/schedulerName", "value": schedulers.default}]
+    return AdmissionResponse([*patch, *_native_field(pod, groups)])
+
+
+def _native_field(pod: Mapping[str, Any], groups: list[GroupReference]) -> Iterator[dict[str, Any]]:
+    """Yield the operation that names the pod's group as one of Kubernetes' own."""
+    native = annotations_of(pod).get(ANNOTATION_GROUPS_API) == GroupsApi.NATIVE
+    if native and groups[0].form is Form.LABEL and not dig(pod, "spec", "schedulingGroup"):
+        value = {"podGroupName": groups[0].name}
+        yield {"op": "add", "path": "/spec/schedulingGroup", "value": value}
 
 
 def validate(request: AdmissionRequest, lister: Lister) -> AdmissionResponse:

@@ -30,6 +30,7 @@ from fastapi import FastAPI, Request, Response
 from starlette.applications import Starlette
 
 from api import features
+from api.integration.common.native import MUSTER_ONLY
 from api.integration.common.workloads import OwnerName
 from api.membership import Owners
 from api.priority import PriorityClass
@@ -62,6 +63,7 @@ class StaticLister:
     scheduler_names = USUAL
     gates = features.USUAL
     native = False
+    native_api = MUSTER_ONLY
 
     def priority_classes(self) -> Sequence[PriorityClass]:
         return (PriorityClass("high", 1000), PriorityClass("usual", 10, global_default=True))
