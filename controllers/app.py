@@ -7,12 +7,14 @@ from typing import Any, Final, Protocol
 from api import features
 from api.constants import CONTROLLER_COMPONENT
 from api.features import Feature, FeatureGates
+from api.integration.common.native import GroupsApi
 from api.integration.kinds import SINGLE_GROUP_KINDS
 from api.scheduler_names import USUAL, SchedulerNames
 from controllers.cache.informers import COSCHEDULING_KINDS, Caches, ControllerInformers
 from controllers.cache.objects import JOBS, JOBSETS, LEADER_WORKER_SETS
 from controllers.cleanup.orphans import OrphanCollector
 from controllers.cleanup.protection import ProtectionController
+from controllers.groups.group_api import GroupApis
 from controllers.groups.group_claims import GroupClaimController
 from controllers.groups.group_writer import GroupWriter
 from controllers.groups.groups_from_pods import GroupsFromPods
@@ -60,16 +62,19 @@ class LeaderTerm:
         *,
         fence: Fence,
         gates: FeatureGates = features.USUAL,
+        groups_api: GroupsApi = GroupsApi.MUSTER,
     ) -> None:
         """Subscribe to the caches; `run` starts the work.
 
-        Controllers that create groups for a feature that `gates` turns off do not run. Controllers
-        that delete groups and remove finalizers always run.
+        `groups_api` is the API in which new owners get groups. Controllers that create groups for a
+        feature that `gates` turns off do not run. Controllers that delete groups and remove
+        finalizers always run.
         """
         # Another process may have led in between, so no term keeps state of an earlier one. State
         # that must outlast a term is in the API server.
         self._caches = caches
         self._recorder = recorder
+        self._groups_api = groups_api
         self._writer = Writer(client, fence)
         self.reconcilers: tuple[Reconciler, ...] = (
             *self._creators(gates, clock),
@@ -98,7 +103,7 @@ class LeaderTerm:
         caches, writer = self._caches, self._writer
         groups = GroupWriter(caches, writer, clock, gates)
         status = OwnerStatusWriter(caches, writer, self._recorder, clock)
-        tools = Tools(caches, writer, clock, groups, status)
+        tools = Tools(caches, writer, clock, groups, status, GroupApis(caches, self._groups_api))
         if Feature.JOBSET in gates:
             yield JobSetController(JOBSETS, tools)
             yield CreatorStatus(JOBSETS, caches, writer, self._recorder, clock)
@@ -135,6 +140,7 @@ class ControllerProcess:
         scheduler_names: SchedulerNames = USUAL,
         *,
         gates: FeatureGates = features.USUAL,
+        groups_api: GroupsApi = GroupsApi.MUSTER,
     ) -> None:
         clock = clock or SystemClock()
         self._client = client
@@ -142,10 +148,13 @@ class ControllerProcess:
         self._namespace = namespace
         self._clock = clock
         self._gates = gates
+        self._groups_api = groups_api
         self._caches = Caches(scheduler_names)
         self._recorder = Recorder(client, "muster-controller", clock)
         self._quarantine = Quarantine(self._recorder)
-        self._informers = ControllerInformers(client, self._caches, clock, self._quarantine, gates)
+        self._informers = ControllerInformers(
+            client, self._caches, clock, self._quarantine, gates, groups_api=groups_api
+        )
         self._term: LeaderTerm | None = None
 
     @property
@@ -183,6 +192,7 @@ class ControllerProcess:
                 self._clock,
                 fence=fence,
                 gates=self._gates,
+                groups_api=self._groups_api,
             )
             try:
                 await self._term.run()

@@ -43,6 +43,7 @@ from controllers.cache.objects import (
     Owner,
     Pod,
     Workload,
+    member_name,
 )
 from kube.client.decoding import Decoder
 from kube.client.meta import Identity, ObjectMeta, OwnerReference
@@ -167,9 +168,18 @@ class _OwnerStatus(msgspec.Struct, rename="camel", gc=False):
     conditions: list[Condition] = []
 
 
+class _TemplateSpec(msgspec.Struct, rename="camel", gc=False):
+    scheduling_group: _SchedulingGroup | None = None
+
+
+class _PodTemplate(msgspec.Struct, gc=False):
+    spec: _TemplateSpec | None = None
+
+
 class _OwnerSpec(msgspec.Struct, gc=False):
     suspend: bool | None = None
     completions: int | None = None
+    template: _PodTemplate | None = None
 
 
 class _RawStatusObject(_RawObject, gc=False):
@@ -218,7 +228,7 @@ def _job_of(controller: OwnerReference | None) -> str:
 def decode_pod(data: bytes, schedulers: SchedulerNames = USUAL, *, native: bool = False) -> Pod:
     """Decode a pod; `schedulers` are Muster's scheduler names. Raises msgspec.DecodeError.
 
-    Where Kubernetes' `native` groups are served, a pod of one has no group of Muster's.
+    Where Kubernetes' `native` groups are served, a pod may be in one of these.
     """
     raw = _pod(data)
     meta, spec = raw.metadata, raw.spec
@@ -239,11 +249,13 @@ def decode_pod(data: bytes, schedulers: SchedulerNames = USUAL, *, native: bool 
         native=native,
     )
     named = list(references)
+    names = tuple(dict.fromkeys(reference.name for reference in named))
     if named and named[0].form is Form.NATIVE:
-        named = []
+        # Nothing else about it matters: Kubernetes defines which pods are in such a group.
+        named, names = [], (member_name(named[0].name, native=True),)
     pod = Pod(
         metadata=Identity(meta.name, meta.namespace, meta.uid, meta.resource_version),
-        groups=tuple(dict.fromkeys(reference.name for reference in named)),
+        groups=names,
         active=raw.status.phase not in _FINISHED_PHASES,
         bound=bool(spec.node_name),
         counts=meta.deletion_timestamp is None and raw.status.phase != "Failed",
@@ -304,6 +316,16 @@ def decode_group(data: bytes) -> Group:
         has_status=raw.status is not None,
         expected=spec.expected_pods,
     )
+
+
+def decode_native_group(data: bytes) -> Group:
+    """Decode a PodGroup of Kubernetes' own. Raises msgspec.DecodeError."""
+    group = decode_group(data)
+    group.native = True
+    # Its status has no blocker. The message of the condition is what it waits for.
+    waits = group.condition is not None and group.condition.get("status") == "False"
+    group.waiting = group.condition["message"] if group.condition and waits else ""
+    return group
 
 
 def _waits_for(blocker: _Blocker | None) -> str:
@@ -414,4 +436,12 @@ def _as_owner(resource: Resource, raw: _RawOwner, has_group: bool) -> Owner:
             complete="Complete" in ended,
         ),
         restarts=int(attempt) if _NUMBER.fullmatch(attempt) else status.restarts or 0,
+        native=_is_native(raw.metadata, spec.template),
     )
+
+
+def _is_native(meta: ObjectMeta, template: _PodTemplate | None) -> bool:
+    """Return True if the field of a Job's pod template names the group that admission named."""
+    group = template.spec.scheduling_group if template and template.spec else None
+    managed = meta.annotations.get(ANNOTATION_MANAGED_GROUP)
+    return group is not None and group.pod_group_name == managed

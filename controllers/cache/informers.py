@@ -15,13 +15,14 @@ from api.constants import (
     JOB_LABEL_UID,
     LABEL_MANAGED_BY,
     MANAGED_BY,
-    NATIVE_POD_GROUP,
 )
 from api.features import Feature, FeatureGates
 from api.groups import Form, GroupReference, WorkloadForm
+from api.integration.common.native import GroupsApi
 from api.integration.kinds import OWNER_KINDS, SINGLE_GROUP_KINDS
 from api.membership import Owners, belongs, claims_of, owners_of, pods_name, usual_name
 from api.ownership import OwnerId, created_for
+from api.reading import mapping
 from api.scheduler_names import USUAL, SchedulerNames
 from controllers.cache.capacity_requests import REQUESTS, CapacityRequest, decode_request
 from controllers.cache.decoding import (
@@ -31,6 +32,7 @@ from controllers.cache.decoding import (
     decode_jobset,
     decode_lws,
     decode_named,
+    decode_native_group,
     decode_pod,
     decode_single_group,
     decode_workload,
@@ -44,6 +46,7 @@ from controllers.cache.objects import (
     JOBS,
     JOBSETS,
     LEADER_WORKER_SETS,
+    NATIVE_POD_GROUPS,
     PLUGINS_POD_GROUPS,
     POD_GROUPS,
     WORKLOADS,
@@ -52,6 +55,8 @@ from controllers.cache.objects import (
     Owner,
     Pod,
     Workload,
+    group_named,
+    member_name,
 )
 from controllers.cache.pod_annotations import PodAsks
 from kube.base.clock import Clock
@@ -59,7 +64,7 @@ from kube.base.errors import ApiError, ConfigError, Forbidden, NotFound, Unreach
 from kube.client.client import Client
 from kube.client.discovery import PROBE_SECONDS, Discovery
 from kube.client.meta import HasMeta, ObjectMeta, Partial, decode_partial
-from kube.client.resources import NAMESPACES, PODS, Resource
+from kube.client.resources import NAMESPACES, OWN_RIGHTS, PODS, Resource
 from kube.concurrency.backoff import Backoff
 from kube.informers.cache import Cache
 from kube.informers.quarantine import Quarantine
@@ -72,9 +77,9 @@ _PATIENCE = 10.0
 """Seconds for the first list of an optional kind. After that, work begins without the kind."""
 
 COSCHEDULING_KINDS = (COSCHEDULINGS, PLUGINS_POD_GROUPS)
-# Filtered on the API server, as there can be many claims and requests of other controllers.
+# Filtered on the API server, as there can be many objects of other controllers.
 _OURS = f"{LABEL_MANAGED_BY}={MANAGED_BY}"
-_SELECTORS = {REQUESTS: _OURS, CLAIMS: _OURS}
+_SELECTORS = {REQUESTS: _OURS, CLAIMS: _OURS, NATIVE_POD_GROUPS: _OURS}
 """Label selectors of kinds of which Muster reads only its own objects."""
 
 # Every API server serves these groups, so start-up waits for their lists.
@@ -85,7 +90,7 @@ OWNERS = (*(it.kind for it in OWNER_KINDS.values()), *COSCHEDULING_KINDS)
 # webhook of another project may be down.
 OPTIONAL = (
     *(it for it in OWNERS if it.group not in _BUILT_IN),
-    *(REQUESTS, CLAIMS, CLAIM_TEMPLATES),
+    *(REQUESTS, CLAIMS, CLAIM_TEMPLATES, NATIVE_POD_GROUPS),
 )
 """Kinds that a cluster may not serve, or whose lists may fail. Only their own objects wait then."""
 
@@ -153,6 +158,7 @@ class Caches:
         self.workloads: Cache[Workload] = Cache()
         self.pod_groups: Cache[Group] = Cache()
         self.composites: Cache[Group] = Cache()
+        self.native_groups: Cache[Group] = Cache()
         self.pods: Cache[Pod] = Cache()
         self.member_counts = MemberCounts(self.pods)
         self.asks = PodAsks(self.pods)
@@ -177,6 +183,7 @@ class Caches:
             WORKLOADS: (self.workloads, decode_workload),
             POD_GROUPS: (self.pod_groups, decode_group),
             COMPOSITES: (self.composites, decode_group),
+            NATIVE_POD_GROUPS: (self.native_groups, decode_native_group),
             PODS: (self.pods, self._decode_pod),
             NAMESPACES: (self.namespaces, decode_partial),
             REQUESTS: (self.requests, decode_request),
@@ -192,7 +199,12 @@ class Caches:
         for resource, cache in self._owners.items():
             if resource.kind in CREATORS:
                 cache.add_index(BY_CREATOR, _creator)
-        for generated in (self.workloads, self.pod_groups, self.composites, self.claims):
+        self.generated_groups: Mapping[Resource, Cache[Group]] = {
+            it: self.sources[it][0] for it in (POD_GROUPS, COMPOSITES, NATIVE_POD_GROUPS)
+        }
+        """The caches of all kinds of groups that Muster creates."""
+        of_groups: list[Cache[Any]] = list(self.generated_groups.values())
+        for generated in (self.workloads, *of_groups, self.claims):
             generated.add_index(BY_OWNER, _owner_key)
             generated.add_index(BY_OWNER_NAME, _owner_name_key)
         self.workloads.add_index(BY_CONTROLLER_REF, _controller_ref)
@@ -268,12 +280,17 @@ class Caches:
         # Two forms can result in one name of a group, so the index alone is not exact.
         return [pod for pod in found if pod.implicit == form]
 
+    def leaves(self, owner: Hashable) -> Iterator[Group]:
+        """Yield the PodGroups of both APIs of an owner (`Owner.as_index`)."""
+        for cache in (self.pod_groups, self.native_groups):
+            yield from cache.by_index(BY_OWNER, owner)
+
     def groups(self, kind: str) -> Cache[Group]:
-        """Return the cache of PodGroups or of CompositePodGroups."""
+        """Return the cache of Muster's PodGroups or CompositePodGroups."""
         return {POD_GROUPS.kind: self.pod_groups, COMPOSITES.kind: self.composites}[kind]
 
     def group_caches(self) -> list[tuple[str, Cache[Group]]]:
-        """Return both caches of groups with their kinds."""
+        """Return both caches of Muster's groups with their kinds."""
         return [(POD_GROUPS.kind, self.pod_groups), (COMPOSITES.kind, self.composites)]
 
     def is_in_use(self, kind: str, group: Group) -> bool:
@@ -285,7 +302,7 @@ class Caches:
     def is_below_minimum(self, group: Group) -> bool:
         """Return True if a gang has fewer pods than its minCount."""
         minimum = group.min_count
-        return minimum is not None and self.member_counts.total(group.metadata.key) < minimum
+        return minimum is not None and self.member_counts.total(group.member_key) < minimum
 
     def members(self, group: Group) -> Iterator[Pod]:
         """Yield the active pods that name the PodGroup and belong to it."""
@@ -293,11 +310,12 @@ class Caches:
         # A group that is about to be deleted keeps only pods that name its owner by UID. Others may
         # belong to the next owner of that name.
         leaving = meta.deletion_timestamp is not None or self.is_replaced(meta)
-        owners, named = owners_of(meta, meta.name, template, leaving=leaving), pods_name(meta)
+        owners, usual = owners_of(meta, meta.name, template, leaving=leaving), pods_name(meta)
+        named = member_name(usual, native=group.native)
         for pod in self.pods.each(BY_GROUP, (meta.namespace, named)):
             # The group stands for another name. A pod without claims means the group that really
             # has this name.
-            if named != meta.name and not (pod.claims and pod.groups[0] == named):
+            if usual != meta.name and not (pod.claims and pod.groups[0] == named):
                 continue
             # Ownership is stated for the first group of a pod only. For its other groups the name
             # decides.
@@ -307,10 +325,13 @@ class Caches:
     def groups_of(self, pod: Pod) -> Iterator[Group]:
         """Yield the PodGroups that a pod names, and those that stand for one of them."""
         namespace = pod.metadata.namespace
-        for name in pod.groups:
-            group = self.pod_groups.get(namespace, name)
+        for member in pod.groups:
+            name, native = group_named(member)
+            group = (self.native_groups if native else self.pod_groups).get(namespace, name)
             if group is not None:
                 yield group
+            if native:
+                continue
             yield from self.pod_groups.by_index(BY_USUAL_NAME, (namespace, name))
 
     def has_job(self, group: Group) -> bool:
@@ -319,8 +340,8 @@ class Caches:
         None of them need exist yet.
         """
         owners = owners_of(group.metadata, group.metadata.name, "", leaving=True)
-        named = (group.metadata.namespace, pods_name(group.metadata))
-        jobs = self.jobs.each(BY_GROUP, named)
+        named = member_name(pods_name(group.metadata), native=group.native)
+        jobs = self.jobs.each(BY_GROUP, (group.metadata.namespace, named))
         return any(belongs(_claims_of_job(job), owners) for job in jobs)
 
     def exists(self, owner_id: OwnerId, namespace: str) -> bool:
@@ -382,8 +403,14 @@ class ControllerInformers:
         clock: Clock,
         quarantine: Quarantine | None = None,
         gates: FeatureGates = features.USUAL,
+        *,
+        groups_api: GroupsApi = GroupsApi.MUSTER,
     ) -> None:
-        """Create the reflectors; `run` starts them. `quarantine` lists undecodable objects."""
+        """Create the reflectors; `run` starts them. `quarantine` lists undecodable objects.
+
+        Native groups are watched with any `groups_api`, as long as the account may: owners keep
+        the groups that they have.
+        """
         delivery = Delivery(Quarantine() if quarantine is None else quarantine)
         self._client = client
         self._clock = clock
@@ -403,9 +430,14 @@ class ControllerInformers:
         self._pods = reflectors[PODS]
         self._discovery: Discovery | None = None
         if Feature.NATIVE_GROUPS in gates:
-            native = Resource(*NATIVE_POD_GROUP)
-            self._discovery = Discovery(client, {native.full_name: native}, clock)
-        self._optional = {reflectors.pop(it): asyncio.Event() for it in OPTIONAL}
+            wanted = {NATIVE_POD_GROUPS.full_name: NATIVE_POD_GROUPS}
+            self._discovery = Discovery(client, wanted, clock)
+        else:
+            del reflectors[NATIVE_POD_GROUPS]
+        # Without the setting the account needs no rights on them.
+        self._needless = {NATIVE_POD_GROUPS} if groups_api is GroupsApi.MUSTER else set()
+        optional = [it for it in OPTIONAL if it in reflectors]
+        self._optional = {reflectors.pop(it): asyncio.Event() for it in optional}
         """Each reflector with an event: its cache is complete, or cannot be for now."""
         self._reflectors = list(reflectors.values())
 
@@ -471,6 +503,8 @@ class ControllerInformers:
 
     async def _is_listed(self, resource: Resource) -> bool:
         """Return True if the API server lists the kind; otherwise record the error."""
+        if resource in self._needless and not await self._may_list(resource):
+            return False
         try:
             # A list of one object proves both that the kind is served and that the account may read
             # it.
@@ -483,6 +517,18 @@ class ControllerInformers:
             return False
         self._caches.unlisted.pop(resource, None)
         return True
+
+    async def _may_list(self, resource: Resource) -> bool:
+        """Return True if native groups are served, and the account may list them."""
+        # A request that is rejected would alarm an administrator who did not ask for them.
+        if not self._caches.native:
+            return False
+        asked = {"verb": "list", "group": resource.group, "resource": resource.plural}
+        try:
+            found = await self._client.create(OWN_RIGHTS, {"spec": {"resourceAttributes": asked}})
+        except (ApiError, ConfigError, Unreachable):
+            return False
+        return mapping(found.get("status")).get("allowed") is True
 
     def _note(self, resource: Resource, problem: Exception) -> None:
         before = self._caches.unlisted.get(resource)
@@ -567,7 +613,7 @@ def _group_of_job(job: Owner) -> Iterable[Hashable]:
     group = job.metadata.annotations.get(ANNOTATION_MANAGED_GROUP)
     if not group or job.finished or job.metadata.deletion_timestamp is not None:
         return ()
-    return ((job.metadata.namespace, group),)
+    return ((job.metadata.namespace, member_name(group, native=job.native)),)
 
 
 def _claims_of_job(job: Owner) -> Owners:

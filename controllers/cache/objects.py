@@ -10,6 +10,8 @@ from api.constants import (
     JOB,
     JOBSET,
     LEADER_WORKER_SET,
+    NATIVE_GROUP,
+    NATIVE_POD_GROUP,
     PLUGINS_POD_GROUP,
     POD_GROUP,
     RESOURCE_CLAIM,
@@ -29,6 +31,7 @@ from kube.client.resources import Resource
 WORKLOADS = WORKLOAD
 POD_GROUPS = POD_GROUP
 COMPOSITES = COMPOSITE_POD_GROUP
+NATIVE_POD_GROUPS = NATIVE_POD_GROUP
 JOBS = JOB
 JOBSETS = JOBSET
 LEADER_WORKER_SETS = LEADER_WORKER_SET
@@ -37,17 +40,28 @@ PLUGINS_POD_GROUPS = PLUGINS_POD_GROUP
 CLAIMS = RESOURCE_CLAIM
 CLAIM_TEMPLATES = RESOURCE_CLAIM_TEMPLATE
 
-ObjectKey = tuple[str, Key]
-"""Kind and key of an object."""
-
 NOTHING_DONE = Progress()
+
+_NATIVE = f"/{NATIVE_GROUP}"
+
+
+def member_name(group: str, *, native: bool) -> str:
+    """Return the name of a PodGroup among those of both APIs, as `Pod.groups` has it."""
+    # No name of an object has a slash.
+    return group + _NATIVE if native else group
+
+
+def group_named(member: str) -> tuple[str, bool]:
+    """Return the name of a PodGroup, and True if it is one of Kubernetes' own."""
+    name = member.removesuffix(_NATIVE)
+    return name, name != member
 
 
 class Pod(msgspec.Struct, gc=False):
     """The fields of a pod that controllers use.
 
-    - `groups`: the groups it names. `active`: it has not succeeded or failed. `bound`: it has a
-      node.
+    - `groups`: the groups it names, by `member_name`. `active`: it has not succeeded or failed.
+      `bound`: it has a node.
     - `claims`: the possible owners of its first group; it belongs to a group of one of them only.
     - `counts`: the scheduler counts it for the minCount of its group. `job`: the UID of its Job.
     - `implicit`: set if it names its group by Workload and template.
@@ -109,6 +123,7 @@ class Group(msgspec.Struct, gc=False):
       created from its pods.
     - `claims`: the claims that its pods share, from its spec. `claim_statuses`: those that exist.
     - `has_status`: it has a status at all. `expected`: `expectedPods` of its spec.
+    - `native`: it is one of Kubernetes' own.
     """
 
     metadata: ObjectMeta
@@ -125,6 +140,18 @@ class Group(msgspec.Struct, gc=False):
     claim_statuses: tuple[ClaimStatus, ...] = ()
     has_status: bool = False
     expected: list[Any] = []
+    native: bool = False
+
+    @property
+    def leaf_resource(self) -> Resource:
+        """The kind of a PodGroup."""
+        return NATIVE_POD_GROUPS if self.native else POD_GROUPS
+
+    @property
+    def member_key(self) -> Key:
+        """Namespace and `member_name` of a PodGroup."""
+        meta = self.metadata
+        return meta.namespace, member_name(meta.name, native=self.native)
 
     @property
     def min_count(self) -> int | None:
@@ -158,6 +185,7 @@ class Owner(msgspec.Struct, gc=False):
     - `status`: raw JSON of a coscheduling PodGroup, or the used part of a LeaderWorkerSet's.
     - `restarts`: the restarts of a JobSet, or the restart that created a Job of one.
     - `rollout`: set for a StatefulSet or Deployment while an update replaces its pods.
+    - `native`: set for a Job whose pods are in a group of Kubernetes' own.
     """
 
     resource: Resource
@@ -169,6 +197,7 @@ class Owner(msgspec.Struct, gc=False):
     restarts: int = 0
     status: bytes = b""
     rollout: Rollout = NO_UPDATE
+    native: bool = False
 
     @property
     def kind(self) -> str:

@@ -26,6 +26,7 @@ from controllers.cache.informers import OWNERS as OF_USERS
 from controllers.cache.objects import (
     CLAIMS,
     COMPOSITES,
+    NATIVE_POD_GROUPS,
     POD_GROUPS,
     WORKLOADS,
     Group,
@@ -49,7 +50,7 @@ from kube.informers.cache import Cache
 
 Generated = Workload | Group | Partial
 
-GENERATED = (WORKLOADS, COMPOSITES, POD_GROUPS, CLAIMS)
+GENERATED = (WORKLOADS, COMPOSITES, POD_GROUPS, NATIVE_POD_GROUPS, CLAIMS)
 """The generated kinds. A kind that others refer to comes first."""
 OWNERS = (WORKLOADS, POD_GROUPS, *OF_USERS)
 """The kinds that own generated objects.
@@ -105,7 +106,7 @@ class OrphanIndex:
 
     def is_in_use(self, namespace: str, owner_id: OwnerId) -> bool:
         """Return True if pods or unfinished Jobs use one of the owner's PodGroups."""
-        groups = self._caches.pod_groups.each(BY_OWNER, (namespace, owner_id))
+        groups = self._caches.leaves((namespace, owner_id))
         return any(self._caches.has_job(it) or any(self._caches.members(it)) for it in groups)
 
     def is_collected(self, obj: HasMeta) -> bool:

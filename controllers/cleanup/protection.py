@@ -19,12 +19,15 @@ from functools import partial
 from api.constants import finalizer_of
 from api.ownership import created_for
 from controllers.cache.informers import Caches
-from controllers.cache.objects import COMPOSITES, POD_GROUPS, Group, ObjectKey, Pod
+from controllers.cache.objects import COMPOSITES, POD_GROUPS, Group, Pod
 from controllers.runtime.controller import Controller, Writer, queue_all
 from kube.base.clock import Clock
 from kube.base.errors import Invalid, NotFound
-from kube.client.meta import ObjectMeta, Partial
+from kube.client.meta import Key, ObjectMeta, Partial
 from kube.client.patch import PatchBuilder, pointer
+
+ObjectKey = tuple[str, Key]
+"""Kind and key of an object."""
 
 _RESOURCES = {it.kind: it for it in (POD_GROUPS, COMPOSITES)}
 

@@ -41,14 +41,15 @@ from controllers.cache.objects import (
     COMPOSITES,
     JOBS,
     JOBSETS,
+    NATIVE_POD_GROUPS,
     POD_GROUPS,
     WORKLOADS,
     Group,
-    ObjectKey,
     Owner,
     Workload,
 )
 from controllers.groups.corrections import correct_minimums, corrections
+from controllers.groups.group_api import MUSTER, GroupApi
 from controllers.groups.releases import release_expected_pods, release_minimum
 from controllers.groups.wanted_groups import below, expecting, pods_name_of, substitute_group
 from controllers.runtime.controller import (
@@ -87,6 +88,13 @@ NO_POD_COUNTS: Final[Mapping[str, GroupPodCounts]] = {}
 NOTHING_EXPECTED: Final[Mapping[str, list[Json]]] = {}
 """The expected pods of an owner that creates all of its pods at once."""
 
+Slot = tuple[Resource, Key]
+"""Kind and key of an object."""
+
+_RESOURCES: Final = {
+    (it.api_version, it.kind): it for it in (WORKLOADS, POD_GROUPS, COMPOSITES, NATIVE_POD_GROUPS)
+}
+
 WantedObjects = Callable[[str | None], list[Json]]
 """A function from the name of a Workload (None: the usual one) to the wanted objects, it first."""
 
@@ -111,9 +119,9 @@ class GroupWriter:
         self._caches = caches
         self._writer = writer
         self._clock = clock
-        self._created: dict[ObjectKey, tuple[float, ObjectMeta]] = {}
+        self._created: dict[Slot, tuple[float, ObjectMeta]] = {}
         self._deleted_at: dict[str, float] = {}  # by UID, until they are gone
-        self._blocked: dict[tuple[ObjectKey, Resource], set[Key]] = {}
+        self._blocked: dict[tuple[Slot, Resource], set[Key]] = {}
 
     async def ensure(
         self,
@@ -121,12 +129,18 @@ class GroupWriter:
         wanted_objects: WantedObjects,
         pod_counts: Mapping[str, GroupPodCounts] = NO_POD_COUNTS,
         expected: Mapping[str, list[Json]] = NOTHING_EXPECTED,
+        api: GroupApi = MUSTER,
     ) -> None:
         """Create missing objects; correct minCount, minGroupCount and expectedPods.
 
         `pod_counts` are those of the owner's PodGroups by name, and `expected` their expected pods.
-        Raises RequeueError, BlockedError, kube errors.
+        `api` is that of the groups. Raises RequeueError, BlockedError, kube errors.
         """
+        if not api.has_workloads:
+            groups = api.groups(remaining(wanted_objects(None)[1:], pod_counts))
+            await self.ensure_groups(owner, groups, pod_counts)
+            await self._delete_unwanted(owner, groups)
+            return
         found = self._user_workload(owner)
         if found is not None:
             groups = remaining(_from_templates(wanted_objects, found), pod_counts)
@@ -166,25 +180,25 @@ class GroupWriter:
             # Parents one by one, as a child must not exist before its parent. Leaves are
             # independent.
             if obj["kind"] == COMPOSITE_POD_GROUP.kind:
-                await self._ensure_group(COMPOSITES, owner, obj, taken)
+                await self._ensure_group(owner, obj, taken)
             else:
                 leaves.append(obj)
         await bounded(
-            [partial(self._ensure_group, POD_GROUPS, owner, it, taken) for it in leaves],
-            _CREATES_AT_ONCE,
+            [partial(self._ensure_group, owner, it, taken) for it in leaves], _CREATES_AT_ONCE
         )
         # Only after all groups: the others of the owner are created even if one name is taken.
         if taken:
             raise BlockedError(EVENT_NAME_TAKEN, min(taken))
         self._check_all_cached(wanted)
 
-    async def ensure_only(self, owner: Owner, wanted: Json) -> None:
+    async def ensure_only(self, owner: Owner, wanted: Json, api: GroupApi = MUSTER) -> None:
         """Create or correct the owner's one group, and delete its earlier groups without pods.
 
         Raises the same errors as `ensure`.
         """
-        await self.ensure_groups(owner, [wanted])
-        await self._delete_unwanted(owner, [wanted])
+        groups = api.groups([wanted])
+        await self.ensure_groups(owner, groups)
+        await self._delete_unwanted(owner, groups)
 
     async def release_expected_pods(self, owner: Owner) -> None:
         """Remove the expected pods of the owner's groups: it creates none now.
@@ -199,7 +213,7 @@ class GroupWriter:
 
         Raises kube errors.
         """
-        for group in self._caches.pod_groups.by_index(BY_OWNER, owner.as_index):
+        for group in self._caches.leaves(owner.as_index):
             await release_minimum(self._writer, group)
 
     async def delete_groups(self, owner: Owner) -> None:
@@ -207,7 +221,7 @@ class GroupWriter:
 
         Otherwise remove their expected pods.
         """
-        leaves = self._caches.pod_groups.by_index(BY_OWNER, owner.as_index)
+        leaves = self._caches.leaves(owner.as_index)
         if any(self._caches.is_in_use(POD_GROUPS.kind, leaf) for leaf in leaves):
             await self.release_expected_pods(owner)
         else:
@@ -217,14 +231,16 @@ class GroupWriter:
         """Delete the owner's groups that are neither wanted nor in use, leaves first."""
         # Groups in use are kept, because a deletion cannot be undone: an owner that is scaled down
         # and up again at once would find its pods in a group that is being deleted.
-        names_wanted = {(obj["kind"], obj["metadata"]["name"]) for obj in wanted}
-        for resource in (POD_GROUPS, COMPOSITES):
-            groups = self._caches.groups(resource.kind).by_index(BY_OWNER, owner.as_index)
+        names_wanted = {(_resource(obj), obj["metadata"]["name"]) for obj in wanted}
+        for resource, cache in self._caches.generated_groups.items():
+            # Those that remain are deleted once they are served again.
+            if resource == NATIVE_POD_GROUPS and not self._caches.native:
+                continue
             await bounded(
                 [
                     partial(self._remove, resource, group)
-                    for group in groups
-                    if (resource.kind, pods_name(group.metadata)) not in names_wanted
+                    for group in cache.by_index(BY_OWNER, owner.as_index)
+                    if (resource, pods_name(group.metadata)) not in names_wanted
                     and group.metadata.deletion_timestamp is None
                 ],
                 _CREATES_AT_ONCE,
@@ -237,15 +253,15 @@ class GroupWriter:
         else:
             await self._delete(resource, group.metadata)
 
-    def seen(self, slot: ObjectKey) -> None:
+    def seen(self, slot: Slot) -> None:
         """Forget a created object that is in the cache now."""
         self._created.pop(slot, None)
 
-    def on_object_deleted(self, kind: str, meta: ObjectMeta, resource: Resource) -> list[Key]:
-        """Forget a deleted object, and return the owners of this kind that its name blocked."""
+    def on_object_deleted(self, kind: Resource, meta: ObjectMeta, owners: Resource) -> list[Key]:
+        """Forget a deleted object, and return the owners of a kind that its name blocked."""
         self._deleted_at.pop(meta.uid, None)
         slot = (kind, meta.key)
-        return sorted(self._blocked.pop((slot, resource), ()))
+        return sorted(self._blocked.pop((slot, owners), ()))
 
     def ignored_workloads(self, owner: Owner) -> str:
         """Return the warning about Workloads that a user created too late; empty without any."""
@@ -309,11 +325,9 @@ class GroupWriter:
         if ops:
             await self._patch(WORKLOADS, workload, ops)
 
-    async def _ensure_group(
-        self, resource: Resource, owner: Owner, wanted: Json, taken: list[str]
-    ) -> None:
-        namespace, name = _key(wanted)
-        found = self._caches.groups(resource.kind).get(namespace, name)
+    async def _ensure_group(self, owner: Owner, wanted: Json, taken: list[str]) -> None:
+        resource, (_, name) = _resource(wanted), _key(wanted)
+        found = self._found(wanted)
         if found is None:
             if await self._create(resource, owner, wanted) is not None:
                 return
@@ -343,7 +357,7 @@ class GroupWriter:
         for obj in wanted:
             off = (it.feature for it in uses_of(GROUP, obj["kind"], obj))
             first = next((feature for feature in off if feature not in self._gates), None)
-            if first is None or self._caches.groups(obj["kind"]).get(*_key(obj)) is not None:
+            if first is None or self._found(obj) is not None:
                 continue
             raise BlockedError(
                 EVENT_FEATURE_OFF,
@@ -356,7 +370,7 @@ class GroupWriter:
         named = pods_name_of(wanted)
         if named not in pod_counts or wanted["kind"] != POD_GROUPS.kind:
             return wanted
-        found = self._caches.pod_groups.get(*_key(wanted))
+        found = self._found(wanted)
         if found is None:
             return with_minimum(wanted, pod_counts[named])
         # The annotation shows if a user has changed minCount on the group, which is then kept.
@@ -365,7 +379,8 @@ class GroupWriter:
 
     def _named(self, owner: Owner, wanted: Json) -> Json:
         """Return a wanted group under its usual name, or under another if that name is taken."""
-        if owner.resource not in _KNOWN_TO_PODS:
+        # The names of native groups are unique.
+        if owner.resource not in _KNOWN_TO_PODS or _resource(wanted) == NATIVE_POD_GROUPS:
             return wanted
         groups = self._caches.groups(wanted["kind"])
         stand_in = substitute_group(wanted, owner.metadata.uid)
@@ -377,14 +392,14 @@ class GroupWriter:
         return stand_in if there or anothers is Ownership.FOREIGN else wanted
 
     def _check_all_cached(self, objects: list[Json]) -> None:
-        if any((obj["kind"], _key(obj)) in self._created for obj in objects):
+        if any((_resource(obj), _key(obj)) in self._created for obj in objects):
             # If an object is deleted before the cache has it, no event reports it.
             raise RequeueError("created objects are not in the cache yet", _CACHE_LAG_SECONDS)
 
     async def _create(self, resource: Resource, owner: Owner, wanted: Json) -> ObjectMeta | None:
         """Return the owner's object, created or existing; None if another owner has the name."""
         namespace, name = _key(wanted)
-        slot = (resource.kind, (namespace, name))
+        slot = (resource, (namespace, name))
         created = self._created.get(slot)
         # The cache may not have the object yet. A second create request would only fail.
         if created is not None and self._is_fresh(created, owner):
@@ -406,7 +421,11 @@ class GroupWriter:
     def _cached(self, resource: Resource, key: Key) -> Group | Workload | None:
         if resource == WORKLOADS:
             return self._caches.workloads.get(*key)
-        return self._caches.groups(resource.kind).get(*key)
+        return self._caches.generated_groups[resource].get(*key)
+
+    def _found(self, wanted: Json) -> Group | None:
+        """Return the existing group of a wanted one."""
+        return self._caches.generated_groups[_resource(wanted)].get(*_key(wanted))
 
     async def _delete(self, resource: Resource, meta: ObjectMeta) -> None:
         self._deleted_at[meta.uid] = self._clock.monotonic()
@@ -442,7 +461,7 @@ class GroupWriter:
         """Return the text that the owner's user sees while an object blocks its name."""
         what = f"{resource.kind} {meta.name}"
         maker = created_for(meta)
-        groups = self._caches.pod_groups.by_index(BY_OWNER, (meta.namespace, maker))
+        groups = self._caches.leaves((meta.namespace, maker))
         pods = sum(1 for group in groups for _ in self._caches.members(group))
         if maker is None or maker == owner.owner_id or not pods:
             return f"{what} is being deleted, and then Muster recreates it"
@@ -452,7 +471,7 @@ class GroupWriter:
     def _note_taken(self, owner: Owner, resource: Resource, name: str) -> str:
         """Record that the owner waits for the name, and return the message for the owner."""
         key = owner.metadata.key
-        slot = (resource.kind, (owner.metadata.namespace, name))
+        slot = (resource, (owner.metadata.namespace, name))
         self._blocked.setdefault((slot, owner.resource), set()).add(key)
         return (
             f"{resource.kind} {name} exists and was not created for this {owner.kind}, whose pods "
@@ -469,6 +488,10 @@ def _from_templates(wanted_objects: WantedObjects, workload: Workload) -> list[J
 
 def _listed(workloads: list[Workload]) -> str:
     return " and ".join(sorted(it.metadata.name for it in workloads))
+
+
+def _resource(obj: Json) -> Resource:
+    return _RESOURCES[obj["apiVersion"], obj["kind"]]
 
 
 def _key(obj: Json) -> Key:

@@ -168,9 +168,7 @@ class ImplicitGroups:
             # Pods of another form may have waited for the name.
             if form is not None:
                 self._queue_pods_of((old.metadata.namespace, form.name))
-            for key in self._group_writer.on_object_deleted(
-                POD_GROUPS.kind, old.metadata, WORKLOADS
-            ):
+            for key in self._group_writer.on_object_deleted(POD_GROUPS, old.metadata, WORKLOADS):
                 self._queue_pods_of(key)
         elif old is not None and new is not None and old.policy != new.policy:
             self._queue_group(new)

@@ -12,7 +12,7 @@ async def release_minimum(writer: Writer, group: Group) -> None:
     # would wait for peer pods that never come.
     if meta.deletion_timestamp is None and minimum is not None and minimum > 1:
         ops = PatchBuilder().add(pointer("spec", "schedulingPolicy", "gang", "minCount"), 1)
-        await writer.patch(POD_GROUPS, meta.name, ops.of_uid(meta.uid), meta.namespace)
+        await writer.patch(group.leaf_resource, meta.name, ops.of_uid(meta.uid), meta.namespace)
 
 
 async def release_expected_pods(writer: Writer, group: Group) -> None:

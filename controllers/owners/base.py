@@ -8,10 +8,15 @@ from contextlib import suppress
 from functools import partial
 from typing import Final, NamedTuple
 
-from api.constants import ANNOTATION_MIN_COUNT_BASIS, EVENT_WORKLOAD_IGNORED
+from api.constants import (
+    ANNOTATION_MIN_COUNT_BASIS,
+    EVENT_NOT_NATIVE,
+    EVENT_WORKLOAD_IGNORED,
+)
 from api.ownership import created_for
 from controllers.cache.informers import Caches
 from controllers.cache.objects import POD_GROUPS, WORKLOADS, Group, Owner, Pod, Workload
+from controllers.groups.group_api import GroupApi, GroupApis
 from controllers.groups.group_writer import GroupWriter
 from controllers.owners.owner_status import OwnerStatusWriter
 from controllers.runtime.controller import (
@@ -44,6 +49,7 @@ class Tools(NamedTuple):
     clock: Clock
     group_writer: GroupWriter
     owner_status: OwnerStatusWriter
+    apis: GroupApis
 
 
 class OwnerController(ABC):
@@ -57,11 +63,12 @@ class OwnerController(ABC):
         self._caches = caches
         self._group_writer = tools.group_writer
         self._owner_status = tools.owner_status
+        self._apis = tools.apis
         self._owners: Cache[Owner] = caches.owners(resource)
         self._owners.subscribe(self._on_owner)
         caches.workloads.subscribe(self._on_workload)
-        for kind, cache in caches.group_caches():
-            cache.subscribe(partial(self._on_group, kind))
+        for kind, groups in caches.generated_groups.items():
+            groups.subscribe(partial(self._on_group, kind))
         caches.pods.subscribe(self._on_pod)
 
     async def resync(self) -> None:
@@ -111,6 +118,15 @@ class OwnerController(ABC):
         Raises RequeueError, BlockedError, kube errors.
         """
 
+    def api_of(self, owner: Owner, *, native: bool) -> GroupApi:
+        """Return the API of the owner's groups, and report a choice that is not the wanted one.
+
+        `native` is True if its pods name a native group. Raises RequeueError, BlockedError.
+        """
+        api = self._apis.of(owner, native=native)
+        self._owner_status.warn(owner, EVENT_NOT_NATIVE, self._apis.note(owner, native=native))
+        return api
+
     async def let_end(self, owner: Owner) -> None:
         """Release expected pods of an owner that is being deleted.
 
@@ -146,21 +162,21 @@ class OwnerController(ABC):
             self._owner_status.forget(old.metadata.uid)
 
     def _on_workload(self, old: Workload | None, new: Workload | None) -> None:
-        self._on_generated(WORKLOADS.kind, _meta(old), _meta(new), changed=False)
+        self._on_generated(WORKLOADS, _meta(old), _meta(new), changed=False)
         for workload in (old, new):
             ref = workload.controller_ref if workload else None
             # A user's Workload names the owner without being generated for it.
             if workload and ref and ref[:2] == (self._resource.group, self._resource.kind):
                 self.controller.queue.add((workload.metadata.namespace, ref[2]))
 
-    def _on_group(self, kind: str, old: Group | None, new: Group | None) -> None:
+    def _on_group(self, kind: Resource, old: Group | None, new: Group | None) -> None:
         changed = old is not None and new is not None and _minimum(old) != _minimum(new)
         self._on_generated(kind, _meta(old), _meta(new), changed=changed)
         if old is not None and new is not None and old.waiting != new.waiting:
             self._queue_owner(new.metadata, after=_STATUS_DELAY_SECONDS)
 
     def _on_generated(
-        self, kind: str, old: ObjectMeta | None, new: ObjectMeta | None, *, changed: bool
+        self, kind: Resource, old: ObjectMeta | None, new: ObjectMeta | None, *, changed: bool
     ) -> None:
         """Queue the owner of an object that was deleted or changed, but not of a new one."""
         if new is None and old is not None:
@@ -171,7 +187,7 @@ class OwnerController(ABC):
         elif changed and new is not None:
             self._queue_owner(new)
 
-    def _on_deleted(self, kind: str, meta: ObjectMeta) -> None:
+    def _on_deleted(self, kind: Resource, meta: ObjectMeta) -> None:
         self._queue_owner(meta)
         for key in self._group_writer.on_object_deleted(kind, meta, self._resource):
             self.controller.queue.add(key)

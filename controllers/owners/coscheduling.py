@@ -149,7 +149,7 @@ class CoschedulingController(OwnerController):
                 return group
         return None
 
-    def _on_group(self, kind: str, old: Group | None, new: Group | None) -> None:
+    def _on_group(self, kind: Resource, old: Group | None, new: Group | None) -> None:
         super()._on_group(kind, old, new)
         if old is not None and new is not None and old.condition != new.condition:
             self._queue_owner(new.metadata, after=_STATUS_DELAY_SECONDS)

@@ -22,8 +22,9 @@ from api.integration.jobset.admission import (
     jobset_oversize,
     jobset_pod_counts,
 )
+from api.integration.jobset.view import read_jobset
 from controllers.cache.informers import BY_DELEGATION
-from controllers.cache.objects import JOBSETS, Owner, Workload
+from controllers.cache.objects import JOBSETS, Owner, Workload, member_name
 from controllers.groups.group_writer import NOTHING_EXPECTED
 from controllers.owners import start_order
 from controllers.owners.base import LOSSES_DELAY_SECONDS, OwnerController, Tools
@@ -40,7 +41,7 @@ class JobController(OwnerController):
         view = read_job(obj, self._caches.scheduler_names)
         if not view.managed or not (view.asks or view.delegation):
             return
-        group = (owner.metadata.namespace, view.managed)
+        group = (owner.metadata.namespace, member_name(view.managed, native=view.native))
         pods = self._caches.member_counts.of_job(group, owner.metadata.uid)
         pod_counts = {view.managed: job_pod_counts(obj, owner.progress, pods)}
         if not pod_counts[view.managed].size:
@@ -49,7 +50,10 @@ class JobController(OwnerController):
             await self._delegate(owner, obj, view.delegation, pod_counts)
         else:
             await self._group_writer.ensure(
-                owner, lambda workload: job_groups(obj, workload=workload), pod_counts
+                owner,
+                lambda workload: job_groups(obj, workload=workload),
+                pod_counts,
+                api=self.api_of(owner, native=view.native),
             )
 
     async def _delegate(
@@ -122,6 +126,7 @@ class JobSetController(OwnerController):
             lambda workload: jobset_groups(obj, workload=workload),
             jobset_pod_counts(obj, life),
             jobset_expected(obj, life) if self._group_writer.expects else NOTHING_EXPECTED,
+            self.api_of(owner, native=read_jobset(obj).native),
         )
         # Only after the groups exist: the gang still starts once all of its pods exist.
         problem = jobset_not_expected(obj) if self._group_writer.expects else ""
@@ -141,7 +146,8 @@ class JobSetController(OwnerController):
         job = self._caches.jobs.get(namespace, name)
         if job is None or not _is_of(job, owner):
             return None, NO_PODS
-        pods = self._caches.member_counts.of_job((namespace, group), job.metadata.uid)
+        key = (namespace, member_name(group, native=job.native))
+        pods = self._caches.member_counts.of_job(key, job.metadata.uid)
         # JobSet recreates such a Job with all of its pods, so its progress must not lower minCount.
         starts_anew = (
             job.restarts < owner.restarts
@@ -159,7 +165,8 @@ class JobSetController(OwnerController):
             return
         gone = new is None or new.metadata.uid != old.metadata.uid
         name = old.metadata.annotations.get(ANNOTATION_MANAGED_GROUP, "")
-        group = self._caches.pod_groups.get(old.metadata.namespace, name)
+        groups = self._caches.native_groups if old.native else self._caches.pod_groups
+        group = groups.get(old.metadata.namespace, name)
         # A group that has enough pods keeps its minCount, whatever its Jobs have finished.
         if gone or (group is not None and self._caches.is_below_minimum(group)):
             key = (old.metadata.namespace, parent.name)

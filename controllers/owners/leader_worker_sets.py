@@ -29,6 +29,7 @@ class LeaderWorkerSetController(OwnerController):
             owner,
             lambda workload: lws_groups(obj, workload=workload, sizes=sizes, expects=expects),
             expected=lws_expected(obj, sizes) if expects else NOTHING_EXPECTED,
+            api=self.api_of(owner, native=False),
         )
         # The subresource `scale` can go beyond the limit, as admission does not see it.
         if view.replicas > MAX_REPLICAS:

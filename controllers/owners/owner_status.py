@@ -37,7 +37,7 @@ class OwnerStatusWriter:
         self._recorder = recorder
         self._clock = clock
         self._reported: dict[str, str] = {}
-        self._warned: dict[str, str] = {}
+        self._warned: dict[str, dict[str, str]] = {}
         self._written: dict[str, tuple[float, str]] = {}
         self._first: dict[str, float] = {}
 
@@ -57,13 +57,10 @@ class OwnerStatusWriter:
 
     def warn(self, owner: Owner, reason: str, text: str) -> None:
         """Record an event, once for each text; an empty text ends the reason."""
-        uid = owner.metadata.uid
-        if text and self._warned.get(uid) != text:
+        warned = self._warned.setdefault(owner.metadata.uid, {})
+        if text and warned.get(reason) != text:
             self._event(owner, reason, text)
-        if text:
-            self._warned[uid] = text
-        else:
-            self._warned.pop(uid, None)
+        warned[reason] = text
 
     async def report(self, owner: Owner, waits_for: str = "") -> float:
         """Write what the owner waits for; return the seconds until the next check (0: none).
@@ -101,8 +98,8 @@ class OwnerStatusWriter:
             return ""
         later = not_started(owner, self._caches)
         found = [
-            (_rank(group), kind, group.metadata.name, group.waiting)
-            for kind, cache in self._caches.group_caches()
+            (_rank(group), resource.kind, group.metadata.name, group.waiting)
+            for resource, cache in self._caches.generated_groups.items()
             for group in cache.by_index(BY_OWNER, owner.as_index)
             if group.waiting and pods_name(group.metadata) not in later
         ]

@@ -49,7 +49,7 @@ def _may_have_order(owner: Owner) -> bool:
 
 def _comes_later(view: JobSetView, at: int, job: ReplicatedJob) -> bool:
     # A group of the complete JobSet waits from the start, so it is never left out.
-    if not job.scope_note or job.group_scope == SCOPE_JOBSET:
+    if not job.noted.scope or job.group_scope == SCOPE_JOBSET:
         return False
     return bool(job.depends_on) or (view.in_order and at > 0)
 

@@ -14,7 +14,7 @@ from kube.base.errors import ApiError, Invalid, KubeError, NotFound
 from kube.client.client import Client
 from kube.client.meta import HasMeta, Json, ObjectMeta, decode_partial
 from kube.client.patch import PatchBuilder
-from kube.client.resources import Resource
+from kube.client.resources import OWN_RIGHTS, Resource
 from kube.concurrency.failures import Failures
 from kube.concurrency.fair_queue import FairSemaphore
 from kube.concurrency.pace import Pace
@@ -33,14 +33,6 @@ _CONCURRENT_WRITES = 48
 
 _WORKERS = 12
 """Keys that a controller handles at a time."""
-
-OWN_RIGHTS = Resource(
-    "authorization.k8s.io",
-    "v1",
-    "selfsubjectaccessreviews",
-    "SelfSubjectAccessReview",
-    namespaced=False,
-)
 
 METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
 """The media type of objects without spec and status.

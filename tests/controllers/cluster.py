@@ -23,11 +23,15 @@ from api.constants import (
 )
 from controllers.cache.capacity_requests import POD_TEMPLATES, REQUESTS
 from controllers.cache.informers import Caches
-from controllers.cache.objects import CLAIMS, COSCHEDULINGS, PLUGINS_POD_GROUPS
-from controllers.runtime.controller import OWN_RIGHTS
+from controllers.cache.objects import (
+    CLAIMS,
+    COSCHEDULINGS,
+    NATIVE_POD_GROUPS,
+    PLUGINS_POD_GROUPS,
+)
 from kube.base.clock import Clock
 from kube.client.meta import Json
-from kube.client.resources import JOBS, LEADER_WORKER_SETS, PODS, Resource
+from kube.client.resources import JOBS, LEADER_WORKER_SETS, OWN_RIGHTS, PODS, Resource
 from kube.informers.cache import Cache
 from tests.support.memory_api import WRITES, Event, MemoryApi, Request
 
@@ -51,8 +55,8 @@ Slot = tuple[str, str, str]
 
 
 def _kind(resource: Resource) -> str:
-    """Return the name of a kind in slots: the full name for PodGroups of other projects."""
-    if resource in {COSCHEDULINGS, PLUGINS_POD_GROUPS}:
+    """Return the name of a kind in slots: the full name for PodGroups of other API groups."""
+    if resource in {COSCHEDULINGS, PLUGINS_POD_GROUPS, NATIVE_POD_GROUPS}:
         return resource.full_name
     return resource.kind
 

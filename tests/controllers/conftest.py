@@ -10,6 +10,7 @@ import pytest
 from api import features
 from api.constants import MPI_JOB, RAY_CLUSTER
 from api.features import FeatureGates
+from api.integration.common.native import GroupsApi
 from api.integration.common.result import Taken, no_name_taken
 from api.integration.job.admission import job_admission
 from api.integration.jobset.admission import jobset_admission
@@ -20,6 +21,7 @@ from controllers.cache.informers import COSCHEDULING_KINDS, Caches
 from controllers.cache.objects import COSCHEDULINGS, JOBS, LEADER_WORKER_SETS, PLUGINS_POD_GROUPS
 from controllers.cleanup.orphans import OrphanCollector
 from controllers.cleanup.protection import ProtectionController
+from controllers.groups.group_api import GroupApis
 from controllers.groups.group_claims import GroupClaimController
 from controllers.groups.group_writer import GroupWriter
 from controllers.groups.groups_from_pods import GroupsFromPods
@@ -70,8 +72,10 @@ class ControllerHarness:
         scheduler_names: SchedulerNames = USUAL,
         *,
         gates: FeatureGates = features.USUAL,
+        groups_api: GroupsApi = GroupsApi.MUSTER,
     ) -> None:
-        """Create the harness with these feature gates."""
+        """Create the harness with these feature gates, and this setting of `groups.api`."""
+        self.groups_api = groups_api
         self.clock = FakeClock()
         self.caches = Caches(scheduler_names)
         for kind in OPTIONAL_OWNERS:
@@ -103,7 +107,8 @@ class ControllerHarness:
         writer = Writer(self.api.client, self.fence)
         self.group_writer = GroupWriter(caches, writer, clock, self._gates)
         status = OwnerStatusWriter(caches, writer, recorder, clock)
-        tools = Tools(caches, writer, clock, self.group_writer, status)
+        apis = GroupApis(caches, self.groups_api)
+        tools = Tools(caches, writer, clock, self.group_writer, status, apis)
         self.jobset = JobSetController(JOBSETS, tools)
         self.job = JobController(JOBS, tools)
         self.single_groups = [

@@ -89,7 +89,7 @@ async def test_pods_are_read_again_once_native_groups_are_served(
     after = caches.pods.get("default", "p")
     assert before is not None
     assert after is not None
-    assert (before.groups, after.groups) == (("g",), ())
+    assert (before.groups, after.groups) == (("g",), ("g/scheduling.k8s.io",))
 
 
 CRDS_OF_OTHERS = Path(__file__).parents[3] / "e2e/flows/owners/jobs/crds"

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 import jsonpatch
 import pytest
 
+from api.integration.common.native import GroupsApi
 from api.integration.job.admission import job_admission
 from api.integration.jobset.admission import jobset_admission
 from controllers.app import ControllerProcess
@@ -31,7 +32,9 @@ TROUBLES: dict[str, Exception | None] = {
 @asynccontextmanager
 async def running(api: MemoryApi, clock: FakeClock) -> AsyncIterator[ControllerProcess]:
     process, stop = (
-        ControllerProcess(api, LeaderElection(enabled=False), clock=clock),
+        ControllerProcess(
+            api, LeaderElection(enabled=False), clock=clock, groups_api=GroupsApi.AUTO
+        ),
         asyncio.Event(),
     )
     task = asyncio.ensure_future(process.run(stop))
