@@ -309,8 +309,7 @@ def group_spec(kind: str, group: GroupObject, gates: FeatureGates = features.USU
     meta, spec = group.metadata, group.spec
     key: GroupKey = (kind, meta.namespace, meta.name)
     native = kind in _NATIVE
-    # Muster creates no native groups: there, the annotation is anybody's.
-    policy, owner = spec.scheduling_policy, None if native else created_for(meta)
+    policy, owner = spec.scheduling_policy, created_for(meta)
     gate_off, maker_off = _off(kind, group, owner, gates)
     return GroupSpec(
         key=key,

@@ -339,8 +339,11 @@ class Group:
 
     @property
     def created_by_muster(self) -> bool:
-        """True if Muster created it, for an owner or for pods."""
-        return self.spec is not None and self.spec.owner is not None
+        """True if Muster created it, for an owner or for pods.
+
+        For the rules of a group of Kubernetes' own, it does not matter who created it.
+        """
+        return self.spec is not None and self.spec.owner is not None and not self.spec.shared
 
     @property
     def of_others(self) -> bool:

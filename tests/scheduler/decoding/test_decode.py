@@ -11,6 +11,7 @@ from api.constants import (
     LABEL_MANAGED_BY,
     LABEL_POD_GROUP,
     MANAGED_BY,
+    NATIVE_POD_GROUP,
 )
 from api.features import USUAL, Feature
 from api.scheduler_names import SchedulerNames
@@ -623,6 +624,7 @@ def test_what_a_group_was_made_for(
     group = decode_group(msgspec.json.encode({"metadata": meta}))
 
     assert decode.group_spec("PodGroup", group).owner == want
+    assert decode.group_spec(NATIVE_POD_GROUP.full_kind, group).owner == want
 
 
 @pytest.mark.parametrize(
