@@ -69,6 +69,8 @@ async def check(
         for item in await list_items(client, resource, namespace):
             cache.upsert(decode(msgspec.json.encode(item)))
         caches.serve(resource)
+        # From then on, pods are in native groups by their field.
+        caches.native = len(caches.native_groups) > 0
     return find_orphans(caches, datetime.now(UTC))
 
 

@@ -13,8 +13,9 @@ from msgspec import Meta, field
 
 from api import features
 from api.constants import SCHEDULER_NAME
-from api.features import FeatureGates
+from api.features import Feature, FeatureGates
 from api.integration.common.autoscalers import KNOWN_KEYS, Autoscalers
+from api.integration.common.native import GroupsApi
 from api.names import is_label_key
 from api.rules.table import LABEL_KEY_TEXT
 from api.scheduler_names import SchedulerNames, faults_of
@@ -91,6 +92,17 @@ class Webhook(Section, frozen=True):
     autoscalers: AutoscalerSettings = AutoscalerSettings()
 
 
+class Groups(Section, frozen=True):
+    """The API in which new Jobs, JobSets and other owners get groups.
+
+    `muster`: Muster's own. `native`: Kubernetes' own, and an owner that cannot have them waits.
+    `auto`: Kubernetes' own where they are served and can state all that the owner asks for, else
+    Muster's. An owner keeps the groups that it has.
+    """
+
+    api: GroupsApi = GroupsApi.MUSTER
+
+
 class SchedulerProfile(Section, frozen=True):
     """Scoring of pods of one schedulerName: `pack` fills nodes, `spread` evens them out."""
 
@@ -108,6 +120,7 @@ class File(Section, frozen=True):
     namespace: str = "muster-system"
     profiles: tuple[SchedulerProfile, ...] = (SchedulerProfile(),)
     feature_gates: Mapping[str, bool] = field(default_factory=dict)
+    groups: Groups = Groups()
     leader_election: LeaderElection = LeaderElection()
     webhook: Webhook = Webhook()
     scheduler: Scheduler = Scheduler()
@@ -120,6 +133,8 @@ class File(Section, frozen=True):
         found = features.faults_of(self.feature_gates)
         if found:
             raise ValueError(f"featureGates: {'; '.join(found)}")
+        if self.groups.api is not GroupsApi.MUSTER and Feature.NATIVE_GROUPS not in self.gates:
+            raise ValueError(f"groups.api: {self.groups.api} needs the feature gate NativeGroups")
         # A field of an earlier version, still accepted alone. Together with `profiles` it is
         # ambiguous.
         if self.scheduler.profile is not None and self.profiles != (SchedulerProfile(),):

@@ -41,6 +41,8 @@ def webhook_config(file: File, url: str | None) -> WebhookConfig:
         scheduler_names=file.scheduler_names,
         autoscalers=part.autoscalers.value,
         gates=file.gates,
+        groups_api=file.groups.api,
+        namespace=file.namespace,
     )
 
 

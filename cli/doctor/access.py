@@ -9,9 +9,11 @@ from typing import Any, Final
 
 from api.constants import NATIVE_GROUP
 from api.features import Feature
+from api.integration.common.native import GroupsApi
 from api.reading import dig
+from cli.config.config import File
 from cli.doctor.findings import About, Check, Finding
-from cli.doctor.installation import APPLY, APPLY_CONSOLE, CONSOLE, Installation
+from cli.doctor.installation import APPLY, APPLY_CONSOLE, APPLY_NATIVE, CONSOLE, Installation
 from cli.manifests.packaged_manifests import Object, roles
 from kube.client.client import Client
 from kube.client.meta import Json
@@ -41,6 +43,13 @@ class Right:
         named = f" {self.name}" if self.name else ""
         return f"{plural}{group}{slash}{sub}{named}"
 
+    @property
+    def way_out(self) -> str:
+        """The command that grants the right."""
+        if self.part == CONSOLE:
+            return APPLY_CONSOLE
+        return APPLY_NATIVE if _is_native_group(self) and self.part != "scheduler" else APPLY
+
 
 def needed(installed: Installation) -> list[Right]:
     """Return the rights of the manifests, including the console's if it is installed.
@@ -49,7 +58,6 @@ def needed(installed: Installation) -> list[Right]:
     """
     mounted = installed.config.webhook.certificates.mounted is not None
     leads = installed.config.leader_election.enabled
-    native = Feature.NATIVE_GROUPS in installed.config.gates
     found = {right for binding in _bindings() for right in _given(binding, installed.namespace)}
     return sorted(
         right
@@ -59,12 +67,19 @@ def needed(installed: Installation) -> list[Right]:
             mounted and right.part == "webhook" and (right.verb == "patch" or _is_secret(right))
         )
         and (leads or right.resource != "leases")
-        and (native or not _is_native_group(right))
+        and (not _is_native_group(right) or _has_native_groups(right, installed.config))
     )
 
 
 def _is_native_group(right: Right) -> bool:
     return right.group == NATIVE_GROUP and right.resource != PRIORITY_CLASSES.plural
+
+
+def _has_native_groups(right: Right, config: File) -> bool:
+    """Return True if the part schedules native groups, or creates them."""
+    if right.part == "scheduler":
+        return Feature.NATIVE_GROUPS in config.gates
+    return config.groups.api is not GroupsApi.MUSTER
 
 
 def _is_secret(right: Right) -> bool:
@@ -143,20 +158,19 @@ def check_access(allowed: Mapping[Right, bool], installed: Installation) -> Iter
             " processes elsewhere are not checked",
         )
         return
-    lacking: dict[str, dict[str, list[str]]] = {}
+    lacking: dict[str, dict[tuple[str, str], list[str]]] = {}
     for right, has in sorted(allowed.items()):
         if not has:
             of_account = lacking.setdefault(accounts[right.part], {})
-            of_account.setdefault(right.on, []).append(right.verb)
+            of_account.setdefault((right.on, right.way_out), []).append(right.verb)
     having = {accounts[right.part] for right, has in allowed.items() if has}
     for account, verbs_on in lacking.items():
         check = Check("access", About("ServiceAccount", account, namespace))
-        way_out = APPLY_CONSOLE if account == accounts.get(CONSOLE) else APPLY
         if account not in having:
             problem = "it has no rights: no role is bound to it"
-            yield check.error(problem, way_out)
+            yield check.error(problem, next(iter(verbs_on))[1])
             continue
-        for on, verbs in verbs_on.items():
+        for (on, way_out), verbs in verbs_on.items():
             yield check.error(f"it cannot {', '.join(verbs)} {on}", way_out)
     if allowed and not lacking:
         names: Sequence[Any] = sorted(set(accounts.values()))

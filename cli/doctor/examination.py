@@ -287,6 +287,8 @@ class Examination:
         about = About("APIGroup", neighbours.NATIVE)
         native = await self._read("neighbours", about, neighbours.read_native(self._client))
         self._found += neighbours.check_native(native or {}, self.installed.config.gates)
+        if native is not None:
+            self._found += neighbours.check_groups_api(native, self.installed.config.groups.api)
         allowing: list[Json] = []
         selector = f"{LABEL_FOREIGN_GROUPS}={FOREIGN_GROUPS_ENABLED}"
         await self._each(

@@ -28,6 +28,7 @@ CONSOLE: Final = "console"
 SELECTOR: Final = "app.kubernetes.io/name=muster"
 APPLY: Final = "kubectl apply -k manifests/base (or the overlay that you use)"
 APPLY_CONSOLE: Final = "kubectl apply -k manifests/console"
+APPLY_NATIVE: Final = "kubectl apply -f manifests/base/native-groups-controller-rbac.yaml"
 _UPGRADE: Final = "helm upgrade {0} charts/muster --namespace {1} --reset-then-reuse-values"
 _RELEASE: Final = "meta.helm.sh/release-name", "meta.helm.sh/release-namespace"
 
@@ -84,7 +85,7 @@ class Installation:
         """Yield the findings; a Helm release is upgraded instead of applying manifests."""
         release = self.release
         for one in findings:
-            if release is not None and one.action in (APPLY, APPLY_CONSOLE):
+            if release is not None and one.action in (APPLY, APPLY_CONSOLE, APPLY_NATIVE):
                 yield replace(one, action=_UPGRADE.format(*release))
             else:
                 yield one

@@ -14,6 +14,7 @@ from api.constants import (
     PLUGINS_POD_GROUP,
 )
 from api.features import USUAL, Feature, FeatureGates
+from api.integration.common.native import UNSERVED_TEXT, GroupsApi
 from api.reading import dig, labels_of, listing, mapping, text
 from cli.doctor.findings import About, Check, Finding
 from cli.doctor.installation import mapping_of
@@ -21,6 +22,7 @@ from kube.base.errors import NotFound
 from kube.client.client import Client
 from kube.client.meta import Json
 
+_SERVE: Final = "turn it on as docs/native-groups.md describes, or set groups.api to muster"
 NATIVE: Final = "scheduling.k8s.io"
 _NAMED: Final = 5
 """Names that a finding lists. Further ones are counted."""
@@ -109,6 +111,21 @@ def check_native(
                 yield _finding(_KUBE_SCHEDULER, about)
             elif version == NATIVE_POD_GROUP.version and "podgroups" in plurals:
                 yield Check("neighbours", about).info(_SERVED, _NAMES)
+
+
+def check_groups_api(served: Mapping[str, Iterable[str]], api: GroupsApi) -> Iterator[Finding]:
+    """Yield a finding if new owners may get native groups, and these are not served.
+
+    `served` is as for `check_native`.
+    """
+    if api is GroupsApi.MUSTER or "podgroups" in served.get(NATIVE_POD_GROUP.version, ()):
+        return
+    about = Check("neighbours", About("APIGroup", f"{NATIVE}/{NATIVE_POD_GROUP.version}"))
+    problem = f"groups.api is {api}, and {UNSERVED_TEXT}"
+    if api is GroupsApi.NATIVE:
+        yield about.error(f"{problem}: new Jobs and JobSets wait", _SERVE)
+    else:
+        yield about.info(f"{problem}: new Jobs and JobSets get Muster's groups", _SERVE)
 
 
 def check_namespaces(namespaces: Iterable[Json]) -> Iterator[Finding]:

@@ -77,7 +77,7 @@ def config_definitions() -> Schema:
             del schema["properties"][field]
         # The chart renders only what is set. The processes know the defaults of the rest, which may
         # differ between versions.
-        for field in schema["properties"].values():
+        for field in schema.get("properties", {}).values():  # an enumeration has none
             field.pop("default", None)
         schema["description"] = " ".join(schema["description"].split())
     return {**definitions, "FeatureGates": features.json_schema()}

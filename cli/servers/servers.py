@@ -72,6 +72,7 @@ def controller(client: Client, file: File, _arguments: argparse.Namespace) -> Se
         file.namespace,
         scheduler_names=file.scheduler_names,
         gates=file.gates,
+        groups_api=file.groups.api,
     )
     return Server(controllers.checks, controllers.run, details=controllers.details)
 

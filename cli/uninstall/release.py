@@ -20,12 +20,15 @@ from typing import Any, Final
 
 from api.constants import (
     ANNOTATION_CLAIM_TEMPLATES,
+    ANNOTATION_GROUPS_API,
     ANNOTATION_MANAGED_GROUP,
+    ANNOTATION_NOT_NATIVE,
     ANNOTATION_WAITING_FOR,
     JOBSET,
     JOBSET_LABEL_REPLICATED_JOB,
     LABEL_POD_GROUP,
 )
+from api.integration.common.native import group_in_field
 from api.integration.common.shared_claims import original_claims
 from api.integration.job.admission import read_job
 from api.reading import annotations_of, dig, labels_of, listing, mapping, text
@@ -186,11 +189,15 @@ def remade(job: Mapping[str, Any]) -> Object:
         for labels in made:
             _drop(labels, "labels", LABELS_OF_JOB)
     template["spec"].pop("schedulerName", None)
+    if group_in_field(template) == annotations_of(job).get(ANNOTATION_MANAGED_GROUP):
+        # Muster created this native group for the Job that is deleted.
+        template["spec"].pop("schedulingGroup", None)
     if ANNOTATION_CLAIM_TEMPLATES in annotations_of(job):
         template["spec"]["resourceClaims"] = original_claims(job)
     _drop(made[0], "labels", [LABEL_POD_GROUP])
     _drop(made[0], "annotations", [ANNOTATION_MANAGED_GROUP])
     marks = [ANNOTATION_MANAGED_GROUP, ANNOTATION_WAITING_FOR, ANNOTATION_CLAIM_TEMPLATES]
+    marks += [ANNOTATION_GROUPS_API, ANNOTATION_NOT_NATIVE]
     _drop(meta, "annotations", marks)
     _drop(meta, "labels", [LABEL_POD_GROUP])
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": meta, "spec": spec}

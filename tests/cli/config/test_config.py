@@ -7,6 +7,7 @@ import pytest
 
 from api.features import USUAL, FeatureGates
 from api.integration.common.autoscalers import KNOWN_KEYS, Autoscalers
+from api.integration.common.native import GroupsApi
 from certs.authority import DEFAULT_LIFETIMES
 from cli.config.config import File, load
 from cli.config.webhook_config import webhook_config
@@ -153,3 +154,14 @@ def test_a_gate_that_is_not_known_is_refused_with_the_one_that_is_meant(tmp_path
 def test_a_gate_is_true_or_false(value: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"Expected `bool`.*featureGates"):
         file_exists(tmp_path, f"featureGates: {{Coscheduling: {value}}}")
+
+
+@pytest.mark.parametrize("api", list(GroupsApi))
+def test_the_api_of_new_groups_needs_the_gate_of_native_ones(tmp_path: Path, api: str) -> None:
+    assert webhook_config(file_exists(tmp_path, f"groups: {{api: {api}}}"), URL).groups_api == api
+    text = f"{{groups: {{api: {api}}}, featureGates: {{NativeGroups: false}}}}"
+    if api == GroupsApi.MUSTER:
+        assert file_exists(tmp_path, text).groups.api == api
+        return
+    with pytest.raises(ConfigError, match=f"groups.api: {api} needs the feature gate NativeGroups"):
+        file_exists(tmp_path, text)

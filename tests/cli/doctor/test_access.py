@@ -45,6 +45,25 @@ def test_what_is_not_needed_is_not_asked_for(written: str, gone: object) -> None
     assert set(RIGHTS) - set(rights) == set(filter(gone, RIGHTS))  # type: ignore[call-overload]
 
 
+@pytest.mark.parametrize("api", ["native", "auto"])
+def test_the_rights_to_create_native_groups_are_needed_where_that_is_on(api: str) -> None:
+    config = configuration_of({"data": {"muster.yaml": f"groups: {{api: {api}}}"}})
+    installed = Installation("muster-system", config=config)
+    more = set(needed(installed)) - set(RIGHTS)
+    assert {right.part for right in more} == {"controller", "webhook"}
+    allowed = {right: right not in more for right in needed(installed)}
+
+    of_controller, of_webhook = check_access(allowed, installed)
+
+    assert of_controller.problem == (
+        "it cannot create, delete, get, list, patch, watch podgroups.scheduling.k8s.io"
+    )
+    assert of_webhook.problem == "it cannot create podgroups.scheduling.k8s.io"
+    assert of_webhook.action == (
+        "kubectl apply -f manifests/base/native-groups-controller-rbac.yaml"
+    )
+
+
 def with_console() -> Installation:
     container = {"name": "muster", "args": ["console", "--in-cluster"]}
     pod = {"serviceAccountName": "muster-console", "containers": [container]}

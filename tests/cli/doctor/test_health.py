@@ -5,11 +5,13 @@ from typing import Any
 
 import pytest
 
+from api.integration.common.native import GroupsApi
 from cli.doctor.findings import About, Limited, Severity
 from cli.doctor.health import Process, Ready, check_event, check_ready, health_port, processes
 from cli.doctor.neighbours import (
     KNOWN,
     check_definitions_of_others,
+    check_groups_api,
     check_namespaces,
     check_native,
 )
@@ -144,3 +146,25 @@ def test_namespaces_that_give_the_groups_of_others_to_muster() -> None:
 
     assert "n0, n1, n2, n3, n4 and 2 more" in finding.problem
     assert list(check_namespaces([{"metadata": {"name": "x", "labels": {"a": "b"}}}])) == []
+
+
+@pytest.mark.parametrize(
+    ("api", "severity", "then"),
+    [
+        (GroupsApi.NATIVE, Severity.ERROR, "new Jobs and JobSets wait"),
+        (GroupsApi.AUTO, Severity.INFO, "new Jobs and JobSets get Muster's groups"),
+    ],
+)
+def test_native_groups_that_are_wanted_and_not_served(
+    api: GroupsApi, severity: Severity, then: str
+) -> None:
+    assert list(check_groups_api({}, GroupsApi.MUSTER)) == []
+    assert list(check_groups_api({"v1beta1": ["podgroups"]}, api)) == []
+
+    (finding,) = check_groups_api({"v1alpha2": ["podgroups"]}, api)
+
+    assert finding.severity == severity
+    assert finding.problem == (
+        f"groups.api is {api}, and the API server does not serve "
+        f"podgroups.scheduling.k8s.io/v1beta1: {then}"
+    )

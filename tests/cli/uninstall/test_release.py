@@ -3,6 +3,7 @@
 import pytest
 from jsonpatch import apply_patch
 
+from api.integration.common.native import GroupsApi, NativeApi
 from api.integration.job.admission import job_admission
 from cli.uninstall.release import (
     Handover,
@@ -218,6 +219,19 @@ def test_the_pods_of_a_job_made_again_have_claims_of_their_own() -> None:
         again["spec"]["template"]["spec"]["resourceClaims"]
         == (written["spec"]["template"]["spec"]["resourceClaims"])
     )
+    assert again["metadata"]["annotations"] == written["metadata"]["annotations"]
+
+
+def test_a_job_made_again_is_in_no_native_group_of_musters() -> None:
+    """kube-scheduler would wait for the group, which is deleted with the Job."""
+    written = make_job("train").asks(gang_mode="Gang").build()
+    native = NativeApi(GroupsApi.NATIVE, served=True)
+    admitted = apply_patch(written, job_admission(written, None, "CREATE", native=native).patch)
+    assert admitted["spec"]["template"]["spec"]["schedulingGroup"]
+
+    again = remade(admitted)
+
+    assert again["spec"]["template"]["spec"] == written["spec"]["template"]["spec"]
     assert again["metadata"]["annotations"] == written["metadata"]["annotations"]
 
 

@@ -13,6 +13,7 @@ WORKLOAD = "scheduling.muster.dev/workload"
 TEMPLATE = "scheduling.muster.dev/template"
 REPLICA = "scheduling.muster.dev/replica-key"
 PLUGINS = "scheduling.x-k8s.io/pod-group"
+API = "scheduling.muster.dev/groups-api"
 SUBSET = "scheduling.muster.dev/subset"
 
 
@@ -55,6 +56,35 @@ def test_who_schedules_a_new_pod(made: dict[str, Any], want: str) -> None:
     assert answer.allowed
     assert answer.result is not None
     assert answer.result["spec"]["schedulerName"] == want
+
+
+@pytest.mark.parametrize(
+    ("labels", "notes", "spec", "want"),
+    [
+        pytest.param({LABEL: "g"}, {API: "native"}, {}, "g", id="as admission said"),
+        pytest.param({LABEL: "g"}, {}, {}, None, id="a group of Muster"),
+        pytest.param({}, {API: "native"}, {}, None, id="no group"),
+        pytest.param({WORKLOAD: "w", TEMPLATE: "t"}, {API: "native"}, {}, None, id="a template"),
+        pytest.param(
+            {LABEL: "g"}, {API: "native"}, {"schedulingGroup": {"podGroupName": "mine"}}, "mine",
+            id="its user named one",
+        ),
+        pytest.param({LABEL: "g"}, {API: "native"}, {"schedulerName": "other"}, None, id="other"),
+    ],
+)  # fmt: skip
+def test_a_pod_of_a_native_group_names_it(
+    labels: dict[str, str], notes: dict[str, str], spec: dict[str, Any], want: str | None
+) -> None:
+    made = pod(labels=labels, scheduler=OURS)
+    made["metadata"]["annotations"] = notes
+    made["spec"] |= spec
+
+    answer = ask("mutate", made)
+
+    assert answer.allowed
+    assert ((answer.result or made)["spec"].get("schedulingGroup") or {}).get(
+        "podGroupName"
+    ) == want
 
 
 @pytest.mark.parametrize(
