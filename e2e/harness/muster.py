@@ -79,12 +79,17 @@ class Muster:
 
     async def install(self) -> None:
         """Apply manifests/base, as an administrator does, and create a token for each account."""
-        objects = manifests.by_url(manifests.load())
+        objects = manifests.by_url(self.manifests())
         async with Rest.open(self._kubeconfig) as rest:
             await manifests.create(rest, objects)
             names = [obj["metadata"]["name"] for obj in objects if obj["kind"] == CRDS.kind]
             await definitions.served(rest, *names)
         await self.give_access()
+
+    def manifests(self) -> list[manifests.Object]:
+        """Return the objects that an administrator with this configuration applies."""
+        more = manifests.native_group_rights() if "groups" in self._config else []
+        return [*manifests.load(), *more]
 
     async def give_access(self) -> None:
         """Write a kubeconfig for each existing account."""

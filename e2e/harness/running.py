@@ -5,17 +5,16 @@ Both are processes: they do not depend on an event loop and persist between test
 
 import asyncio
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from e2e.harness import muster as processes
 from e2e.harness import permissions
 from e2e.harness.clusters.protocol import Cluster
 from e2e.harness.controlplane.controlplane import ControlPlane
 from e2e.harness.muster import CONFIG, NAMESPACE, Muster
-from e2e.harness.support import manifests
 from kube.client.meta import Json
 
 
@@ -38,14 +37,14 @@ def started(cluster: Started) -> Iterator[None]:
 
 @contextmanager
 def installed(
-    cluster: Cluster, *, keep_audit: Path | None = None, profiles: Sequence[Json] = ()
+    cluster: Cluster, *, keep_audit: Path | None = None, **config: Any
 ) -> Iterator[Muster]:
     """Run all three processes; at the end no request of theirs may have lacked a permission.
 
-    `profiles` are those of the configuration, for schedulerNames other than the default.
+    `config` has fields of the configuration that differ from the default. With `groups`, the
+    accounts get the rights to create native groups.
     """
-    config = {**CONFIG, "profiles": list(profiles)} if profiles else CONFIG
-    muster = Muster(cluster.kubeconfig, config=config)
+    muster = Muster(cluster.kubeconfig, config={**CONFIG, **config})
     with asyncio.Runner() as runner:
         try:
             runner.run(muster.install())
@@ -53,7 +52,7 @@ def installed(
             runner.run(muster.start(*processes.ALL))
             yield muster
             runner.run(muster.uninstall())
-            _check_rights(cluster.audit_log, keep_audit)
+            _check_rights(cluster.audit_log, keep_audit, muster.manifests())
         finally:
             muster.stop()
 
@@ -65,10 +64,10 @@ async def no_deployments(cluster: ControlPlane) -> None:
         (await rest.delete(path, {"propagationPolicy": "Background"})).ok()
 
 
-def _check_rights(audit: Path | None, keep: Path | None) -> None:
+def _check_rights(audit: Path | None, keep: Path | None, applied: list[Json]) -> None:
     if audit is None:
         return
     if keep is not None:
         shutil.copyfile(audit, keep)
-    refused = permissions.refused(audit, permissions.given(manifests.load()))
+    refused = permissions.refused(audit, permissions.given(applied))
     assert not refused, "a right is missing in manifests/base:\n" + "\n".join(refused)

@@ -35,6 +35,12 @@ def load(folder: Path = MANIFESTS / "base") -> list[Object]:
     return objects
 
 
+def native_group_rights() -> list[Object]:
+    """Return the rights for `groups.api: native` or `auto`, which are applied by themselves."""
+    text = (MANIFESTS / "base" / "native-groups-controller-rbac.yaml").read_text()
+    return list(yaml.safe_load_all(text))
+
+
 def by_url(objects: list[Object]) -> list[Object]:
     """Return the objects without the policies for caBundle: by URL the webhook registers itself."""
     return [obj for obj in objects if not _confines_webhook(obj)]
