@@ -181,8 +181,9 @@ class ClusterInformers:
         self.gates = gates
         self.native = False
         self._groups_api = groups_api
-        self._kept = KeptFields(client, namespace)
-        self._discovery = Discovery(client, {_NATIVE.full_kind: _NATIVE}, clock or SystemClock())
+        clock = clock or SystemClock()
+        self._kept = KeptFields(client, namespace, clock)
+        self._discovery = Discovery(client, {_NATIVE.full_kind: _NATIVE}, clock)
         # Undecodable objects are skipped. One of them must not keep a cache incomplete, and so stop
         # admission.
         delivery = Delivery(Quarantine() if quarantine is None else quarantine)
@@ -211,18 +212,24 @@ class ClusterInformers:
     async def run(self) -> None:
         """Watch until cancelled."""
         async with asyncio.TaskGroup() as group:
+            # No owner is admitted before the caches are complete, and its choice is final.
+            if self._groups_api is not GroupsApi.MUSTER:
+                await self._discover()
             for reflector in self._reflectors.values():
                 group.create_task(reflector.run())
             if Feature.NATIVE_GROUPS in self.gates:
-                group.create_task(self._discover())
+                group.create_task(self._follow_native())
+
+    async def _follow_native(self) -> None:
+        while True:
+            await self._discover()
+            await asyncio.sleep(PROBE_SECONDS)
 
     async def _discover(self) -> None:
-        while True:
-            native = bool(await self._discovery.probe())
-            if native and self._groups_api is not GroupsApi.MUSTER:
-                await self._kept.probe()
-            self.native = native
-            await asyncio.sleep(PROBE_SECONDS)
+        native = bool(await self._discovery.probe())
+        if native and self._groups_api is not GroupsApi.MUSTER:
+            await self._kept.probe()
+        self.native = native
 
     @property
     def native_api(self) -> NativeApi:

@@ -36,6 +36,7 @@ from e2e.harness.objects import (
 )
 from e2e.harness.running import installed, no_deployments, started
 from e2e.harness.settled import settled
+from e2e.harness.support import command
 from kube.client.patch import PatchBuilder
 from kube.client.resources import DEPLOYMENTS, JOBS, JOBSETS, Resource
 
@@ -148,6 +149,14 @@ async def test_a_job_starts_whole_in_a_native_group_and_another_says_why_it_wait
     await waits(env, JOBS, "second", "Insufficient cpu")
     assert "Insufficient cpu" in await message(env, (await names(env, GROUPS))[1])
     assert await env.bound(of_job("second")) == 0
+    explained = await command.muster(
+        env.cluster.kubeconfig, "explain", "job/second", "-n", env.name
+    )
+    assert "Insufficient cpu" in explained.output
+    tree = await command.muster(env.cluster.kubeconfig, "tree", "-n", env.name)
+    assert f"PodGroup.{NATIVE_GROUP} {group}" in tree.output
+    left = await command.muster(env.cluster.kubeconfig, "gc", "--check", "-n", env.name)
+    assert left.code == 0, left
     await env.delete(JOBS, "first")
     await env.runs(of_job("second"), 4)
     await env.waits_for_nothing(JOBS, "second")
