@@ -266,10 +266,13 @@ class GroupWriter:
     def ignored_workloads(self, owner: Owner) -> str:
         """Return the warning about Workloads that a user created too late; empty without any."""
         found = self._user_workloads(owner)
-        if not found or not self._caches.workloads.by_index(BY_OWNER, owner.as_index):
+        mine = self._caches.workloads.by_index(BY_OWNER, owner.as_index)
+        native = self._caches.native_groups.by_index(BY_OWNER, owner.as_index)
+        if not found or not (mine or native):
             return ""
+        earlier = "the Workload" if mine else "the native groups"
         return (
-            f"Workload {_listed(found)} has no effect: it was created after the Workload that "
+            f"Workload {_listed(found)} has no effect: it was created after {earlier} that "
             f"Muster created for this {owner.kind}. Delete it, or recreate the {owner.kind} while "
             "it exists"
         )

@@ -51,7 +51,12 @@ def validate_embedding(
     obj, response = request.object or {}, ALLOWED
     embedded = kind.embedded(obj)
     if embedded is not None:
-        new = Review("CREATE", namespace=request.namespace, schedulers=lister.scheduler_names)
+        new = Review(
+            "CREATE",
+            namespace=request.namespace,
+            schedulers=lister.scheduler_names,
+            native=lister.native_api,
+        )
         response = _validated(kind.inner, embedded, new, lister)
     causes, warnings = kind.conclude(obj, response.causes, response.warnings)
     forbidden = response.forbidden and bool(causes)

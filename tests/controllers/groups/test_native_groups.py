@@ -306,6 +306,20 @@ async def test_pods_of_muster_and_of_native_groups_of_one_name_are_counted_apart
     assert native.caches.member_counts.total(found.member_key) == 2
 
 
+async def test_a_workload_that_comes_later_has_no_effect_and_is_reported(native: Native) -> None:
+    native.submit("Job", _gang().build())
+    await native.settle()
+    reference = {"apiGroup": "batch", "kind": "Job", "name": "a"}
+    meta = {"name": "mine", "namespace": "default"}
+    native.api.put({"kind": "Workload", "metadata": meta, "spec": {"controllerRef": reference}})
+    await native.settle()
+
+    assert len(native.groups) == 1
+    assert native.recorded.messages[0].startswith(
+        "Workload mine has no effect: it was created after the native groups that Muster created"
+    )
+
+
 async def test_what_the_condition_says_is_what_the_owner_waits_for(native: Native) -> None:
     native.submit("Job", _gang().build())
     await native.settle()
