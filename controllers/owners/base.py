@@ -124,7 +124,9 @@ class OwnerController(ABC):
         `native` is True if its pods name a native group. Raises RequeueError, BlockedError.
         """
         api = self._apis.of(owner, native=native)
-        self._owner_status.warn(owner, EVENT_NOT_NATIVE, self._apis.note(owner, native=native))
+        note = self._apis.note(owner, native=native)
+        # Its groups are as good: no user has to act.
+        self._owner_status.warn(owner, EVENT_NOT_NATIVE, note, severity="Normal")
         return api
 
     async def let_end(self, owner: Owner) -> None:

@@ -14,7 +14,7 @@ from controllers.owners.start_order import not_started
 from controllers.runtime.controller import BlockedError, RequeueError, Writer
 from controllers.runtime.waiting_for_annotation import REFUSED_SECONDS, WaitingForAnnotation
 from kube.base.clock import Clock
-from kube.events.events import ObjectReference, Recorder
+from kube.events.events import EventType, ObjectReference, Recorder
 
 # A gang that is placed at once costs no write.
 _DELAY_SECONDS: Final = 2.0
@@ -55,11 +55,11 @@ class OwnerStatusWriter:
         if later := await self._write(owner, text):
             raise RequeueError("the API server rejected its annotation", later)
 
-    def warn(self, owner: Owner, reason: str, text: str) -> None:
+    def warn(self, owner: Owner, reason: str, text: str, severity: EventType = "Warning") -> None:
         """Record an event, once for each text; an empty text ends the reason."""
         warned = self._warned.setdefault(owner.metadata.uid, {})
         if text and warned.get(reason) != text:
-            self._event(owner, reason, text)
+            self._event(owner, reason, text, severity)
         warned[reason] = text
 
     async def report(self, owner: Owner, waits_for: str = "") -> float:
@@ -88,9 +88,9 @@ class OwnerStatusWriter:
             notes.pop(uid, None)
         self._note.forget(uid)
 
-    def _event(self, owner: Owner, reason: str, text: str) -> None:
+    def _event(self, owner: Owner, reason: str, text: str, severity: EventType = "Warning") -> None:
         reference = ObjectReference.of(owner.resource, owner.metadata)
-        self._recorder.event(reference, "Warning", reason, text)
+        self._recorder.event(reference, severity, reason, text)
 
     def _blocking(self, owner: Owner) -> str:
         """Return the group that blocks the others, with its message; empty if none does."""
