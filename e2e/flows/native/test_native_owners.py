@@ -22,7 +22,7 @@ from api.constants import (
 from e2e.harness.controlplane.commands import POD_MAKERS, Options
 from e2e.harness.controlplane.controlplane import ControlPlane
 from e2e.harness.environment import Environment
-from e2e.harness.muster import CONTROLLER, SCHEDULER, WEBHOOK, Muster
+from e2e.harness.muster import CONTROLLER, NAMESPACE, SCHEDULER, WEBHOOK, Muster
 from e2e.harness.objects import (
     POD_GROUPS,
     WORKLOADS,
@@ -38,10 +38,13 @@ from e2e.harness.running import installed, no_deployments, started
 from e2e.harness.settled import settled
 from e2e.harness.support import command
 from kube.client.patch import PatchBuilder
-from kube.client.resources import DEPLOYMENTS, JOBS, JOBSETS, Resource
+from kube.client.resources import CONFIG_MAPS, DEPLOYMENTS, JOBS, JOBSETS, Resource
 
 GROUPS = Resource(*NATIVE_POD_GROUP)
 NATIVE_WORKLOADS = Resource(NATIVE_GROUP, "v1beta1", "workloads", "Workload")
+BINDINGS = Resource(
+    "rbac.authorization.k8s.io", "v1", "clusterrolebindings", "ClusterRoleBinding", namespaced=False
+)
 RACK = "example.com/rack"
 
 pytestmark = [
@@ -251,6 +254,30 @@ async def patch(env: Environment, name: str, kind: Resource = JOBS, **spec: Any)
     for key, value in spec.items():
         ops.add(f"/spec/{key}", value)
     await env.client.patch(kind, name, ops, env.name)
+
+
+@pytest.mark.usefixtures("native")
+async def test_without_the_right_a_job_says_so_and_starts_once_it_is_given(
+    env: Environment,
+) -> None:
+    await env.add_node(cpu=4)
+    name = "muster-controller-native-groups"
+    binding = await env.client.get(BINDINGS, name)
+    # Doctor reads the configuration there, the processes of this suite read a file.
+    file = f"namespace: {NAMESPACE}\ngroups: {{api: native}}\n"
+    ops = PatchBuilder().add("/data/muster.yaml", file)
+    await env.client.patch(CONFIG_MAPS, "muster", ops, NAMESPACE)
+    await env.client.delete(BINDINGS, name)
+    try:
+        await env.create(JOBS, job("denied", env.name))
+        await waits(env, JOBS, "denied", "podgroups.scheduling.k8s.io is forbidden")
+        doctor = await command.muster(env.cluster.kubeconfig, "doctor")
+        assert "it cannot create, delete, get, list, patch, watch" in doctor.output
+        assert "native-groups-controller-rbac.yaml" in doctor.output
+    finally:
+        kept = {key: binding["metadata"][key] for key in ("name", "labels")}
+        await env.client.create(BINDINGS, binding | {"metadata": kept})
+    await env.runs(of_job("denied"), 4)
 
 
 async def test_what_native_groups_cannot_state_falls_back_or_waits(
