@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from e2e.harness.controlplane.places import before
 from e2e.harness.support.rest import Rest
 from e2e.kubernetes.scheduler.device_scenarios import DeviceScenario
 from e2e.kubernetes.scheduler.extender import Extender
@@ -42,7 +43,8 @@ Json = dict[str, Any]
 
 _CORE: Final = "/api/v1"
 _GROUP: Final = "/apis/resource.k8s.io/v1"
-RULES: Final = "/apis/resource.k8s.io/v1beta2/devicetaintrules"
+_OF_RULES: Final = "v1beta2" if before("1.37") else "v1"
+RULES: Final = f"/apis/resource.k8s.io/{_OF_RULES}/devicetaintrules"
 _AT_ONCE: Final = {"gracePeriodSeconds": 0}
 
 REASONS: Final = (

@@ -1,6 +1,6 @@
 """DeviceTaintRules exclude the same devices for Muster as for kube-scheduler.
 
-Neither the kind nor its gate is on by default.
+Neither the kind nor its gate is on by default before Kubernetes 1.37.
 """
 
 import asyncio
@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from e2e.harness.controlplane.controlplane import ControlPlane
+from e2e.harness.controlplane.places import before
 from e2e.harness.support.rest import Rest
 from e2e.harness.support.waiting import eventually
 from e2e.kubernetes.scheduler import device_answers as answers
@@ -22,10 +23,13 @@ from scheduler.watch.informers import SchedulerInformers
 
 BROKEN = {"key": "broken", "value": "yes", "effect": "NoSchedule"}
 BOTH = {"n0", "n1"}
+EVERYTHING: Json = {"deviceSelector": {}}
+_GATES, _VERSIONS = {"DRADeviceTaintRules": True}, ("resource.k8s.io/v1beta2=true",)
+"""What has to be switched on before 1.37, where rules are served by default."""
 
 CASES: dict[str, tuple[list[Json], Json, set[str]]] = {
     "no rule": ([], {}, BOTH),
-    "no selector": ([{"taint": BROKEN}], {}, set()),
+    "no selector": ([{"taint": BROKEN}], {}, set() if before("1.37") else BOTH),
     "an empty selector": ([{"deviceSelector": {}, "taint": BROKEN}], {}, set()),
     "the driver": ([{"deviceSelector": {"driver": GPU}, "taint": BROKEN}], {}, set()),
     "another driver": ([{"deviceSelector": {"driver": NIC}, "taint": BROKEN}], {}, BOTH),
@@ -41,12 +45,15 @@ CASES: dict[str, tuple[list[Json], Json, set[str]]] = {
     ),
     "an effect that keeps nobody away": ([{"taint": BROKEN | {"effect": "None"}}], {}, BOTH),
     "tolerated": (
-        [{"taint": BROKEN}],
+        [EVERYTHING | {"taint": BROKEN}],
         {"tolerations": [{"key": "broken", "operator": "Equal", "value": "yes"}]},
         BOTH,
     ),
     "one of two tolerated": (
-        [{"taint": BROKEN}, {"deviceSelector": {"pool": "n1"}, "taint": {**BROKEN, "key": "hot"}}],
+        [
+            EVERYTHING | {"taint": BROKEN},
+            {"deviceSelector": {"pool": "n1"}, "taint": {**BROKEN, "key": "hot"}},
+        ],
         {"tolerations": [{"key": "broken", "operator": "Exists"}]},
         {"n0"},
     ),
@@ -62,8 +69,8 @@ async def test_rules_taint_the_devices_that_kube_scheduler_takes_for_tainted(
     found = {}
     async with (
         kube_scheduler(
-            feature_gates={"DRADeviceTaintRules": True},
-            runtime_config=("resource.k8s.io/v1beta2=true",),
+            feature_gates=_GATES if before("1.37") else {},
+            runtime_config=_VERSIONS if before("1.37") else (),
         ) as (plane, rest, extender),
         answers.decisions(rest) as seen,
     ):
