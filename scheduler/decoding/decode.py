@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import astuple
 from datetime import datetime
 from sys import intern
@@ -53,6 +53,7 @@ from scheduler.core.values.model import (
     plain_kind,
 )
 from scheduler.decoding import limits
+from scheduler.decoding.images import images_of
 from scheduler.decoding.label_selectors import label_expressions
 from scheduler.decoding.objects import (
     ConditionType,
@@ -75,6 +76,11 @@ _USUAL_PREEMPTION: Final = PreemptionInfo()
 # Most pods have these values: comparing tuples is cheaper than a PreemptionInfo per event.
 _USUAL_VALUES: Final = astuple(_USUAL_PREEMPTION)
 _NO_MEMBERSHIP: Final = MembershipInfo()
+
+_REPLICATING: Final = frozenset(
+    (("v1", "ReplicationController"), ("apps/v1", "ReplicaSet"), ("apps/v1", "StatefulSet"))
+)
+"""Kinds of controllers whose pods kube-scheduler spreads by default."""
 
 _DIGITS: Final = 6
 """Digits of `hold-seconds`. An annotation with more is ignored."""
@@ -104,6 +110,13 @@ def node_info(node: Node) -> NodeInfo:
         uid=node.metadata.uid,
         declared_features=tuple(sorted(node.status.declared_features)),
     )
+
+
+def node_images(node: Node) -> Iterator[tuple[str, int]]:
+    """Yield the names of the images on a node, with their sizes in bytes."""
+    for image in node.status.images:
+        for name in image.names:
+            yield name, max(0, image.size_bytes)
 
 
 def pod_info(
@@ -158,7 +171,17 @@ def pod_info(
         version=meta.resource_version,
         conditions=_conditions(pod),
         group_kind=_group_kind(reference),
+        controller=_controller(owner),
+        images=images_of(pod.spec) if ours and not spec.node_name else (),
     )
+
+
+def _controller(owner: OwnerReference | None) -> str:
+    """Return the UID of the owner if it is of a kind whose replicas spread by default."""
+    if owner is None or (owner.api_version, owner.kind) not in _REPLICATING:
+        return ""
+    # One string for all replicas: every pod is kept for as long as it exists.
+    return intern(owner.uid)
 
 
 def _group_kind(reference: GroupReference | None) -> str:

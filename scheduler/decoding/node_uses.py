@@ -19,7 +19,7 @@ from scheduler.core.values.model import (
 from scheduler.decoding import inline_volumes
 from scheduler.decoding.inline_volumes import Volume
 from scheduler.decoding.objects import ClaimSource, Metadata, Pod, PodSpec
-from scheduler.decoding.requests import pod_requests
+from scheduler.decoding.requests import assumed_requests, pod_requests
 
 
 class PodVolumes(NamedTuple):
@@ -37,16 +37,20 @@ _claim_source: Final = Decoder(ClaimSource)
 
 
 class NodeUses(NamedTuple):
-    """Requests, ports and volumes, as `Requirements` has them."""
+    """Requests, ports, volumes and assumed requests, as `Requirements` has them."""
 
     requests: tuple[tuple[str, int], ...]
     ports: tuple[HostPort, ...]
     volumes: PodVolumes
+    assumed: tuple[int, int] = (0, 0)
 
 
 def node_uses(pod: Pod, release: Release = NEWEST_RELEASE) -> NodeUses:
     """Return the usage of a pod. Raises kube.client.quantity.QuantityError for an invalid one."""
-    return NodeUses(pod_requests(pod, release), _host_ports(pod.spec), _volumes(pod))
+    spec = pod.spec
+    return NodeUses(
+        pod_requests(pod, release), _host_ports(spec), _volumes(pod), assumed_requests(spec)
+    )
 
 
 def _host_ports(spec: PodSpec) -> tuple[HostPort, ...]:

@@ -67,6 +67,7 @@ class Container(_Struct):
     """A container, or an init container; restartPolicy Always makes the latter a sidecar."""
 
     name: str = ""
+    image: str = ""
     resources: ResourceRequirements = msgspec.field(default_factory=ResourceRequirements)
     ports: list[ContainerPort] = []
     restart_policy: str = ""
@@ -297,10 +298,18 @@ class NodeSpec(_Struct):
     taints: list[TaintSpec] = []
 
 
+class ContainerImage(_Struct):
+    """An image on a node, by all its names."""
+
+    names: list[str] = []
+    size_bytes: int = 0
+
+
 class NodeStatus(_Struct):
-    """The allocatable resources, and the features of the kubelet."""
+    """The allocatable resources, the features of the kubelet, and the images on the node."""
 
     allocatable: dict[str, str | int] = {}
+    images: list[ContainerImage] = []
     declared_features: list[str] = []
 
 
@@ -457,6 +466,17 @@ class Namespace(_Struct):
     metadata: Metadata
 
 
+class ServiceSpec(_Struct):
+    """The labels of the pods. Without any, the Service selects none."""
+
+    selector: dict[str, str] = {}
+
+
+class Service(_Struct):
+    metadata: Metadata
+    spec: ServiceSpec = msgspec.field(default_factory=ServiceSpec)
+
+
 class PodDisruptionBudgetSpec(_Struct):
     """The selector of the pods. An empty one selects all, None selects none."""
 
@@ -481,6 +501,7 @@ decode_group: Final = Decoder(GroupObject)
 decode_namespace: Final = Decoder(Namespace)
 decode_node: Final = Decoder(Node)
 decode_pod: Final = Decoder(Pod)
+decode_service: Final = Decoder(Service)
 decode_workload: Final = Decoder(Workload)
 
 # YAML that people write may have text in place of numbers and booleans.

@@ -25,6 +25,7 @@ _SUMS: Final = (1, 37)
 """Release since which kube-scheduler compares totals of all containers."""
 
 _POD_LEVEL: Final = ("cpu", "memory")
+_ASSUMED: Final = {"cpu": 100, "memory": 200 << 20}
 _HUGE_PAGES: Final = "hugepages-"
 
 
@@ -71,6 +72,28 @@ def pod_requests(pod: Pod, release: Release = NEWEST_RELEASE) -> tuple[tuple[str
         _add(running, amounts(spec.overhead))
     totals = [(name, min(total, MAX_INT64)) for name, total in running.items() if total > 0]
     return tuple(sorted(totals))
+
+
+def assumed_requests(spec: PodSpec) -> tuple[int, int]:
+    """Return the cpu (milli) and memory (bytes) that LeastAllocated adds for missing requests.
+
+    It counts 100m and 200 MiB for each container that does not request the resource, unless the pod
+    requests it as a whole.
+    """
+    # Most containers request both.
+    every = (*spec.containers, *spec.init_containers)
+    if all(_ASSUMED.keys() <= each.resources.requests.keys() for each in every):
+        return (0, 0)
+    written, filled = _total(spec, _wanted), _total(spec, _filled)
+    own = spec.resources.requests if spec.resources is not None else {}
+    cpu, memory = (
+        0 if name in own else filled.get(name, 0) - written.get(name, 0) for name in _POD_LEVEL
+    )
+    return cpu, memory
+
+
+def _filled(container: Container) -> Amounts:
+    return _ASSUMED | _wanted(container)
 
 
 def _of_resized(pod: Pod) -> _Statuses:

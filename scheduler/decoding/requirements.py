@@ -29,7 +29,7 @@ def requirements_of_others(pod: Pod, release: Release = NEWEST_RELEASE) -> Requi
 
 def _of_others(pod: Pod, uses: NodeUses, excess: str = "") -> Requirements:
     if not excess and _is_plain(pod.spec, uses):
-        return _plain(uses.requests, (), ())
+        return _plain(uses.requests, uses.assumed, (), ())
     # Terms of running pods affect every later decision: the limit is for others, too.
     considered = not limits.excess_about_pods(pod.spec)
     volumes = uses.volumes
@@ -42,6 +42,7 @@ def _of_others(pod: Pod, uses: NodeUses, excess: str = "") -> Requirements:
         excess=excess,
         disks=volumes.disks[: limits.DISKS],
         attachments=volumes.attachments[: limits.DISKS],
+        assumed=uses.assumed,
     )
 
 
@@ -58,7 +59,7 @@ def requirements_of(
     selector = tuple(sorted(spec.node_selector.items()))
     declared_features = _declared_features(spec)
     if _is_plain(spec, uses) and not declared_features:
-        return _plain(uses.requests, selector, spec.tolerations), ()
+        return _plain(uses.requests, uses.assumed, selector, spec.tolerations), ()
     required_affinity, to_group = pod_terms.required_affinity(pod)
     volumes = uses.volumes
     wants = Requirements(
@@ -78,6 +79,7 @@ def requirements_of(
         preferred_affinity=pod_terms.preferred_affinity(pod),
         preferred_spread=pod_terms.preferred_spread(pod),
         declared_features=declared_features,
+        assumed=uses.assumed,
     )
     return wants, to_group
 
@@ -108,11 +110,17 @@ def _is_plain(spec: PodSpec, uses: NodeUses) -> bool:
 @lru_cache(maxsize=256)
 def _plain(
     requests: tuple[tuple[str, int], ...],
+    assumed: tuple[int, int],
     selector: tuple[tuple[str, str], ...],
     tolerations: tuple[TolerationSpec, ...],
 ) -> Requirements:
     """Return one value for all pods of a template: created once, and cheap to compare."""
-    return Requirements(requests=requests, selector=selector, tolerations=_tolerations(tolerations))
+    return Requirements(
+        requests=requests,
+        selector=selector,
+        tolerations=_tolerations(tolerations),
+        assumed=assumed,
+    )
 
 
 def _tolerations(specs: Iterable[TolerationSpec]) -> tuple[Toleration, ...]:

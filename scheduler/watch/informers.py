@@ -35,6 +35,7 @@ from kube.client.resources import (
     RESOURCE_CLAIM_TEMPLATES,
     RESOURCE_CLAIMS,
     RESOURCE_SLICES,
+    SERVICES,
     STORAGE_CLASSES,
     Resource,
 )
@@ -59,6 +60,7 @@ from scheduler.decoding.objects import (
     decode_namespace,
     decode_node,
     decode_pod,
+    decode_service,
     decode_workload,
 )
 from scheduler.decoding.volume_objects import (
@@ -95,6 +97,7 @@ from scheduler.watch.object_handlers import (
     disruption_budget_handler,
     namespace_handler,
     node_handler,
+    service_handler,
     storage_capacity_handler,
     storage_class_handler,
     taint_rule_handler,
@@ -188,6 +191,7 @@ class SchedulerInformers:
             self._reflector(NODES, nodes, decode_node, nodes.set_aside),
             self._reflector(NAMESPACES, namespace_handler(state, on_change), decode_namespace),
             self._reflector(PDBS, disruption_budget_handler(state), decode_budget),
+            self._reflector(SERVICES, service_handler(state), decode_service),
             self._reflector(PRIORITY_CLASSES, self.priority_classes, decode_raw),
             self._reflector(DAEMON_SETS, DaemonSetHandler(state), decode_partial),
             self._reflector(PVCS, claims, decode_claim, claims.set_aside),

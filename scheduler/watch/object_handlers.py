@@ -11,7 +11,7 @@ from scheduler.core.state.state import State
 from scheduler.decoding import decode, volume_decode
 from scheduler.decoding.device_decode import device_taint_rule
 from scheduler.decoding.device_objects import ClaimTemplate, TaintRule
-from scheduler.decoding.objects import Namespace, Node, PodDisruptionBudget, Workload
+from scheduler.decoding.objects import Namespace, Node, PodDisruptionBudget, Service, Workload
 from scheduler.decoding.volume_objects import (
     Claim,
     CsiDriver,
@@ -52,8 +52,12 @@ class ObjectHandler(Generic[T]):
 
 
 def node_handler(state: State, on_change: _OnChange) -> ObjectHandler[Node]:
+    def put(node: Node) -> None:
+        state.set_node(decode.node_info(node))
+        state.set_images(node.metadata.name, decode.node_images(node))
+
     return ObjectHandler(
-        lambda node: state.set_node(decode.node_info(node)),
+        put,
         lambda key: state.remove_node(key[1]),
         on_change,
     )
@@ -64,6 +68,18 @@ def namespace_handler(state: State, on_change: _OnChange) -> ObjectHandler[Names
         lambda namespace: state.set_namespace(namespace.metadata.name, namespace.metadata.labels),
         lambda key: state.remove_namespace(key[1]),
         on_change,
+    )
+
+
+def service_handler(state: State) -> ObjectHandler[Service]:
+    replicas = state.replicas
+    return ObjectHandler(
+        lambda service: replicas.set_service(
+            (service.metadata.namespace, service.metadata.name), service.spec.selector
+        ),
+        replicas.remove_service,
+        # Only scores depend on it: no root that was refused fits now.
+        lambda: None,
     )
 
 

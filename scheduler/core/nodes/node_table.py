@@ -17,6 +17,7 @@ import numpy.typing as npt
 from scheduler.core.nodes.exclusive_uses import ExclusiveUse, ExclusiveUses
 from scheduler.core.nodes.match_counts import MatchCounts
 from scheduler.core.nodes.node_classes import NodeClass, NodeClasses
+from scheduler.core.nodes.node_images import NodeImages
 from scheduler.core.nodes.node_labels import NodeLabels
 from scheduler.core.nodes.resource_table import Request, ResourceTable
 from scheduler.core.nodes.stage_capacity import StageCapacity
@@ -30,6 +31,7 @@ Region = NewType("Region", npt.NDArray[np.int64])
 """Rows of nodes in ascending order, each once: `np.searchsorted` may rely on it."""
 
 _NO_NODE: Final = -1
+_NONE: Final = (0, 0)
 _CLASSES: Final = 64
 """Node classes above twice the number of nodes. With more, all classes are rebuilt."""
 
@@ -50,13 +52,14 @@ class Load(NamedTuple):
     """The load of one pod on its node; `match_ids` are the match counts that count such pods.
 
     Pods with a `stage` share resources, ports and disks with those of the other stages of their
-    tree.
+    tree. `assumed` are the cpu and memory that LeastAllocated adds to the requests.
     """
 
     request: Request
     match_ids: tuple[int, ...] = ()
     uses: tuple[ExclusiveUse, ...] = ()
     stage: Stage | None = None
+    assumed: tuple[int, int] = (0, 0)
 
 
 _Taken = tuple[Ints, Ints, Load]
@@ -67,18 +70,22 @@ class NodeTable:
 
     `size` is the number of rows in use or vacant (N); arrays may be longer and are valid up to
     there. `generation` changes with the set of nodes, their labels and classes; `version` with any
-    change. `stamp` is the number of the last change, to pass to `changed_since` later.
+    change. `stamp` is the number of the last change, to pass to `changed_since` later. `assumed`
+    (2, N) are the cpu (milli) and memory (bytes) of containers that request none, which only the
+    score LeastAllocated counts.
     """
 
     def __init__(self, capacity: int = 64) -> None:
         self.size = 0
         self.resources = ResourceTable(capacity)
+        self.assumed: Ints = np.zeros((2, capacity), np.int64)
         self.node_class: npt.NDArray[np.int32] = np.full(capacity, _NO_NODE, np.int32)
         self.infos: list[NodeInfo | None] = []
         self.row_of: dict[str, int] = {}
         self.classes = NodeClasses()
         self.labels = NodeLabels(self.infos, capacity)
         self.match_counts = MatchCounts()
+        self.images = NodeImages()
         self.exclusive_uses = ExclusiveUses()
         self.stages = StageCapacity(self.resources)
         self.generation = 0
@@ -151,6 +158,8 @@ class NodeTable:
         self.match_counts.clear(row)
         self.exclusive_uses.clear(row)
         self.stages.clear(row)
+        self.images.clear(row)
+        self.assumed[:, row] = 0
         self.node_class[row] = _NO_NODE
         self._vacant.append(row)
         self.generation += 1
@@ -178,6 +187,8 @@ class NodeTable:
             self.match_counts.add_one(match_id, row, count, load.stage)
         if load.uses:
             self.exclusive_uses.add(load.uses, row, count, load.stage)
+        if load.assumed != _NONE:
+            self.assumed[:, row] += np.multiply(load.assumed, count)
 
     def count(self, found: Sequence[tuple[int, int, int]]) -> None:
         """Count pods by (match id, row, number), in a trial that took something on these rows."""
@@ -194,6 +205,7 @@ class NodeTable:
     def recount(self, row: int, pods: Iterable[Load]) -> None:
         """Free the node, then take the loads of its pods."""
         self.resources.release_all(row)
+        self.assumed[:, row] = 0
         self.stages.clear(row)
         self.match_counts.clear(row)
         self.exclusive_uses.clear(row)
@@ -318,6 +330,8 @@ class NodeTable:
         if load.uses:
             for row, count in zip(rows.tolist(), counts.tolist(), strict=True):
                 self.exclusive_uses.add(load.uses, row, count, load.stage)
+        if load.assumed != _NONE:
+            self.assumed[:, rows] += np.multiply.outer(load.assumed, counts)
 
     def _changed(self, rows: int | Ints) -> None:
         self.touch()
@@ -344,6 +358,7 @@ class NodeTable:
         extra = len(self.node_class)
         self.resources.grow()
         self.labels.grow()
+        self.assumed = np.pad(self.assumed, ((0, 0), (0, extra)))
         self._changed_at = np.pad(self._changed_at, (0, extra))
         self._grown_at = np.pad(self._grown_at, (0, extra))
         self.node_class = np.pad(self.node_class, (0, extra), constant_values=_NO_NODE)

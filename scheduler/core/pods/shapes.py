@@ -125,7 +125,9 @@ class Shape:
         self.request = request
         # The node table counts uses of a port or disk, and one pod must not conflict with itself.
         self.uses = distinct(requirements.ports + requirements.disks)
-        self.load = Load(request, matches.counted, self.uses, requirements.stage)
+        self.load = Load(
+            request, matches.counted, self.uses, requirements.stage, requirements.assumed
+        )
         self.filter_match_ids = filter_match_ids
         self.score_match_ids = score_match_ids
         self.needs_devices = bool(requirements.asks or requirements.extended)

@@ -26,6 +26,7 @@ from scheduler.core.state.disruption_budgets import DisruptionBudgets
 from scheduler.core.state.node_pods import NodePods
 from scheduler.core.state.nominations import Nomination, Nominations
 from scheduler.core.state.pod_shapes import PodShapes
+from scheduler.core.state.replica_counts import ReplicaCounts
 from scheduler.core.state.search_memory import SearchMemories
 from scheduler.core.state.shape_registry import Shapes
 from scheduler.core.state.starvation_gate import StarvationGate
@@ -97,6 +98,7 @@ class State:
             change_shape=self._change_shape,
             group_of=self._known_group_of,
         )
+        self.replicas = ReplicaCounts(self.pod_shapes.label_index.within)
 
     def set_release(self, release: Release) -> None:
         """Decide as kube-scheduler of this release does by default, from now on."""
@@ -146,6 +148,10 @@ class State:
         for pod in self.node_pods.on(name):
             pod.row = -1
             self.units.stale(pod)
+
+    def set_images(self, node: str, images: Iterable[tuple[str, int]]) -> None:
+        """Set the images that a known node has: names and sizes in bytes."""
+        self.nodes.images.set(self.nodes.row_of[node], images)
 
     def set_namespace(self, name: str, labels: Mapping[str, str]) -> None:
         """Add or update a namespace, whose labels a namespaceSelector may match."""
@@ -259,6 +265,7 @@ class State:
             if single.get(pod.key) is pod:
                 del single[pod.key]
         self.shapes.recount(pod.shape, self.pods.values())
+        self.replicas.recount(self.pods.values())
         self.devices.give_back(pod.info.device_claims, uid)
         pod.node, pod.row = "", -1
         self.units.on_pod_deleted(pod)
@@ -499,6 +506,7 @@ class State:
 
     def _count(self, pod: Pod, *, reconsider: bool = False) -> None:
         self.units.stale(pod)
+        self.replicas.add(pod)
         waiting = pod.waiting
         self.shapes.count(pod.shape, 0, waiting)
         if pod.group is not None:
@@ -520,6 +528,7 @@ class State:
             self.nominations.set(Nomination(pod.key, info.priority, places, foreign=True))
 
     def _uncount(self, pod: Pod) -> None:
+        self.replicas.add(pod, -1)
         self.shapes.count(pod.shape, 0, -pod.waiting)
         if pod.group is not None:
             self.forest.count(pod.group, pod, -1)

@@ -310,7 +310,8 @@ class Requirements:
     an allocation, or the key of any other claim. `extended` are the containers that request
     extended resources which devices may provide. A pod with a node needs neither of them: its
     claims hold its devices. `stage` is None for a pod that may run at the same time as all others
-    of its tree. `declared_features` are those that the pod's node must declare.
+    of its tree. `declared_features` are those that the pod's node must declare. `assumed` are the
+    cpu (milli) and memory (bytes) that LeastAllocated adds for containers that request none.
     """
 
     requests: tuple[tuple[str, int], ...] = ()
@@ -334,6 +335,7 @@ class Requirements:
     extended: tuple[ContainerDevices, ...] = ()
     stage: Stage | None = None
     declared_features: tuple[str, ...] = ()
+    assumed: tuple[int, int] = (0, 0)
 
     @property
     def needs_devices(self) -> bool:
@@ -500,6 +502,10 @@ class PodInfo:
     no UID of a pod, is pending like one, and holds its place after it is assumed until the pod
     exists.
 
+    `controller` is the UID of the ReplicaSet, ReplicationController or StatefulSet that controls
+    the pod, if one does. `images` are those of the containers and volumes of a waiting pod, with
+    their tags, one for each use; of a bound pod they are left out.
+
     A patch of the pod's status needs `version` and `conditions`: the last delivered
     resourceVersion, and whether the pod had conditions then ("some"), including DisruptionTarget
     ("target"). No decision depends on them.
@@ -532,6 +538,8 @@ class PodInfo:
     group_kind: str = POD_GROUP
     consumer: GroupConsumer | None = None
     expected: bool = False
+    controller: str = ""
+    images: tuple[str, ...] = ()
     # Not compared: a pod that differs only in these counts as unchanged.
     version: str = field(default="", compare=False)
     conditions: Literal["", "some", "target"] = field(default="", compare=False)

@@ -31,6 +31,7 @@ from scheduler.core.values.model import (
     WeightedPodTerm,
 )
 from scheduler.decoding import decode
+from scheduler.decoding.images import MOST_IMAGES
 from scheduler.decoding.objects import decode_group, decode_node, decode_pod
 
 
@@ -689,3 +690,95 @@ def test_whether_a_status_says_that_it_was_scheduled(status: Any, *, want: bool)
     group = decode_group(msgspec.json.encode({"metadata": META, "status": status}))
 
     assert decode.initially_scheduled(group) is want
+
+
+# What only kube-scheduler's default scores read.
+
+
+def owned(api_version: str, kind: str, *, controller: bool = True) -> PodInfo:
+    owner = {"apiVersion": api_version, "kind": kind, "name": "o", "uid": "owner-uid"}
+    meta = {"name": "p", "uid": "u", "ownerReferences": [owner | {"controller": controller}]}
+    return decode.pod_info(decode_pod(msgspec.json.encode({"metadata": meta})))
+
+
+@pytest.mark.parametrize(
+    ("api_version", "kind", "want"),
+    [
+        pytest.param("apps/v1", "ReplicaSet", "owner-uid", id="ReplicaSet"),
+        pytest.param("apps/v1", "StatefulSet", "owner-uid", id="StatefulSet"),
+        pytest.param("v1", "ReplicationController", "owner-uid", id="ReplicationController"),
+        pytest.param("apps/v1", "DaemonSet", "", id="pods of a DaemonSet are no replicas"),
+        pytest.param("batch/v1", "Job", "", id="nor those of a Job"),
+        pytest.param("example.com/v1", "ReplicaSet", "", id="nor of another API's kind"),
+    ],
+)
+def test_controllers_whose_replicas_spread(api_version: str, kind: str, want: str) -> None:
+    assert owned(api_version, kind).controller == want
+    assert owned(api_version, kind, controller=False).controller == ""
+
+
+@pytest.mark.parametrize(
+    ("image", "want"),
+    [
+        pytest.param("web", "web:latest", id="no tag"),
+        pytest.param("web:1", "web:1", id="a tag"),
+        pytest.param("host:5000/web", "host:5000/web:latest", id="a port is no tag"),
+        pytest.param("host:5000/web:1", "host:5000/web:1", id="a port and a tag"),
+        pytest.param("web@sha256:12", "web@sha256:12", id="a digest"),
+    ],
+)
+def test_images_have_tags(image: str, want: str) -> None:
+    assert pod(containers=[container("1", image=image)]).images == (want,)
+
+
+def test_all_images_of_a_waiting_pod_are_read() -> None:
+    spec: dict[str, Any] = {
+        "initContainers": [container("1", image="init:1")],
+        "containers": [container("1", image="web:1"), container("1", image="web:1")],
+        "volumes": [{"name": "a", "emptyDir": {}}, {"name": "b", "image": {"reference": "data"}}],
+    }
+
+    assert pod(**spec).images == ("init:1", "web:1", "web:1", "data:latest")
+    assert pod(**spec, nodeName="n").images == ()
+    assert pod(**spec, schedulerName="other").images == ()
+
+
+def test_a_pod_with_thousands_of_images_counts_some() -> None:
+    many = [container(image=f"i{number}:1") for number in range(5_000)]
+
+    assert len(pod(containers=many).images) == MOST_IMAGES
+    assert pod(containers=[container(image="x" * 5_000)]).images == ()
+
+
+@pytest.mark.parametrize(
+    ("spec", "want"),
+    [
+        pytest.param({"containers": [container()]}, (100, 200 << 20), id="nothing requested"),
+        pytest.param({"containers": [container("1")]}, (0, 200 << 20), id="no memory"),
+        pytest.param({"containers": [container("0")]}, (0, 200 << 20), id="an explicit 0"),
+        pytest.param(
+            {"containers": [container(), container()]}, (200, 400 << 20), id="each container"
+        ),
+        pytest.param(
+            {"containers": [container("1")], "initContainers": [container()]},
+            (0, 200 << 20),
+            id="an init container that the others exceed",
+        ),
+        pytest.param(
+            {"containers": [container()], "resources": {"requests": {"cpu": "2"}}},
+            (0, 200 << 20),
+            id="the pod requests cpu itself",
+        ),
+    ],
+)
+def test_requests_that_least_allocated_assumes(spec: dict[str, Any], want: tuple[int, int]) -> None:
+    assert pod(**spec).requirements.assumed == want
+
+
+def test_images_of_a_node() -> None:
+    images = [{"names": ["web@sha256:1", "web:1"], "sizeBytes": 7}, {"names": ["db:1"]}]
+    node = {"metadata": {"name": "n"}, "status": {"images": images}}
+
+    found = list(decode.node_images(decode_node(msgspec.json.encode(node))))
+
+    assert found == [("web@sha256:1", 7), ("web:1", 7), ("db:1", 0)]

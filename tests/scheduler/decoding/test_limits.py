@@ -141,6 +141,7 @@ def test_a_pod_with_too_much_of_a_kind_is_refused_by_name(
         excess=beyond.excess,
         disks=beyond.disks,
         attachments=beyond.attachments,
+        assumed=beyond.assumed,
     )
 
 
