@@ -39,7 +39,7 @@ from scheduler.core.groups.forest import Group, Pod
 from scheduler.core.preemption.dry_run import SearchEffort
 from scheduler.core.search.place import Placement, SearchBudget
 from scheduler.core.state.state import State
-from scheduler.core.values.profiles import Profile
+from scheduler.core.values.profiles import Scoring
 from scheduler.cycle.cycle import Cycle
 from scheduler.cycle.loop import Loop
 from scheduler.cycle.parts import CycleParts, NoHeldPlaces
@@ -65,7 +65,7 @@ T = TypeVar("T")
 
 LEASE: Final = SCHEDULER_COMPONENT
 
-DEFAULT_PROFILES: Final[Mapping[str, Profile]] = {SCHEDULER_NAME: "pack"}
+DEFAULT_PROFILES: Final[Mapping[str, Scoring]] = {SCHEDULER_NAME: Scoring()}
 
 _OPEN_WITHIN: Final = 5.0
 """Seconds to open connections for Bindings in advance. Later ones are opened on demand."""
@@ -95,12 +95,12 @@ class Scheduler:
         namespace: str = "muster-system",
         clock: Clock | None = None,
         *,
-        profiles: Mapping[str, Profile] = DEFAULT_PROFILES,
+        profiles: Mapping[str, Scoring] = DEFAULT_PROFILES,
         gates: FeatureGates = features.USUAL,
     ) -> None:
         """Create all parts; nothing is read or written before `run`.
 
-        The lease is in `namespace`. `profiles` has the profile of each schedulerName whose pods are
+        The lease is in `namespace`. `profiles` has the scoring of each schedulerName whose pods are
         scheduled, `gates` the feature gates that are on. Times are compared with timestamps of the
         API server, so the default for `clock` is the server's.
         """

@@ -20,7 +20,7 @@ from api.names import is_label_key
 from api.rules.table import LABEL_KEY_TEXT
 from api.scheduler_names import SchedulerNames, faults_of
 from kube.base.settings import LeaderElection, Seconds, Section, read
-from scheduler.core.values.profiles import Profile as Scoring
+from scheduler.core.values.profiles import PodProfile, Profile, Scoring
 from scheduler.support.config import Config as Scheduler
 
 Days = Annotated[float, Meta(gt=0)]
@@ -104,10 +104,15 @@ class Groups(Section, frozen=True):
 
 
 class SchedulerProfile(Section, frozen=True):
-    """Scoring of pods of one schedulerName: `pack` fills nodes, `spread` evens them out."""
+    """Scoring of the pods of one schedulerName: `pack` fills nodes, `spread` evens them out.
+
+    `scoring` is for pods of groups, `podScoring` for others; `default` scores nodes by
+    kube-scheduler's default plugins.
+    """
 
     scheduler_name: str = SCHEDULER_NAME
-    scoring: Scoring = "pack"
+    scoring: Profile = "pack"
+    pod_scoring: PodProfile = "default"
 
 
 class File(Section, frozen=True):
@@ -156,8 +161,12 @@ class File(Section, frozen=True):
     def scoring(self) -> Mapping[str, Scoring]:
         """Scoring of the pods of each schedulerName."""
         if self.scheduler.profile is not None:
-            return {SCHEDULER_NAME: self.scheduler.profile}
-        return {profile.scheduler_name: profile.scoring for profile in self.profiles}
+            # Whoever chose it in 0.1.0 chose it for all pods.
+            return {SCHEDULER_NAME: Scoring(self.scheduler.profile, self.scheduler.profile)}
+        return {
+            profile.scheduler_name: Scoring(profile.scoring, profile.pod_scoring)
+            for profile in self.profiles
+        }
 
     @property
     def old_fields(self) -> Mapping[str, str]:

@@ -13,7 +13,9 @@ from scheduler.core.search.batching import (
     Signature,
     batchable,
     batchable_by_affinity,
+    batchable_by_score,
     batchable_by_spread,
+    by_score,
     place_batch,
 )
 from scheduler.core.search.place import Placement, SearchBudget
@@ -67,6 +69,8 @@ class EqualRootDecisions:
         if self._queue.known_refusal(entity) is not None:
             return False
         state, budget = self._state, self._budget()
+        if by_score(kind, budget):
+            return batchable_by_score(state, kind.shape)
         return (
             batchable(state, kind.shape)
             or batchable_by_affinity(state, kind, budget)

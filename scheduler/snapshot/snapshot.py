@@ -31,6 +31,7 @@ from scheduler.core.search.place import Placement, SearchBudget
 from scheduler.core.state.disruption_budgets import DisruptionBudget
 from scheduler.core.state.node_daemons import DaemonSetKey
 from scheduler.core.state.nominations import Nomination
+from scheduler.core.state.replica_counts import ServiceKey, ServiceSelector
 from scheduler.core.state.starvation_gate import ClosedFor
 from scheduler.core.state.state import State
 from scheduler.core.values.devices import Allocation, DeviceClaimInfo, DeviceClassInfo, SliceInfo
@@ -48,14 +49,14 @@ from scheduler.core.values.model import (
     StorageClassInfo,
     VolumeInfo,
 )
-from scheduler.core.values.profiles import Profile
+from scheduler.core.values.profiles import Profile, Scoring
 from scheduler.core.values.search_budget import nothing
 from scheduler.core.volumes.assumed_volumes import AssumedVolume
 from scheduler.decoding.decode import NEVER
 from scheduler.queue.scheduling_queue import Queue
 from scheduler.snapshot import device_snapshot
 
-FORMAT = 7
+FORMAT = 8
 """The version of the file's format. Files of another version are rejected."""
 
 _PART: Final = 256
@@ -70,7 +71,7 @@ class Limits(msgspec.Struct, frozen=True):
     `preempts` is true if pods may be evicted. `overdue` (seconds of the monotonic clock, as all its
     times) is the limit for terminating pods that are no longer waited for, `soon` for those
     deleted by others that are not waited for yet; None waits for all. `profiles` are by
-    schedulerName, and `profile` is for others.
+    schedulerName; `profile` and `by_score` are for others.
     """
 
     steps: int
@@ -79,7 +80,8 @@ class Limits(msgspec.Struct, frozen=True):
     preempts: bool = True
     overdue: float = 0.0
     soon: float | None = None
-    profiles: dict[str, Profile] = {}
+    profiles: dict[str, Scoring] = {}
+    by_score: bool = False
 
     @classmethod
     def of(
@@ -90,10 +92,14 @@ class Limits(msgspec.Struct, frozen=True):
         soon = effort.soon if math.isfinite(effort.soon) else None
         steps, packing_steps = budget.steps, budget.packing_steps
         profile, profiles = budget.profile, dict(budget.profiles)
-        return cls(steps, packing_steps, profile, preempts, effort.overdue, soon, profiles)
+        return cls(
+            steps, packing_steps, profile, preempts, effort.overdue, soon, profiles, budget.by_score
+        )
 
     def budget(self) -> SearchBudget:
-        return SearchBudget(self.steps, self.packing_steps, self.profile, self.profiles)
+        return SearchBudget(
+            self.steps, self.packing_steps, self.profile, self.by_score, self.profiles
+        )
 
     def effort(self) -> SearchEffort:
         return SearchEffort(overdue=self.overdue, soon=math.inf if self.soon is None else self.soon)
@@ -140,7 +146,9 @@ class Snapshot(msgspec.Struct, frozen=True):
     `device_claims` are all that is known of devices, `device_taint_rules` what else taints them,
     `assumed_devices` the allocations of claims that were decided and are not written yet. `release`
     is that of Kubernetes. `required_drivers` are the CSI drivers that a node must have for pods
-    with their volumes, `measured_drivers` those whose volumes need `storage_capacities`.
+    with their volumes, `measured_drivers` those whose volumes need `storage_capacities`. `services`
+    are the selectors of Services, `images` the sizes in bytes of those that waiting pods need, and
+    the names of the nodes that have them.
     """
 
     format: int
@@ -180,6 +188,8 @@ class Snapshot(msgspec.Struct, frozen=True):
     required_drivers: list[str] = []
     measured_drivers: list[str] = []
     storage_capacities: list[StorageCapacityInfo] = []
+    services: list[tuple[ServiceKey, ServiceSelector]] = []
+    images: dict[str, tuple[int, list[str]]] = {}
 
 
 def take(
@@ -274,7 +284,18 @@ def take(
         required_drivers=sorted(storage.required_drivers),
         measured_drivers=sorted(storage.measured_drivers),
         storage_capacities=list(all_of(storage.capacities.known.values())),
+        services=sorted(state.replicas.services.items()),
+        images=dict(_images(state)),
     )
+
+
+def _images(state: State) -> Iterator[tuple[str, tuple[int, list[str]]]]:
+    """Yield the images that waiting pods without a group need, with the nodes that have them."""
+    nodes = state.nodes
+    for name in sorted({name for pod in state.singles.values() for name in pod.info.images}):
+        size, rows = nodes.images.on(name)
+        if len(rows):
+            yield name, (size, [nodes.name_of(row) for row in sorted(rows.tolist())])
 
 
 def decide_all(
@@ -321,6 +342,8 @@ def restore(snapshot: Snapshot) -> tuple[State, Queue]:
     _put_nodes(state, snapshot)
     for name, labels in snapshot.namespaces.items():
         state.set_namespace(name, labels)
+    for key, selector in snapshot.services:
+        state.replicas.set_service(key, dict(selector))
     _put_storage(state, snapshot)
     _put_devices(state, snapshot)
     # Before the pods: the match counts of all shapes exist, in the order of the shapes.
@@ -428,6 +451,12 @@ def _put_nodes(state: State, snapshot: Snapshot) -> None:
     for row in snapshot.vacant:
         # In the order of `vacant`: the next node that is added has to get the same row.
         state.remove_node(holes[row])
+    on_nodes: dict[str, list[tuple[str, int]]] = {}
+    for image, (size, names) in snapshot.images.items():
+        for name in names:
+            on_nodes.setdefault(name, []).append((image, size))
+    for name, images in on_nodes.items():
+        state.set_images(name, images)
 
 
 def _put_groups(state: State, snapshot: Snapshot) -> None:

@@ -281,7 +281,7 @@ def test_scheduler_names_are_in_configuration_and_registration(
     names = SchedulerNames(("muster-scheduler", "muster-spread"))
     profiles = [
         {"schedulerName": "muster-scheduler"},
-        {"schedulerName": "muster-spread", "scoring": "spread"},
+        {"schedulerName": "muster-spread", "scoring": "spread", "podScoring": "pack"},
     ]
     found = changed(home, defaults, {"profiles": profiles})
     registered = {key(obj): obj for obj in load_manifests(names)}
@@ -291,7 +291,7 @@ def test_scheduler_names_are_in_configuration_and_registration(
     file = tmp_path / "muster.yaml"
     file.write_text(found[CONFIG]["data"]["muster.yaml"])
     assert load(file).scheduler_names == names
-    assert load(file).scoring["muster-spread"] == "spread"
+    assert load(file).scoring["muster-spread"] == ("spread", "pack")
 
 
 def test_feature_gates_are_in_the_configuration(

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from scheduler.core.devices.table import DeviceTable
 from scheduler.core.framework.dynamic_resources import DynamicResources
+from scheduler.core.framework.image_locality import ImageLocality
 from scheduler.core.framework.inter_pod_affinity import InterPodAffinity
 from scheduler.core.framework.node_affinity import NodeAffinity
 from scheduler.core.framework.node_declared_features import NodeDeclaredFeatures
@@ -39,6 +40,7 @@ class Plugins(NamedTuple):
     inter_pod_affinity: InterPodAffinity
     dynamic_resources: DynamicResources
     volume_binding: VolumeBinding
+    image_locality: ImageLocality
     node_declared_features: NodeDeclaredFeatures
 
     @classmethod
@@ -63,5 +65,6 @@ class Plugins(NamedTuple):
             InterPodAffinity(nodes, topologies, selectors),
             DynamicResources(nodes, devices),
             VolumeBinding(nodes, selectors, volumes),
+            ImageLocality(nodes),
             NodeDeclaredFeatures(nodes),
         )

@@ -38,10 +38,6 @@ from scheduler.core.values.model import ClaimKey
 NOT_AVAILABLE: Final = "resourceclaim not available on the node"
 
 
-_WEIGHT: Final = 2000
-"""kube-scheduler's weight of 2 for this plugin, in thousandths of a node's utilisation."""
-
-
 @dataclass(frozen=True, slots=True)
 class DeviceNeeds:
     """Devices that pods of a shape can take, and the least number that each takes.
@@ -71,6 +67,7 @@ class DynamicResources(Plugin):
     """Filter, score and reserve for shapes with claims; other shapes cost nothing."""
 
     name = "DynamicResources"
+    weight = 2000
     events: ClassVar[Events] = {
         # No POD_DELETE: claims hold devices, and DEVICES follows when they are released.
         **NODE_EVENTS,
@@ -240,7 +237,7 @@ class DynamicResources(Plugin):
         for demand, of in self._demands.of(shape).parts(rows):
             for layout, state, at in self._equal.groups(demand, rows[of]):
                 scores[of[at]] = self._table.states.capacity(layout, state, demand.own).score
-        return scores * _WEIGHT // max(1, int(scores.max(initial=0)))
+        return scores * self.weight // max(1, int(scores.max(initial=0)))
 
     def start(self, shape: Shape, rows: Ints, capacity: Ints, count: int) -> int | None:
         if not shape.needs_devices:

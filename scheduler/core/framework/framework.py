@@ -16,11 +16,11 @@ import numpy as np
 from scheduler.core.framework.default_plugins import Plugins
 from scheduler.core.framework.domain_quotas import Preference, Quotas
 from scheduler.core.framework.events import reaches
+from scheduler.core.framework.node_resources_balanced_allocation import allocation_at
 from scheduler.core.framework.node_resources_fit import usage_at
 from scheduler.core.framework.plugin import Plugin
 from scheduler.core.nodes.node_classes import NodeClass
 from scheduler.core.nodes.node_table import Bools, Ints, NodeTable
-from scheduler.core.nodes.resource_table import Request
 from scheduler.core.pods.never_fits import never_fits
 from scheduler.core.pods.pod_selectors import PodMatches, PodSelectors
 from scheduler.core.pods.shapes import NO_NODE, Cached, Codes, Shape
@@ -55,7 +55,7 @@ class Framework:
         self._selectors = selectors
         self._cached: dict[Shape, None] = {}
         self._shared_slots: dict[object, Cached[Ints]] = {}
-        self._usages: dict[tuple[tuple[str, int], ...], Cached[tuple[Ints, Ints]]] = {}
+        self._usages: dict[tuple[object, ...], Cached[Ints]] = {}
         # Most plugins override few methods. Calling only these keeps the cost of a pod low.
         self._at = {
             name: tuple(it for it in (*plugins, *more) if getattr(type(it), name) is not point)
@@ -253,46 +253,66 @@ class Framework:
 
     def usage(self, shape: Shape) -> tuple[Ints, Ints]:
         """Return the mean use of requested resources, and what a pod adds, in thousandths (N,)."""
-        nodes, cached = self.nodes, self._usage_of(shape.request)
-        used, step = _current(
-            cached,
-            (nodes.size, nodes.resources.epoch),
-            lambda: (np.zeros(nodes.size, np.int64), np.zeros(nodes.size, np.int64)),
+        used, step = self._by_row(
+            ("usage", shape.request.amounts), lambda rows: np.stack(self.usage_at(shape, rows))
         )
-        rows = nodes.changed_since(cached.stamp)
-        if len(rows):
-            used[rows], step[rows] = self.usage_at(shape, rows)
-        cached.stamp = nodes.stamp
         return used, step
 
-    def _usage_of(self, request: Request) -> Cached[tuple[Ints, Ints]]:
-        """Return the cached utilisation for all shapes with this request."""
-        cached = self._usages.pop(request.amounts, None) or Cached()
+    def allocation(self, shape: Shape) -> Ints:
+        """Return kube-scheduler's scores of the resources that nodes (N,) have free.
+
+        See `allocation_at` in `node_resources_balanced_allocation`.
+        """
+        key = ("allocation", shape.request.amounts, shape.requirements.assumed)
+        found = self._by_row(key, lambda rows: allocation_at(shape, self.nodes, rows)[None])
+        points: Ints = found[0]
+        return points
+
+    def _by_row(self, key: tuple[object, ...], compute: Callable[[Ints], Ints]) -> Ints:
+        """Return values (., N) that shapes with this key share; only changed rows are computed.
+
+        `compute` returns the values of some rows, (., len(rows)).
+        """
+        nodes, cached = self.nodes, self._usages.pop(key, None) or Cached()
         # Inserted again, so that the first key is the least recently used one.
-        self._usages[request.amounts] = cached
+        self._usages[key] = cached
         if len(self._usages) > _MOST_USAGES:
             del self._usages[next(iter(self._usages))]
-        return cached
+        valid = (nodes.size, nodes.resources.epoch)
+        values = _current(cached, valid, lambda: compute(np.arange(nodes.size)))
+        rows = nodes.changed_since(cached.stamp) if cached.stamp >= 0 else ()
+        if len(rows):
+            values[:, rows] = compute(np.asarray(rows))
+        cached.stamp = nodes.stamp
+        return values
 
     def usage_at(self, shape: Shape, rows: Ints) -> tuple[Ints, Ints]:
         """Return the utilisation of the given rows, (len(rows),), as in `usage`."""
         return usage_at(shape, self.nodes, rows)
 
-    def preference(self, shape: Shape, rows: Ints) -> Ints | None:
-        """Return the score of each row, (len(rows),), in thousandths, or None if all are equal."""
+    def preference(self, shape: Shape, rows: Ints, *, points: bool = False) -> Ints | None:
+        """Return the score of each row, (len(rows),), in thousandths, or None if all are equal.
+
+        With `points`, kube-scheduler's numbers: each plugin's score from 0 to 100, rounded down,
+        times its weight.
+        """
         preference: Ints | None = None
+        for weight, score in self._scores(shape, rows):
+            own = _in_points(score, abs(weight)) if points else score
+            own = own if weight >= 0 else -own
+            preference = own if preference is None else preference + own
+        return preference
+
+    def _scores(self, shape: Shape, rows: Ints) -> Iterator[tuple[int, Ints]]:
+        """Yield the weight of each plugin that scores the shape, and its scores (len(rows),)."""
         for plugin in self._at["score"]:
             own = plugin.score(shape, rows)
             if own is not None:
-                preference = own if preference is None else preference + own
-        for weight, values in self._node_scores(shape):
-            if len(rows):
-                # Normalised over the given rows, as kube-scheduler does over the feasible nodes.
-                score = values[rows]
-                own = score * abs(weight) // max(1, int(score.max()))
-                own = own if weight > 0 else -own
-                preference = own if preference is None else preference + own
-        return preference
+                yield plugin.weight, own
+        for weight, values in self._node_scores(shape) if len(rows) else ():
+            # Normalised over the given rows, as kube-scheduler does over the feasible nodes.
+            score = values[rows]
+            yield weight, score * abs(weight) // max(1, int(score.max()))
 
     def start(self, shape: Shape, rows: Ints, capacity: Ints, count: int) -> int:
         """Return the index of the row for the first of `count` pods; rows are best first."""
@@ -476,6 +496,12 @@ class Framework:
         if capacity is None:
             raise AssertionError("no plugin counts")
         return capacity
+
+
+def _in_points(score: Ints, weight: int) -> Ints:
+    """Return a plugin's score in thousandths as kube-scheduler's points, times the weight."""
+    # The score is `weight` at most, and 100 points before kube-scheduler multiplies them.
+    return score // (weight // 100) * (weight // 1000) if weight >= 1000 else score // 10
 
 
 def _current(cached: Cached[_T], key: object, compute: Callable[[], _T]) -> _T:

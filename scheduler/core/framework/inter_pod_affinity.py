@@ -25,14 +25,12 @@ AFFINITY: Final = "node(s) didn't match pod affinity rules"
 ANTI_AFFINITY: Final = "node(s) didn't match pod anti-affinity rules"
 EXISTING_ANTI_AFFINITY: Final = "node(s) didn't satisfy existing pods anti-affinity rules"
 
-_WEIGHT: Final = 2000
-"""kube-scheduler's weight of 2 for this plugin, in thousandths of a node's utilisation."""
-
 
 class InterPodAffinity(Plugin):
     """Filter, score and quotas for shapes that have such terms or are selected by one."""
 
     name = "InterPodAffinity"
+    weight = 2000
     events = PEER_EVENTS
 
     def __init__(self, nodes: NodeTable, topologies: Topologies, selectors: PodSelectors) -> None:
@@ -101,7 +99,7 @@ class InterPodAffinity(Plugin):
         # Anti-affinity has negative weights: shift the scores to start at 0, then scale them.
         total -= total.min(initial=0)
         most = max(1, int(total.max(initial=0)))
-        score: Ints = total * _WEIGHT // most
+        score: Ints = total * self.weight // most
         return score
 
     def domain_quotas(self, shape: Shape) -> list[DomainQuota]:

@@ -41,7 +41,7 @@ class Plugin:
     """Name of kube-scheduler's plugin with these rules."""
 
     weight: ClassVar[int] = 0
-    """Weight of `score_nodes`, in thousandths of a node's use; negative if high values are bad."""
+    """kube-scheduler's weight, in thousandths of a node's use; negative if high scores are bad."""
 
     by_claims: ClassVar[bool] = False
     """True if claims keep what `reserve` takes once the pod has a node.

@@ -15,7 +15,7 @@ from scheduler.core.framework import node_affinity, taint_toleration
 from scheduler.core.framework.domain_quotas import Preference, SkewLimit
 from scheduler.core.framework.events import PEER_EVENTS
 from scheduler.core.framework.plugin import Plugin, PreFilter
-from scheduler.core.nodes.node_table import Bools, Ints, NodeTable
+from scheduler.core.nodes.node_table import Bools, Floats, Ints, NodeTable
 from scheduler.core.pods.pod_selectors import PodMatches, PodSelectors
 from scheduler.core.pods.shapes import Codes, Shape
 from scheduler.core.topology.topology import Topologies
@@ -26,16 +26,14 @@ MISSING_LABEL: Final = (
     "node(s) didn't match pod topology spread constraints (missing required label)"
 )
 
-_WEIGHT: Final = 2000
-"""kube-scheduler's weight of 2 for this plugin, in thousandths of a node's utilisation."""
-
-_SCALE: Final = 1000
+SCALE: Final = 1000
 
 
 class PodTopologySpread(Plugin):
     """Filter, score and quotas for shapes with spread constraints."""
 
     name = "PodTopologySpread"
+    weight = 2000
     events = PEER_EVENTS
 
     def __init__(self, nodes: NodeTable, topologies: Topologies, selectors: PodSelectors) -> None:
@@ -79,27 +77,21 @@ class PodTopologySpread(Plugin):
     def score(self, shape: Shape, rows: Ints) -> Ints | None:
         """Return the highest score for the rows with the fewest selected pods.
 
-        Rows that lack a label get 0. As upstream, a constraint weighs more if it has more domains.
+        Rows that lack a label get 0. As upstream, a constraint weighs more if the rows are in more
+        domains.
         """
         spreads = shape.requirements.preferred_spread
         eligible = self._labelled(spreads)
         if eligible is None:
             return None
-        present = np.zeros(len(rows), np.int64)
+        scored, present = eligible[rows], np.zeros(len(rows))
         for spread in spreads:
             limit = self._skew_limit(shape, spread, eligible)
-            weight = int(_SCALE * math.log(int(limit.counting.sum()) + 2))
-            table = np.append(limit.present, 0)
+            codes = limit.domains.codes[rows]
             # Nodes without the label have code -1 and read the last entry, 0.
-            present += weight * table[limit.domains.codes[rows]] + _SCALE * (spread.max_skew - 1)
-        scored = eligible[rows]
-        # Otherwise the raw counts would be the score, and fuller domains would win.
-        if not scored.any():
-            return np.zeros(len(rows), np.int64)
-        most, least = int(present[scored].max()), int(present[scored].min())
-        shares = (most + least - present) * _WEIGHT // most if most else _WEIGHT
-        score: Ints = np.where(scored, shares, 0)
-        return score
+            table = np.append(limit.present, 0)
+            present += table[codes] * size_factor(_distinct(codes[scored])) + (spread.max_skew - 1)
+        return shares(present, scored) * self.weight // SCALE
 
     def skew_limits(self, shape: Shape) -> list[SkewLimit]:
         """Return the limits of the DoNotSchedule constraints that select the shape itself."""
@@ -174,3 +166,25 @@ class PodTopologySpread(Plugin):
     def _match_id(self, spread: Spread) -> int:
         # As in kube-scheduler, which ignores terminating pods for spread but not for affinity.
         return self._selectors.match_id((spread.selector,), skip_terminating=True)
+
+
+def size_factor(size: int) -> float:
+    """Return the factor of counts over so many domains: those over many weigh more."""
+    return math.log(size + 2)
+
+
+def _distinct(codes: Ints) -> int:
+    """Return the number of different codes, where -1 is one of them."""
+    return int(np.count_nonzero(np.bincount(codes + 1))) if len(codes) else 0
+
+
+def shares(present: Floats, scored: Bools) -> Ints:
+    """Return 0 to 1000 for each node: the most where fewest pods are, 0 where not `scored`."""
+    # Otherwise the raw counts would be the score, and fuller domains would win.
+    if not scored.any():
+        return np.zeros(len(present), np.int64)
+    rounded = (present + 0.5).astype(np.int64)
+    most, least = int(rounded[scored].max()), int(rounded[scored].min())
+    shares = (most + least - rounded) * SCALE // most if most else SCALE
+    score: Ints = np.where(scored, shares, 0)
+    return score

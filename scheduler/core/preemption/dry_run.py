@@ -66,7 +66,8 @@ class DryRun:
         self.solves = 0
         self._extras = not refusal.shortage.minimum
         self._wanted = 1
-        self.budget = budget
+        # By score, a pod would go to the emptiest node, which is the one with the most victims.
+        self.budget = budget.as_of_groups()
         self.pause = budget.pause
         self.leaving = state.units.departing(effort.overdue, effort.soon)
         asks = any(shape.needs_devices for shape in refusal.shapes)

@@ -21,6 +21,7 @@ from scheduler.core.pods.shapes import Shape
 from scheduler.core.search.exhaustive_packing import pack_exhaustively
 from scheduler.core.search.node_selection import choose, waves
 from scheduler.core.search.reasons import reasons
+from scheduler.core.search.scored_nodes import ScoredNodes
 from scheduler.core.state.search_memory import PackingMemory
 from scheduler.core.state.shortage import Shortage
 from scheduler.core.state.state import State
@@ -58,6 +59,7 @@ class Attempt:
     ) -> None:
         """Begin without pods; `packings` are the states that failed in earlier packings."""
         self.packings = PackingMemory() if packings is None else packings
+        self._state = state
         self.nodes = state.nodes
         self.framework = state.framework
         self.budget = budget
@@ -319,6 +321,8 @@ class Attempt:
         """Place `count` pods. Return how many fit; if fewer, some of them may have been placed."""
         if never_fits(shape, self.nodes):
             return 0
+        if self.budget.by_score and self._take_best(group, shape, region):
+            return 1
         if self.framework.in_waves(shape):
             return self._place_in_waves(group, shape, count, region, profile)
         chosen = choose(self.framework, shape, count, region, profile)
@@ -330,6 +334,16 @@ class Attempt:
         rows, counts = (np.split(column, len(column)) for column in chosen)
         by_row = zip(rows, counts, strict=True)
         return sum(int(n[0]) for row, n in by_row if self.take(group, shape, row, n))
+
+    def _take_best(self, group: Group, shape: Shape, region: Region | None) -> bool:
+        """Place the pod of a temporary group by score. Return False if no node takes it."""
+        pod = next(iter(group.pending[shape].values()))
+        nodes = ScoredNodes(self._state, shape, region)
+        at = nodes.best(pod.info)
+        # If devices do not suffice after all, other nodes may have them.
+        return at is not None and self.take(
+            group, shape, nodes.rows[at : at + 1], np.ones(1, np.int64)
+        )
 
     def _place_in_waves(
         self, group: Group, shape: Shape, count: int, region: Region | None, profile: Profile

@@ -15,6 +15,7 @@ from scheduler.core.nodes.node_table import Region
 from scheduler.core.pods.never_fits import never_fits
 from scheduler.core.pods.shapes import Shape
 from scheduler.core.search.place import Placement, group_of, place
+from scheduler.core.search.scored_pods import place_by_score
 from scheduler.core.search.spread_batching import place_spread, spreads_alone
 from scheduler.core.state.state import State
 from scheduler.core.values.devices import Allocation
@@ -24,13 +25,17 @@ from scheduler.core.values.search_budget import SearchBudget
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """The common properties of a batch: each root has `size` pods of `shape`, all or nothing."""
+    """The common properties of a batch: each root has `size` pods of `shape`, all or nothing.
+
+    `single` means that the roots are pods without a group.
+    """
 
     shape: Shape
     size: int
     priority: int
     topology: Topology | None = None
     scheduler: str = ""
+    single: bool = False
 
 
 def signature(root: Group | Pod) -> Signature | None:
@@ -41,7 +46,7 @@ def signature(root: Group | Pod) -> Signature | None:
     The signature does not change while the root waits unchanged.
     """
     if isinstance(root, Pod):
-        return Signature(root.shape, 1, root.info.priority, None, root.info.scheduler)
+        return Signature(root.shape, 1, root.info.priority, None, root.info.scheduler, single=True)
     spec = root.spec
     if spec is None or root.composite or root.parent is not None or len(root.pending) != 1:
         return None
@@ -65,6 +70,17 @@ def alike(state: State, kind: Signature, other: Signature) -> bool:
     return same and state.framework.plugins.volume_binding.alike(kind.shape, other.shape)
 
 
+def by_score(kind: Signature, budget: SearchBudget) -> bool:
+    """Return True if kube-scheduler's default scores decide for roots of this kind."""
+    return kind.single and budget.of(kind.scheduler, single=True).by_score
+
+
+def batchable_by_score(state: State, shape: Shape) -> bool:
+    """Return True if single pods may be batched that are placed by score: see `scored_pods`."""
+    # Volumes are assumed for the pods of one placement, which here is one pod.
+    return not (shape.volumes or never_fits(shape, state.nodes) or _closed(state))
+
+
 def batchable(state: State, shape: Shape) -> bool:
     """Return True if roots of the shape may be batched: only free resources decide.
 
@@ -84,7 +100,7 @@ def batchable_by_affinity(state: State, kind: Signature, budget: SearchBudget) -
     shape, wants = kind.shape, kind.shape.requirements
     single = kind.size == 1 and kind.topology is None
     others = wants.spread or wants.volumes or wants.needs_devices or shape.score_match_ids
-    if not single or others or budget.of(kind.scheduler).profile != "pack":
+    if not single or others or budget.of(kind.scheduler, single=kind.single).profile != "pack":
         return False
     return not (never_fits(shape, state.nodes) or _closed(state))
 
@@ -94,7 +110,9 @@ def batchable_by_spread(state: State, kind: Signature, budget: SearchBudget) -> 
     shape = kind.shape
     if kind.size > 1 or kind.topology is not None or not shape.requirements.spread:
         return False
-    if budget.of(kind.scheduler).profile != "pack" or never_fits(shape, state.nodes):
+    if budget.of(kind.scheduler, single=kind.single).profile != "pack" or never_fits(
+        shape, state.nodes
+    ):
         return False
     return not _closed(state) and spreads_alone(state.framework, shape)
 
@@ -114,6 +132,8 @@ def place_batch(
     decide the first root alone to get its refusal.
     """
     singles = [root for root in roots if isinstance(root, Pod)]
+    if singles and budget.of(singles[0].info.scheduler, single=True).by_score:
+        return place_by_score(state, singles, budget)
     if singles and singles[0].shape.requirements.spread:
         return place_spread(state, singles)
     region: Region | None = None

@@ -113,7 +113,8 @@ def place(
         memory.begin((asked_by(group), _read_by(state, shapes)), version)
     with state.nodes.trial(), waiting, respected if nominations else nullcontext():
         # A root may use a profile of its own, by the schedulerName of its pods.
-        search = TreeSearch(state, budget.of(group.scheduler), memory)
+        single = isinstance(root, Pod)
+        search = TreeSearch(state, budget.of(group.scheduler, single=single), memory)
         attempt = search.attempt
         short = search.minimums(group, region)
         # Dry runs have no memory, so an unfinished exhaustive search would be lost.

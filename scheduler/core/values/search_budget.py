@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from scheduler.core.values.profiles import Profile
+from scheduler.core.values.profiles import Profile, Scoring
 
 
 def never() -> bool:
@@ -26,17 +26,33 @@ class SearchBudget:
     that one exhaustive packing places on trial. The search also ends as soon as `expired` returns
     True. It calls `pause` between short steps: other tasks may run there, but must not change what
     the search reads. `profiles` are the profiles by schedulerName; other pods are placed by
-    `profile`.
+    `profile`. With `by_score`, kube-scheduler's default scores place those without a group.
     """
 
     steps: int = 500
     packing_steps: int = 2000
     profile: Profile = "pack"
-    profiles: Mapping[str, Profile] = field(default_factory=dict)
+    by_score: bool = False
+    profiles: Mapping[str, Scoring] = field(default_factory=dict)
     expired: Callable[[], bool] = never
     pause: Callable[[], None] = nothing
 
-    def of(self, scheduler: str) -> SearchBudget:
-        """Return the budget for pods of this schedulerName, with its `profile` if it has one."""
-        profile = self.profiles.get(scheduler, self.profile)
-        return self if profile == self.profile else replace(self, profile=profile)
+    def of(self, scheduler: str, *, single: bool = False) -> SearchBudget:
+        """Return the budget for a group, or a `single` pod, of this schedulerName."""
+        scoring = self.profiles.get(scheduler)
+        if scoring is None:
+            scoring = Scoring(self.profile, "default" if self.by_score else self.profile)
+        profile, by_score = scoring.groups, False
+        if single:
+            if scoring.pods == "default":
+                by_score = True
+            else:
+                profile = scoring.pods
+        if (profile, by_score) == (self.profile, self.by_score):
+            return self
+        return replace(self, profile=profile, by_score=by_score)
+
+    def as_of_groups(self) -> SearchBudget:
+        """Return the budget by which pods without a group are placed as groups are."""
+        profiles = {name: Scoring(each.groups, each.groups) for name, each in self.profiles.items()}
+        return replace(self, by_score=False, profiles=profiles)

@@ -12,6 +12,7 @@ from certs.authority import DEFAULT_LIFETIMES
 from cli.config.config import File, load
 from cli.config.webhook_config import webhook_config
 from kube.base.errors import ConfigError
+from scheduler.core.values.profiles import Scoring
 
 URL = "https://127.0.0.1:9000"
 
@@ -75,20 +76,31 @@ def test_all_processes_take_the_scheduler_names_from_one_place(tmp_path: Path) -
 
     assert file.scheduler_names.all == ("team-pack", "team-spread")
     assert file.scheduler_names.default == "team-pack"
-    assert file.scoring == {"team-pack": "pack", "team-spread": "spread"}
+    assert file.scoring == {
+        "team-pack": Scoring("pack", "default"),
+        "team-spread": Scoring("spread", "default"),
+    }
     assert webhook_config(file, None).scheduler_names == file.scheduler_names
 
 
-def test_without_a_file_there_is_one_scheduler_that_packs() -> None:
+@pytest.mark.parametrize("scoring", ["default", "pack", "spread"])
+def test_pods_without_a_group_have_a_scoring_of_their_own(tmp_path: Path, scoring: str) -> None:
+    file = file_exists(tmp_path, f"profiles: [{{scoring: spread, podScoring: {scoring}}}]")
+
+    assert file.scoring == {"muster-scheduler": ("spread", scoring)}
+
+
+def test_without_a_file_there_is_one_scheduler_that_packs_groups() -> None:
     assert File().scheduler_names.all == ("muster-scheduler",)
-    assert File().scoring == {"muster-scheduler": "pack"}
+    assert File().scoring == {"muster-scheduler": Scoring("pack", "default")}
 
 
 def test_a_file_of_version_0_1_0_with_every_field_is_read() -> None:
     """During an upgrade, replicas of both versions read the same ConfigMap."""
     file = load(Path(__file__).parent / "data" / "config-0.1.0.yaml")
 
-    assert file.scoring == {"muster-scheduler": "spread"}
+    # It was for all pods, and stays so.
+    assert file.scoring == {"muster-scheduler": Scoring("spread", "spread")}
     assert file.scheduler_names.all == ("muster-scheduler",)
     assert file.old_fields == {"scheduler.profile": "profiles[].scoring"}
     assert File().old_fields == {}

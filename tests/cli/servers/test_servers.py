@@ -45,6 +45,14 @@ def test_anything_else_is_refused_with_an_example(text: str) -> None:
         ),
         pytest.param("profiles: [{scoring: tight}]", "profiles[0].scoring", id="unknown scoring"),
         pytest.param(
+            "profiles: [{scoring: default}]", "profiles[0].scoring", id="groups have no default"
+        ),
+        pytest.param(
+            "profiles: [{podScoring: tight}]",
+            "profiles[0].podScoring",
+            id="unknown scoring of pods",
+        ),
+        pytest.param(
             "profiles: []",
             "schedulerNames must have between 1 and 8 names, not 0",
             id="no schedulerName",

@@ -8,11 +8,14 @@ from scheduler.core.groups.forest import Pod
 from scheduler.core.search.batching import place_batch, signature
 from scheduler.core.search.place import Placement, Refusal, SearchBudget, place
 from scheduler.core.values.model import COMPOSITE_POD_GROUP, POD_GROUP, GroupKey
+from scheduler.core.values.profiles import Scoring
 from scheduler.queue.scheduling_queue import Queue
 from tests.scheduler.state_builder import StateBuilder
 from tests.support.counting import calls
 
-BUDGET = SearchBudget(profiles={"packs": "pack", "spreads": "spread"})
+BUDGET = SearchBudget(
+    profiles={"packs": Scoring("pack", "pack"), "spreads": Scoring("spread", "spread")}
+)
 
 
 def cluster() -> StateBuilder:

@@ -231,13 +231,13 @@ def test_taking_a_snapshot_changes_nothing() -> None:
     [
         pytest.param(b"{", "broken is no snapshot: ", id="not JSON"),
         pytest.param(b'{"format": 1}', "broken is no snapshot: ", id="something else"),
-        pytest.param(None, "broken has format 99, this version of muster reads 7", id="newer"),
+        pytest.param(None, "broken has format 99, this version of muster reads 8", id="newer"),
     ],
 )
 def test_a_file_that_is_no_snapshot_is_refused_by_name(data: bytes | None, want: str) -> None:
     builder, queue = churned(0)
     if data is None:
-        data = encode(take(builder.state, queue, LIMITS)).replace(b'"format":7', b'"format":99')
+        data = encode(take(builder.state, queue, LIMITS)).replace(b'"format":8', b'"format":99')
 
     with pytest.raises(ConfigError, match=want):
         decode(data, "broken")
@@ -364,3 +364,26 @@ def test_a_large_state_is_collected_and_encoded_in_short_steps() -> None:
     assert max(map(len, parts)) <= len(b"".join(parts)) / 20
     assert b"".join(parts) == encode(snapshot)
     assert snapshot == take(builder.state, queue, LIMITS)
+
+
+def test_services_and_images_decide_alike_after_a_restore() -> None:
+    builder = StateBuilder()
+    for name in ("a", "b", "c"):
+        builder.node(name, labels={"kubernetes.io/hostname": name})
+    builder.state.set_images("b", [("web:1", 2 << 30), ("unused:1", 1 << 30)])
+    builder.state.set_images("c", [("web:1", 2 << 30)])
+    builder.state.replicas.set_service(("ns", "web"), {"app": "web"})
+    builder.pod(node="b", cpu=0, labels={"app": "web"})
+    info = replace(builder.pod(labels={"app": "web"}), images=("web:1",))
+    builder.state.set_pod(info)
+    queue = queue_of(builder.state)
+    limits = Limits.of(SearchBudget(by_score=True))
+
+    taken = take(builder.state, queue, limits)
+    (decision,) = taken.decisions
+    restored, again = restore(decode(encode(taken), "test"))
+
+    # "b" has a replica, "a" has no image.
+    assert decision.placed == {info.name: "c"}
+    assert set(taken.images) == {"web:1"}
+    assert take(restored, again, limits).decisions == [decision]
