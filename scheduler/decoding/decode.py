@@ -63,6 +63,7 @@ from scheduler.decoding.objects import (
     Node,
     Pod,
     PodDisruptionBudget,
+    decode_images,
 )
 from scheduler.decoding.requests import amounts
 from scheduler.decoding.requirements import requirements_of, requirements_of_others
@@ -114,7 +115,9 @@ def node_info(node: Node) -> NodeInfo:
 
 def node_images(node: Node) -> Iterator[tuple[str, int]]:
     """Yield the names of the images on a node, with their sizes in bytes."""
-    for image in node.status.images:
+    if node.status.images == b"null":
+        return
+    for image in decode_images(node.status.images):
         for name in image.names:
             yield name, max(0, image.size_bytes)
 

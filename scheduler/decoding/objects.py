@@ -309,7 +309,8 @@ class NodeStatus(_Struct):
     """The allocatable resources, the features of the kubelet, and the images on the node."""
 
     allocatable: dict[str, str | int] = {}
-    images: list[ContainerImage] = []
+    # Not decoded: most events of a node change none of them.
+    images: msgspec.Raw = msgspec.Raw(b"[]")
     declared_features: list[str] = []
 
 
@@ -498,6 +499,7 @@ class PodDisruptionBudget(_Struct):
 # Each raises msgspec.DecodeError.
 decode_budget: Final = Decoder(PodDisruptionBudget)
 decode_group: Final = Decoder(GroupObject)
+decode_images: Final = Decoder(list[ContainerImage])
 decode_namespace: Final = Decoder(Namespace)
 decode_node: Final = Decoder(Node)
 decode_pod: Final = Decoder(Pod)

@@ -52,15 +52,21 @@ class ObjectHandler(Generic[T]):
 
 
 def node_handler(state: State, on_change: _OnChange) -> ObjectHandler[Node]:
+    images: dict[str, int] = {}
+
     def put(node: Node) -> None:
         state.set_node(decode.node_info(node))
-        state.set_images(node.metadata.name, decode.node_images(node))
+        name, written = node.metadata.name, hash(bytes(node.status.images))
+        # Decoding a hundred names costs ten times as much as the rest of the event.
+        if images.get(name) != written:
+            state.set_images(name, decode.node_images(node))
+            images[name] = written
 
-    return ObjectHandler(
-        put,
-        lambda key: state.remove_node(key[1]),
-        on_change,
-    )
+    def remove(key: Key) -> None:
+        images.pop(key[1], None)
+        state.remove_node(key[1])
+
+    return ObjectHandler(put, remove, on_change)
 
 
 def namespace_handler(state: State, on_change: _OnChange) -> ObjectHandler[Namespace]:

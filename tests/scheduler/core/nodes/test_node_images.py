@@ -1,10 +1,14 @@
 """Images on nodes: by name, with sizes, as nodes come, change and go."""
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.core.nodes.node_images import MOST_NAMES, NodeImages
+from scheduler.core.state.state import State
+from scheduler.decoding.objects import Node, decode_node
+from scheduler.watch.object_handlers import node_handler
 
 
 def on(images: NodeImages, name: str) -> tuple[int, list[int]]:
@@ -80,3 +84,25 @@ def test_any_course_of_changes(course: list[tuple[int, list[str]]]) -> None:
     for name in "abcde":
         rows = sorted(row for row, names in want.items() if name in names)
         assert on(images, name) == (7 if rows else 0, rows)
+
+
+def published(*names: str) -> Node:
+    node = {"metadata": {"name": "n"}, "status": {"images": [{"names": names, "sizeBytes": 7}]}}
+    return decode_node(msgspec.json.encode(node))
+
+
+def test_images_of_a_node_follow_its_events() -> None:
+    state = State()
+    handler = node_handler(state, lambda: None)
+    handler.upsert(published("web:1"))
+    before = state.nodes.images.version
+    handler.upsert(published("web:1"))
+    assert state.nodes.images.version == before
+
+    handler.upsert(published("web:2"))
+    assert [on(state.nodes.images, name) for name in ("web:1", "web:2")] == [(0, []), (7, [0])]
+
+    handler.delete(("", "n"))
+    assert len(state.nodes.images) == 0
+    handler.upsert(published("web:2"))
+    assert on(state.nodes.images, "web:2") == (7, [0])
