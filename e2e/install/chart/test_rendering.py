@@ -415,6 +415,21 @@ def test_the_hook_may_do_little_and_more_only_to_hand_over(
     assert found.keys() == of_uninstall(defaults).keys()
 
 
+def test_the_hook_may_read_and_delete_each_binding(defaults: dict[Key, Object]) -> None:
+    """`muster uninstall` ends at the first one that it may not read."""
+    rules = [rule for obj in of_uninstall(defaults).values() for rule in obj.get("rules", ())]
+    may = {
+        (resource, name)
+        for rule in rules
+        if {"delete", "get"} <= {*rule["verbs"]}
+        for resource in rule["resources"]
+        for name in rule.get("resourceNames", ())
+    }
+
+    items = [it for it in installed(NAMESPACE) if it.kind.endswith("RoleBinding")]
+    assert {(f"{it.kind.lower()}s", it.name) for it in items} <= may
+
+
 def test_the_test_may_create_groups_in_its_namespace_alone(
     home: Path, defaults: dict[Key, Object]
 ) -> None:
