@@ -6,10 +6,17 @@ from collections.abc import AsyncIterator
 import pytest
 
 from e2e.harness.clusters.protocol import Cluster
+from e2e.harness.controlplane.places import before
 from e2e.harness.support import accounts
 from e2e.harness.support.rest import Rest
 from e2e.kubernetes.apiserver.accounts import Account
 from e2e.kubernetes.apiserver.objects import Namespace
+
+
+@pytest.fixture
+def since_1_37(server_kind: str) -> bool:
+    """True if the server answers as Kubernetes 1.37: the embedded one answers as 1.36."""
+    return server_kind != "local" and not before("1.37")
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from e2e.harness.controlplane.places import before
 from e2e.harness.support.rest import JSON_PATCH, Answer, Rest
 from e2e.harness.support.waiting import eventually
 from e2e.kubernetes.apiserver.devices.builders import CLAIM_SPEC
@@ -34,15 +33,17 @@ async def say(rest: Rest, path: str, status: Any) -> Answer:
     return await rest.patch(path, [{"op": "add", "path": PATH, "value": status}], JSON_PATCH)
 
 
-async def test_the_status_is_kept_and_can_be_taken_back(rest: Rest, path: str) -> None:
+async def test_the_status_is_kept_and_can_be_taken_back(
+    rest: Rest, path: str, since_1_37: bool
+) -> None:
     said = (await say(rest, path, SAID)).expect(200)["status"]["extendedResourceClaimStatus"]
     assert said == SAID
 
     gone = await rest.patch(path, [{"op": "remove", "path": PATH}], JSON_PATCH)
 
     left = gone.expect(200)["status"].get("extendedResourceClaimStatus")
-    # Since 1.37 it is kept when a write leaves it out.
-    assert left == (None if before("1.37") else SAID)
+    # It is kept when a write leaves it out.
+    assert left == (SAID if since_1_37 else None)
 
 
 @pytest.mark.parametrize(
