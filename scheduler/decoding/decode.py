@@ -115,9 +115,7 @@ def node_info(node: Node) -> NodeInfo:
 
 def node_images(node: Node) -> Iterator[tuple[str, int]]:
     """Yield the names of the images on a node, with their sizes in bytes."""
-    if node.status.images == b"null":
-        return
-    for image in decode_images(node.status.images):
+    for image in decode_images(b'{"images":%s}' % bytes(node.status.images)).images:
         for name in image.names:
             yield name, max(0, image.size_bytes)
 

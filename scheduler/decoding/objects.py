@@ -305,6 +305,12 @@ class ContainerImage(_Struct):
     size_bytes: int = 0
 
 
+class NodeImages(_Struct):
+    """The field `images` of a node's status."""
+
+    images: list[ContainerImage] = []
+
+
 class NodeStatus(_Struct):
     """The allocatable resources, the features of the kubelet, and the images on the node."""
 
@@ -499,7 +505,7 @@ class PodDisruptionBudget(_Struct):
 # Each raises msgspec.DecodeError.
 decode_budget: Final = Decoder(PodDisruptionBudget)
 decode_group: Final = Decoder(GroupObject)
-decode_images: Final = Decoder(list[ContainerImage])
+decode_images: Final = Decoder(NodeImages)
 decode_namespace: Final = Decoder(Namespace)
 decode_node: Final = Decoder(Node)
 decode_pod: Final = Decoder(Pod)

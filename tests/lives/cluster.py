@@ -45,6 +45,7 @@ from localcluster.controllers.jobs.pods import new_pod
 from localcluster.controllers.jobsets.admission import defaulted
 from localcluster.controllers.jobsets.build import new_job
 from scheduler.app import Scheduler
+from scheduler.core.values.profiles import Scoring
 from scheduler.support.config import Config, Status
 from tests.support.clock import FakeClock, settle
 from tests.support.memory_api import MemoryApi, Request
@@ -56,6 +57,8 @@ GROUPS: Final = tuple(Resource(*it) for it in (POD_GROUP, COMPOSITE_POD_GROUP, W
 _STEP: Final = 0.5
 _ELECTION: Final = LeaderElection()
 _CONFIG: Final = Config(status=Status(delay_seconds=0.1, busy_seconds=0.5, pods_seconds=1))
+_PROFILES: Final = {SCHEDULER_NAME: Scoring("pack", "pack")}
+"""Plain pods go to the same nodes as those of groups, with which they are compared."""
 _OF_NOTHING_ELSE: Final = (JOBSETS, JOBS, DEPLOYMENTS, STATEFUL_SETS, PODS, *GROUPS)
 
 
@@ -81,7 +84,9 @@ class Cluster:
         self._pods = pods
         self._lister = FakeLister()
         self._reviewer = Reviewer(self._lister)
-        self._scheduler = Scheduler(self.api, _CONFIG, _ELECTION, clock=self.clock)
+        self._scheduler = Scheduler(
+            self.api, _CONFIG, _ELECTION, clock=self.clock, profiles=_PROFILES
+        )
         self._controllers = ControllerProcess(self.api, _ELECTION, clock=self.clock)
         self._stop = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []

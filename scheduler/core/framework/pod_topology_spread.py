@@ -27,6 +27,7 @@ MISSING_LABEL: Final = (
 )
 
 SCALE: Final = 1000
+"""Value of the best node in `shares`."""
 
 
 class PodTopologySpread(Plugin):
