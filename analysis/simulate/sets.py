@@ -20,6 +20,7 @@ from api.constants import (
     LWS_LABEL_NAME,
     LWS_LABEL_WORKER_INDEX,
 )
+from api.integration.common.owner_kind import Review
 from api.integration.lws.admission import lws_admission, lws_groups
 from api.integration.lws.view import LwsView, read_lws
 from api.reading import annotations_of, dig, integer, labels_of, mapping, text
@@ -55,7 +56,7 @@ def of_lws(lws: Json, schedulers: SchedulerNames, *, expects: bool = False) -> I
 
     `expects`: the workers of a leader that comes first are placed with it.
     """
-    admitted = lws_admission(lws, None, "CREATE", schedulers=schedulers, expects=expects)
+    admitted = lws_admission(lws, Review("CREATE", schedulers=schedulers, expects=expects))
     apply(lws, admitted.causes, admitted.patch)
     yield from lws_groups(lws, expects=expects)
     view, subgroups = read_lws(lws), _subgroups_of(lws)

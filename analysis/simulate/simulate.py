@@ -435,7 +435,7 @@ def _of_template(owner: Json) -> Iterator[Json]:
 
 def _of_jobset(jobset: Json, rules: _Rules) -> Iterator[Json]:
     schedulers, expects, _ = rules
-    admitted = jobset_admission(jobset, None, "CREATE", schedulers=schedulers, expects=expects)
+    admitted = jobset_admission(jobset, Review("CREATE", schedulers=schedulers, expects=expects))
     apply(jobset, admitted.causes, admitted.patch)
     view = read_jobset(jobset)
     expected = jobset_expected(jobset, lambda _job, _group: (None, NO_PODS)) if expects else {}
@@ -455,7 +455,7 @@ def _of_jobset(jobset: Json, rules: _Rules) -> Iterator[Json]:
 
 
 def _of_job(job: Json, schedulers: SchedulerNames) -> Iterator[Json]:
-    admitted = job_admission(job, None, "CREATE", request_uid=_UID, schedulers=schedulers)
+    admitted = job_admission(job, Review("CREATE", uid=_UID, schedulers=schedulers))
     apply(job, admitted.causes, admitted.patch)
     yield from job_groups(job)
     for index in range(members_of(job["spec"])):

@@ -158,9 +158,9 @@ def of_single_group(name: str, obj: Json) -> Iterator[Json]:
 
 
 ADMISSIONS: dict[str, Callable[[Json], Any]] = {
-    "Job": lambda obj: job_admission(obj, None, "CREATE", request_uid="u"),
-    "JobSet": lambda obj: jobset_admission(obj, None, "CREATE", expects=True),
-    "LeaderWorkerSet": lambda obj: lws_admission(obj, None, "CREATE", expects=True),
+    "Job": lambda obj: job_admission(obj, Review("CREATE", uid="u")),
+    "JobSet": lambda obj: jobset_admission(obj, Review("CREATE", expects=True)),
+    "LeaderWorkerSet": lambda obj: lws_admission(obj, Review("CREATE", expects=True)),
 } | {
     name: partial(kind.admit, review=Review("CREATE", uid="u"))
     for name, kind in SINGLE_GROUP_KINDS.items()

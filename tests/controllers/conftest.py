@@ -11,6 +11,7 @@ from api import features
 from api.constants import MPI_JOB, RAY_CLUSTER
 from api.features import FeatureGates
 from api.integration.common.native import GroupsApi
+from api.integration.common.owner_kind import Review
 from api.integration.common.result import Taken, no_name_taken
 from api.integration.job.admission import job_admission
 from api.integration.jobset.admission import jobset_admission
@@ -164,19 +165,19 @@ class ControllerHarness:
 
     def submit_jobset(self, jobset: Json, taken: Taken = no_name_taken) -> Json:
         """Store a JobSet after admission."""
-        patch = jobset_admission(jobset, None, "CREATE", taken=taken).patch
+        patch = jobset_admission(jobset, Review("CREATE", taken=taken)).patch
         return self.api.put(jsonpatch.apply_patch(jobset, patch) | {"kind": "JobSet"})
 
     def submit_job(self, job: Json) -> Json:
         """Store a Job after admission."""
-        patch = job_admission(job, None, "CREATE", namespace="default").patch
+        patch = job_admission(job, Review("CREATE", namespace="default")).patch
         return self.api.put(jsonpatch.apply_patch(job, patch) | {"kind": "Job"})
 
     def submit_lws(self, lws: Json) -> Json:
         """Store a LeaderWorkerSet, or an update of one, after admission."""
         slot = ("LeaderWorkerSet", "default", lws["metadata"]["name"])
         old = self.api.objects.get(slot)
-        patch = lws_admission(lws, old, "CREATE" if old is None else "UPDATE").patch
+        patch = lws_admission(lws, Review("CREATE" if old is None else "UPDATE", old)).patch
         return self.api.put(jsonpatch.apply_patch(lws, patch))
 
     def change(self, kind: str, name: str, **spec: Any) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from api import crd
 from api.constants import KINDS
+from api.integration.common.owner_kind import Review
 from api.integration.job.admission import job_admission
 from api.integration.jobset.admission import jobset_admission
 from controllers.app import ControllerProcess
@@ -79,14 +80,14 @@ async def submit_jobset(client: Client, jobset: Json) -> None:
     del jobset["metadata"]["uid"]
     for job in jobset["spec"]["replicatedJobs"]:
         job["template"]["spec"]["template"]["spec"]["restartPolicy"] = "Never"
-    patch = jobset_admission(jobset, None, "CREATE").patch
+    patch = jobset_admission(jobset, Review("CREATE")).patch
     await client.create(JOBSETS, jsonpatch.apply_patch(jobset, patch))
 
 
 async def submit_job(client: Client, job: Json) -> None:
     del job["metadata"]["uid"]
     job["spec"]["template"]["spec"]["restartPolicy"] = "Never"
-    patch = job_admission(job, None, "CREATE").patch
+    patch = job_admission(job, Review("CREATE")).patch
     await client.create(JOBS, jsonpatch.apply_patch(job, patch))
 
 

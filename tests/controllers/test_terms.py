@@ -15,6 +15,7 @@ import pytest
 from api import features
 from api.constants import ANNOTATION_MANAGED_GROUP, LABEL_TEMPLATE, LABEL_WORKLOAD
 from api.features import FeatureGates
+from api.integration.common.owner_kind import Review
 from api.integration.job.admission import job_admission
 from api.integration.jobset.admission import jobset_admission
 from api.names import hashed
@@ -44,10 +45,10 @@ def wave(api: MemoryApi, number: int) -> None:
     """Create objects of the kinds for which controllers keep state; all names are of this wave."""
     namespace = f"ns{number}"
     job = make_job(f"job{number}").asks(gang_mode="Gang").build()
-    job_patch = job_admission(job, None, "CREATE", namespace=namespace).patch
+    job_patch = job_admission(job, Review("CREATE", namespace=namespace)).patch
     jobset = make_jobset(f"set{number}").asks(gang_mode="Gang").replicated_job("w").build()
     jobset["metadata"]["namespace"] = namespace
-    jobset_patch = jobset_admission(jobset, None, "CREATE").patch
+    jobset_patch = jobset_admission(jobset, Review("CREATE")).patch
     template = {"name": "t", "schedulingPolicy": {"basic": {}}}
     put(api, NAMESPACES, namespace, {})
     put(api, JOBS, f"job{number}", jsonpatch.apply_patch(job, job_patch), namespace)
@@ -68,7 +69,7 @@ def blocked(api: MemoryApi, number: int, namespace: str) -> None:
         put(api, WORKLOADS, taken, {"spec": {}}, namespace)
     jobset = make_jobset(name).asks(gang_mode="Gang").replicated_job("w").build()
     jobset["metadata"]["namespace"] = namespace
-    patch = jobset_admission(jobset, None, "CREATE").patch
+    patch = jobset_admission(jobset, Review("CREATE")).patch
     put(api, JOBSETS, name, jsonpatch.apply_patch(jobset, patch), namespace)
 
 

@@ -6,6 +6,7 @@ from typing import Any, Self
 import jsonpatch
 
 from api.constants import LEADER_WORKER_SET
+from api.integration.common.owner_kind import Review
 from api.integration.lws.admission import lws_admission
 from api.integration.lws.view import ANNOTATION_EXCLUSIVE, LEADER_READY
 from tests.support.owners import annotation
@@ -125,7 +126,7 @@ def make_lws(name: str = "serve") -> LwsBuilder:
 
 def admitted(lws: Json, old: Json | None = None) -> Json:
     """Return a new object or an update after admission."""
-    patch = lws_admission(lws, old, "CREATE" if old is None else "UPDATE").patch
+    patch = lws_admission(lws, Review("CREATE" if old is None else "UPDATE", old)).patch
     return dict(jsonpatch.apply_patch(lws, patch))
 
 

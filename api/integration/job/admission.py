@@ -29,8 +29,6 @@ from api.constants import (
 )
 from api.integration.common import objects
 from api.integration.common.autoscalers import (
-    SILENT,
-    Autoscalers,
     Level,
     affinity,
     group_labels,
@@ -47,11 +45,9 @@ from api.integration.common.minimum import (
     group_pod_counts,
 )
 from api.integration.common.native import (
-    MUSTER_ONLY,
     OWN,
     WORKLOAD_TEXT,
     Choice,
-    NativeApi,
     group_in_field,
     name_in_field,
     note_choice,
@@ -64,14 +60,7 @@ from api.integration.common.options import (
     read_options,
 )
 from api.integration.common.owner_kind import Review
-from api.integration.common.result import (
-    Admission,
-    Operation,
-    Taken,
-    drop_entry,
-    no_name_taken,
-    set_entries,
-)
+from api.integration.common.result import Admission, Operation, drop_entry, set_entries
 from api.integration.common.rules import (
     CONSUMES_TEXT,
     GROUPED_TEXT,
@@ -88,7 +77,7 @@ from api.integration.common.shared_claims import (
     noted_templates,
     unshared,
 )
-from api.integration.common.workloads import NO_WORKLOADS, OwnerName, Workloads
+from api.integration.common.workloads import OwnerName, Workloads
 from api.integration.job.delegation import Delegation, read_delegation
 from api.integration.jobset.admission import group_of_jobset_job, request_of_jobset_job
 from api.integration.jobset.levels import jobset_options, levels_of, levels_of_template
@@ -184,43 +173,21 @@ def read_job(job: Mapping[str, Any], schedulers: SchedulerNames = USUAL) -> JobV
     )
 
 
-def job_admission(
-    new: Mapping[str, Any],
-    old: Mapping[str, Any] | None,
-    operation: str,
-    *,
-    request_uid: str = "",
-    namespace: str = "",
-    taken: Taken = no_name_taken,
-    schedulers: SchedulerNames = USUAL,
-    workloads: Workloads = NO_WORKLOADS,
-    autoscalers: Autoscalers = SILENT,
-    native: NativeApi = MUSTER_ONLY,
-) -> Admission:
+def job_admission(job: Mapping[str, Any], review: Review) -> Admission:
     """Validate a Job and name its group (raw JSON of any structure).
 
-    `request_uid` and `namespace` are those of the admission request: a Job with generateName has no
-    name yet, and an object may leave its namespace to the URL. A usual name that is `taken` is not
-    used. `autoscalers` get the group's constraints, which may come from one of the `workloads`.
-    `native` decides whether the group is one of Kubernetes' own. On UPDATE the old object's labels
-    and annotations are applied again, whatever the new one has.
+    Autoscalers get the group's constraints, which may come from a Workload. `review.native` decides
+    whether the group is one of Kubernetes' own. On UPDATE the old object's labels and annotations
+    are applied again, whatever the new one has.
     """
-    if operation == "CREATE" or old is None:
-        review = Review(
-            operation,
-            uid=request_uid,
-            namespace=namespace,
-            taken=taken,
-            workloads=workloads,
-            autoscalers=autoscalers,
-            native=native,
-        )
-        return _creation(new, read_job(new, schedulers), review)
-    if operation != "UPDATE":
+    view, old = read_job(job, review.schedulers), review.old
+    if review.operation == "CREATE" or old is None:
+        return _creation(job, view, review)
+    if review.operation != "UPDATE":
         return Admission()
-    before, after = read_job(old, schedulers), read_job(new, schedulers)
-    levels = _levels(old, before, namespace, workloads) if before.managed else []
-    return _update(new, old, before, after, levels)
+    before = read_job(old, review.schedulers)
+    levels = _levels(old, before, review.namespace, review.workloads) if before.managed else []
+    return _update(job, old, before, view, levels)
 
 
 def job_groups(job: Mapping[str, Any], *, workload: str | None = None) -> list[dict[str, Any]]:

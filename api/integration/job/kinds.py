@@ -35,18 +35,7 @@ class Jobs(OwnerKind):
     kind = JOB
 
     def admit(self, obj: Mapping[str, Any], review: Review) -> Admission:
-        return job_admission(
-            obj,
-            review.old,
-            review.operation,
-            request_uid=review.uid,
-            namespace=review.namespace,
-            taken=review.taken,
-            schedulers=review.schedulers,
-            workloads=review.workloads,
-            autoscalers=review.autoscalers,
-            native=review.native,
-        )
+        return job_admission(obj, review)
 
     def pod_specs(self, obj: Mapping[str, Any]) -> Iterable[tuple[str, Mapping[str, Any]]]:
         view = read_job(obj)

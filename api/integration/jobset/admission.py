@@ -29,22 +29,15 @@ from api.integration.common.minimum import (
 )
 from api.integration.common.native import (
     EXPECTED_TEXT,
-    MUSTER_ONLY,
     OWN,
     WORKLOAD_TEXT,
     Choice,
     NativeApi,
     note_choice,
 )
-from api.integration.common.result import (
-    Admission,
-    Operation,
-    Taken,
-    drop_entry,
-    no_name_taken,
-    set_entries,
-)
-from api.integration.common.workloads import NO_WORKLOADS, OwnerName, Workloads
+from api.integration.common.owner_kind import Review
+from api.integration.common.result import Admission, Operation, Taken, drop_entry, set_entries
+from api.integration.common.workloads import OwnerName, Workloads
 from api.integration.jobset import expected, rules
 from api.integration.jobset.groups import (
     group_names,
@@ -66,7 +59,6 @@ from api.integration.jobset.view import (
     read_scope,
 )
 from api.reading import annotations_of, dig, labels_of, listing, mapping, text
-from api.scheduler_names import USUAL, SchedulerNames
 
 LifeOfJob = Callable[[str, str], tuple[Progress | None, CountedPods]]
 """A function from the name of a Job and of its group to the Job's progress and pods."""
@@ -75,51 +67,39 @@ Annotations = Mapping[str, str]
 """Annotations of a Job template. An empty one is removed."""
 
 
-def jobset_admission(
-    new: Mapping[str, Any],
-    old: Mapping[str, Any] | None,
-    operation: str,
-    *,
-    namespace: str = "",
-    taken: Taken = no_name_taken,
-    schedulers: SchedulerNames = USUAL,
-    expects: bool = False,
-    request_uid: str = "",
-    workloads: Workloads = NO_WORKLOADS,
-    native: NativeApi = MUSTER_ONLY,
-) -> Admission:
+def jobset_admission(jobset: Mapping[str, Any], review: Review) -> Admission:
     """Validate and annotate a JobSet (raw JSON of any structure).
 
     On CREATE every replicatedJob that requests a group gets the annotation, with hashed names if
-    one of the usual names is `taken`. On UPDATE exactly the old object's annotations are applied
-    again, so that applying the unchanged manifest changes nothing. `namespace` is the request's: an
-    object may leave its namespace to the URL. With `expects`, groups may wait for pods that are
-    created later (gate ExpectedPods). `native` decides whether the groups are Kubernetes' own,
-    which one of the `workloads` excludes; their names are unique by `request_uid`.
+    one of the usual names is taken. On UPDATE exactly the old object's annotations are applied
+    again, so that applying the unchanged manifest changes nothing. `review.native` decides whether
+    the groups are Kubernetes' own, which a user's Workload excludes; their names are unique by the
+    UID of the request.
     """
-    if operation == "CREATE" or old is None:
-        view = read_jobset(new)
+    old, expects = review.old, review.expects
+    if review.operation == "CREATE" or old is None:
+        view = read_jobset(jobset)
         if view.managed_by:
-            told = rules.unmanaged_warnings(view, schedulers, expects=expects)
-            return Admission(_annotation_patch(new, []), [], told)
+            told = rules.unmanaged_warnings(view, review.schedulers, expects=expects)
+            return Admission(_annotation_patch(jobset, []), [], told)
         # No patch: computing the names of groups would visit each of the Jobs.
         if view.oversize is not None:
             return Admission(causes=rules.faults(view))
-        wrong = rules.faults(view, schedulers, expects=expects)
+        wrong = rules.faults(view, review.schedulers, expects=expects)
         if expects and view.options.asks:
-            wrong += hold_faults(new)
-        choice = _choice(view, workloads, native, expects=expects)
-        digits = names.request_digits(request_uid) if choice.native else ""
-        annotations = _new_annotations(view, namespace, taken, digits)
-        patch = [*_annotation_patch(new, annotations), *note_choice(new, choice)]
+            wrong += hold_faults(jobset)
+        choice = _choice(view, review.workloads, review.native, expects=expects)
+        digits = names.request_digits(review.uid) if choice.native else ""
+        annotations = _new_annotations(view, review.namespace, review.taken, digits)
+        patch = [*_annotation_patch(jobset, annotations), *note_choice(jobset, choice)]
         return Admission(patch, wrong, [*rules.warnings(view), *choice.warnings])
-    if operation != "UPDATE":
+    if review.operation != "UPDATE":
         return Admission()
-    wrong = rules.changes(new, old)
+    wrong = rules.changes(jobset, old)
     if expects and read_jobset(old).options.asks:
-        wrong += hold_faults(new, old)
-    patch = _annotation_patch(new, _old_annotations(new, old))
-    return Admission([*patch, *note_choice(new, Choice.of(old))], wrong)
+        wrong += hold_faults(jobset, old)
+    patch = _annotation_patch(jobset, _old_annotations(jobset, old))
+    return Admission([*patch, *note_choice(jobset, Choice.of(old))], wrong)
 
 
 def jobset_groups(

@@ -21,18 +21,7 @@ class JobSets(OwnerKind):
     created_by = (TRAIN_JOB,)
 
     def admit(self, obj: Mapping[str, Any], review: Review) -> Admission:
-        return jobset_admission(
-            obj,
-            review.old,
-            review.operation,
-            namespace=review.namespace,
-            taken=review.taken,
-            schedulers=review.schedulers,
-            expects=review.expects,
-            request_uid=review.uid,
-            workloads=review.workloads,
-            native=review.native,
-        )
+        return jobset_admission(obj, review)
 
     def pod_specs(self, obj: Mapping[str, Any]) -> Iterable[tuple[str, Mapping[str, Any]]]:
         return [(job.pod_spec_path, job.pod_spec) for job in read_jobset(obj).wanted]

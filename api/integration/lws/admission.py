@@ -20,11 +20,9 @@ from api.constants import (
 )
 from api.integration.common.holding import hold_faults
 from api.integration.common.native import (
-    MUSTER_ONLY,
     OWN,
     REPLICAS_TEXT,
     Choice,
-    NativeApi,
     note_choice,
 )
 from api.integration.common.objects import (
@@ -35,6 +33,7 @@ from api.integration.common.objects import (
     workload_object,
 )
 from api.integration.common.options import COMPOSITE, Options
+from api.integration.common.owner_kind import Review
 from api.integration.common.result import Admission, Operation, set_entries
 from api.integration.lws import rules
 from api.integration.lws.expected import (
@@ -46,7 +45,6 @@ from api.integration.lws.expected import (
 from api.integration.lws.expected import faults as lws_faults
 from api.integration.lws.view import LwsView, read_lws
 from api.ownership import Owner
-from api.scheduler_names import USUAL, SchedulerNames
 
 Json = dict[str, Any]
 
@@ -59,43 +57,35 @@ _LEADER: Final = "leader"
 _WORKERS: Final = "workers"
 
 
-def lws_admission(
-    new: Mapping[str, Any],
-    old: Mapping[str, Any] | None,
-    operation: str,
-    *,
-    schedulers: SchedulerNames = USUAL,
-    expects: bool = False,
-    native: NativeApi = MUSTER_ONLY,
-) -> Admission:
+def lws_admission(lws: Mapping[str, Any], review: Review) -> Admission:
     """Validate and label a LeaderWorkerSet (raw JSON of any structure).
 
-    With `expects`, leaders wait for capacity for workers that are created after them (gate
-    ExpectedPods). Its groups are never native, which `native` may ask for.
+    If groups may expect pods, leaders wait for capacity for workers that are created after them.
+    Its groups are never native, which `review.native` may ask for.
     """
-    view = read_lws(new)
-    if operation == "CREATE" or old is None:
+    view, old, expects = read_lws(lws), review.old, review.expects
+    if review.operation == "CREATE" or old is None:
         # The label is the set's name. Validation rejects a set with a generateName.
-        choice = native.choose([REPLICAS_TEXT]) if view.options.asks else OWN
+        choice = review.native.choose([REPLICAS_TEXT]) if view.options.asks else OWN
         patch = _annotation_patch(view) if view.options.asks and view.name else []
-        patch += note_choice(new, choice)
-        wrong = rules.faults(view, schedulers)
+        patch += note_choice(lws, choice)
+        wrong = rules.faults(view, review.schedulers)
         if expects and view.options.asks:
-            wrong += [*lws_faults(view), *hold_faults(new)]
+            wrong += [*lws_faults(view), *hold_faults(lws)]
         warnings = [*rules.warnings(view, expects=expects), *choice.warnings]
         return Admission(patch, wrong, warnings)
-    if operation != "UPDATE":
+    if review.operation != "UPDATE":
         return Admission()
     before = read_lws(old)
     # A set that was created without labels gets none later, as its running pods would be recreated.
     if not before.is_annotated:
         return Admission(warnings=rules.not_annotated(view))
-    wrong = rules.changes(view, before, schedulers)
+    wrong = rules.changes(view, before, review.schedulers)
     if expects:
         had = set(lws_faults(before))
         wrong += [fault for fault in lws_faults(view) if fault not in had]
-        wrong += hold_faults(new, old)
-    return Admission([*_annotation_patch(view), *note_choice(new, Choice.of(old))], wrong)
+        wrong += hold_faults(lws, old)
+    return Admission([*_annotation_patch(view), *note_choice(lws, Choice.of(old))], wrong)
 
 
 def lws_groups(

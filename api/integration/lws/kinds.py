@@ -21,14 +21,7 @@ class LeaderWorkerSets(OwnerKind):
     kind = LEADER_WORKER_SET
 
     def admit(self, obj: Mapping[str, Any], review: Review) -> Admission:
-        return lws_admission(
-            obj,
-            review.old,
-            review.operation,
-            schedulers=review.schedulers,
-            expects=review.expects,
-            native=review.native,
-        )
+        return lws_admission(obj, review)
 
     def pod_specs(self, obj: Mapping[str, Any]) -> Iterable[tuple[str, Mapping[str, Any]]]:
         view = read_lws(obj)

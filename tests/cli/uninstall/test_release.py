@@ -4,6 +4,7 @@ import pytest
 from jsonpatch import apply_patch
 
 from api.integration.common.native import GroupsApi, NativeApi
+from api.integration.common.owner_kind import Review
 from api.integration.job.admission import job_admission
 from cli.uninstall.release import (
     Handover,
@@ -209,7 +210,7 @@ def test_the_pods_of_a_job_made_again_have_claims_of_their_own() -> None:
         own, {"name": "imex", "resourceClaimTemplateName": "channel"}
     ).build()
     written["metadata"] |= {"namespace": "team"}
-    admitted = apply_patch(written, job_admission(written, None, "CREATE").patch)
+    admitted = apply_patch(written, job_admission(written, Review("CREATE")).patch)
     named = admitted["spec"]["template"]["spec"]["resourceClaims"][1]
     assert named == {"name": "imex", "resourceClaimName": "pg-job-train.imex"}
 
@@ -226,7 +227,7 @@ def test_a_job_made_again_is_in_no_native_group_of_musters() -> None:
     """kube-scheduler would wait for the group, which is deleted with the Job."""
     written = make_job("train").asks(gang_mode="Gang").build()
     native = NativeApi(GroupsApi.NATIVE, served=True)
-    admitted = apply_patch(written, job_admission(written, None, "CREATE", native=native).patch)
+    admitted = apply_patch(written, job_admission(written, Review("CREATE", native=native)).patch)
     assert admitted["spec"]["template"]["spec"]["schedulingGroup"]
 
     again = remade(admitted)

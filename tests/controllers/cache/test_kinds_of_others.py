@@ -8,6 +8,7 @@ import jsonpatch
 import pytest
 
 from api.integration.common.native import GroupsApi
+from api.integration.common.owner_kind import Review
 from api.integration.job.admission import job_admission
 from api.integration.jobset.admission import jobset_admission
 from controllers.app import ControllerProcess
@@ -65,13 +66,13 @@ def trouble(api: MemoryApi, clock: FakeClock, kind: Resource, answer: Exception 
 
 def submit_job(api: MemoryApi) -> None:
     job = make_job("works").asks(gang_mode="Gang").build()
-    patch = job_admission(job, None, "CREATE", namespace="default").patch
+    patch = job_admission(job, Review("CREATE", namespace="default")).patch
     api.put(JOBS, jsonpatch.apply_patch(job, patch), "default")
 
 
 def submit_jobset(api: MemoryApi) -> None:
     jobset = make_jobset("later").asks(gang_mode="Gang").replicated_job("w").build()
-    patch = jobset_admission(jobset, None, "CREATE").patch
+    patch = jobset_admission(jobset, Review("CREATE")).patch
     api.put(JOBSETS, jsonpatch.apply_patch(jobset, patch), "default")
 
 

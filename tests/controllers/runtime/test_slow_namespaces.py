@@ -6,6 +6,7 @@ from collections.abc import Callable
 import jsonpatch
 import pytest
 
+from api.integration.common.owner_kind import Review
 from api.integration.job.admission import job_admission
 from controllers.cache.objects import POD_GROUPS, WORKLOADS
 from kube.base.errors import ServerError
@@ -23,7 +24,7 @@ HANGS = 10.0
 def submit_job(harness: ControllerHarness, namespace: str, name: str) -> None:
     job = make_job(name).asks(gang_mode="Gang").build()
     job["metadata"] |= {"namespace": namespace, "uid": f"uid-{namespace}-{name}"}
-    patch = job_admission(job, None, "CREATE", namespace=namespace).patch
+    patch = job_admission(job, Review("CREATE", namespace=namespace)).patch
     harness.api.put(jsonpatch.apply_patch(job, patch) | {"kind": "Job"})
 
 

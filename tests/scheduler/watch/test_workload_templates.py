@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from analysis.simulate.dry_admission import apply
+from api.integration.common.owner_kind import Review
 from api.integration.jobset.admission import jobset_admission
 from api.integration.jobset.groups import jobset_objects
 from api.integration.jobset.view import read_jobset
@@ -80,7 +81,7 @@ def test_the_groups_made_for_a_jobset_are_like_their_templates(mode: str) -> Non
     job = job_template().pods(3).priority_class("high")
     asked = {"gang_mode": mode, "topology": "rack", "disruption_mode": "All"}
     jobset = make_jobset().asks(**asked).replicated_job("workers", 2, job).build()
-    admitted = jobset_admission(jobset, None, "CREATE")
+    admitted = jobset_admission(jobset, Review("CREATE"))
     apply(jobset, admitted.causes, admitted.patch)
     state = State()
     handler = workload_handler(state, lambda: None)

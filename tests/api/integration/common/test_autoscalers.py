@@ -19,6 +19,7 @@ from api.constants import (
 )
 from api.group_affinity import REQUIRED
 from api.integration.common.autoscalers import SILENT, Autoscalers
+from api.integration.common.owner_kind import Review
 from api.integration.common.workloads import NO_WORKLOADS, OwnerName, Workloads
 from api.integration.job.admission import job_admission
 from api.integration.jobset.admission import jobset_admission
@@ -58,12 +59,14 @@ def admitted(
 ) -> Json:
     admission = job_admission(
         job,
-        old,
-        "CREATE" if old is None else "UPDATE",
-        request_uid="r",
-        namespace="default",
-        workloads=workloads,
-        autoscalers=autoscalers,
+        Review(
+            "CREATE" if old is None else "UPDATE",
+            old,
+            uid="r",
+            namespace="default",
+            workloads=workloads,
+            autoscalers=autoscalers,
+        ),
     )
     patched: Json = jsonpatch.apply_patch(job, admission.patch)
     return patched
@@ -166,7 +169,7 @@ def test_what_the_user_says_of_a_key_stays() -> None:
 def jobset_job(jobset: JobSetBuilder, at: int = 0, *, marked: Json | None = None) -> Json:
     """Return the first Job of a replicatedJob, as the JobSet controller creates it."""
     made = jobset.build()
-    stored = marked or jsonpatch.apply_patch(made, jobset_admission(made, None, "CREATE").patch)
+    stored = marked or jsonpatch.apply_patch(made, jobset_admission(made, Review("CREATE")).patch)
     entry = stored["spec"]["replicatedJobs"][at]
     job: Json = copy.deepcopy(entry["template"])
     labels = {
@@ -284,10 +287,10 @@ def test_what_a_jobset_notes_is_its_own_and_put_back() -> None:
     for job in made["spec"]["replicatedJobs"]:
         notes = job["template"].setdefault("metadata", {}).setdefault("annotations", {})
         notes["scheduling.muster.dev/jobset-options"] = "topology=forged"
-    stored = jsonpatch.apply_patch(made, jobset_admission(made, None, "CREATE").patch)
+    stored = jsonpatch.apply_patch(made, jobset_admission(made, Review("CREATE")).patch)
     again = jsonpatch.apply_patch(
         composite(topology=ZONE).build(),
-        jobset_admission(composite(topology=ZONE).build(), stored, "UPDATE").patch,
+        jobset_admission(composite(topology=ZONE).build(), Review("UPDATE", stored)).patch,
     )
 
     notes = [

@@ -6,6 +6,7 @@ import pytest
 
 from api.constants import ANNOTATION_HOLD_SECONDS, ANNOTATION_ON_HOLD_EXPIRED
 from api.integration.common.holding import hold_notes
+from api.integration.common.owner_kind import Review
 from api.integration.jobset.admission import jobset_admission
 from api.integration.lws.admission import lws_admission
 from tests.support.lws import admitted, make_lws
@@ -41,11 +42,13 @@ def test_it_is_a_number_of_seconds(kind: str, said: Any) -> None:
     changed = noted(stored, said)
     fine = said in GOOD or said is None
 
-    found = [it.field for it in admission(make(said), None, "CREATE", expects=True).causes]
+    found = [it.field for it in admission(make(said), Review("CREATE", expects=True)).causes]
 
     assert found == ([] if fine else [PATH])
-    assert [it.field for it in admission(changed, changed, "UPDATE", expects=True).causes] == []
-    assert admission(make(said), None, "CREATE").causes == []
+    assert [
+        it.field for it in admission(changed, Review("UPDATE", changed, expects=True)).causes
+    ] == []
+    assert admission(make(said), Review("CREATE")).causes == []
     assert hold_notes({ANNOTATION_HOLD_SECONDS: said}) == (
         {ANNOTATION_HOLD_SECONDS: said} if said in GOOD else {}
     )
@@ -57,14 +60,14 @@ def test_a_change_has_to_be_right_too(said: Any) -> None:
         (jobset("5"), jobset(said), jobset_admission),
         (admitted(lws("5")), admitted(lws(said)), lws_admission),
     ):
-        causes = admission(new, old, "UPDATE", expects=True).causes
+        causes = admission(new, Review("UPDATE", old, expects=True)).causes
         assert [it.field for it in causes] == [PATH]
 
 
 def test_one_that_asks_for_no_group_is_left_alone() -> None:
     plain = noted(make_jobset().replicated_job("a").build(), "soon")
 
-    assert jobset_admission(plain, None, "CREATE", expects=True).causes == []
+    assert jobset_admission(plain, Review("CREATE", expects=True)).causes == []
 
 
 @pytest.mark.parametrize(
@@ -75,7 +78,7 @@ def test_what_runs_is_kept_or_evicted_when_the_time_is_over(said: Any, fine: boo
     want = [] if fine else [f"metadata.annotations[{ANNOTATION_ON_HOLD_EXPIRED}]"]
     for made, admission in ((jobset("5"), jobset_admission), (lws("5"), lws_admission)):
         made["metadata"]["annotations"][ANNOTATION_ON_HOLD_EXPIRED] = said
-        causes = admission(made, None, "CREATE", expects=True).causes
+        causes = admission(made, Review("CREATE", expects=True)).causes
         assert [it.field for it in causes] == want
     notes = {ANNOTATION_ON_HOLD_EXPIRED: said}
     assert hold_notes(notes) == (notes if fine else {})

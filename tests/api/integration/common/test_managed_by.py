@@ -11,6 +11,7 @@ from api.constants import (
     JOB_CONTROLLER,
     JOBSET_CONTROLLER,
 )
+from api.integration.common.owner_kind import Review
 from api.integration.job.admission import job_admission, job_groups, read_job
 from api.integration.job.kinds import Jobs
 from api.integration.jobset.admission import jobset_admission, jobset_groups
@@ -53,7 +54,7 @@ def patched(obj: Json, operations: list[Json]) -> Json:
 def test_a_job_of_another_controller_is_neither_marked_nor_refused(job: JobBuilder) -> None:
     made = job.managed_by(OTHER).build()
 
-    admission = job_admission(made, None, "CREATE", namespace="default")
+    admission = job_admission(made, Review("CREATE", namespace="default"))
 
     assert (admission.patch, admission.causes) == ([], [])
     assert not job_groups(made)
@@ -65,20 +66,20 @@ def test_who_asks_for_a_gang_of_another_controller_s_job_is_told() -> None:
     asking = asking_job().asks(min_count="9").managed_by(OTHER).build()
     plain = make_job("a").asks(waiting_for="x").managed_by(OTHER).build()
 
-    said, fault = job_admission(asking, None, "CREATE").warnings
+    said, fault = job_admission(asking, Review("CREATE")).warnings
 
     assert said.startswith(f"spec.managedBy: {OTHER} runs this Job, so Muster creates no group")
     assert fault == (
         f'{COUNT}: Invalid value: "9": must be between 1 and 2, inclusive, the number of its pods'
     )
-    assert job_admission(plain, None, "CREATE").warnings == []
+    assert job_admission(plain, Review("CREATE")).warnings == []
 
 
 def test_marks_that_such_a_job_brings_along_are_taken_off() -> None:
     """It may be a copy, or another webhook may set managedBy after Muster's."""
     copied = asking_job().managed("pg-job-a").managed_by(OTHER).build()
 
-    made = patched(copied, job_admission(copied, None, "CREATE").patch)
+    made = patched(copied, job_admission(copied, Review("CREATE")).patch)
 
     assert made["metadata"]["annotations"] == {f"{GROUP}/gang-mode": "Gang"}
     assert made["spec"]["template"]["metadata"]["labels"] == {}
@@ -88,7 +89,7 @@ def test_a_job_that_an_earlier_version_marked_keeps_its_marks_and_gets_no_group(
     old = asking_job().managed("pg-job-a").managed_by(OTHER).build()
     manifest = asking_job().asks(gang_mode="Basic").managed_by(OTHER).build()
 
-    admission = job_admission(manifest, old, "UPDATE")
+    admission = job_admission(manifest, Review("UPDATE", old))
 
     assert admission.causes == []
     assert patched(manifest, admission.patch)["spec"]["template"]["metadata"]["labels"] == {
@@ -109,7 +110,7 @@ def test_a_job_that_an_earlier_version_marked_keeps_its_marks_and_gets_no_group(
 def test_a_jobset_of_another_controller_is_left_alone(jobset: JobSetBuilder) -> None:
     made = jobset.managed_by(OTHER).build()
 
-    admission = jobset_admission(made, None, "CREATE")
+    admission = jobset_admission(made, Review("CREATE"))
 
     assert (admission.patch, admission.causes) == ([], [])
     assert admission.warnings[0].startswith(f"spec.managedBy: {OTHER} runs this JobSet")
@@ -122,24 +123,24 @@ def test_a_jobset_s_faults_and_a_later_change_are_not_refused_either() -> None:
     changed = make_jobset().asks(gang_mode="Basic").replicated_job("w")
     old, new = wrong.managed_by(OTHER).build(), changed.managed_by(OTHER).build()
 
-    assert len(jobset_admission(old, None, "CREATE").warnings) == 2
-    assert jobset_admission(new, old, "UPDATE").causes == []
+    assert len(jobset_admission(old, Review("CREATE")).warnings) == 2
+    assert jobset_admission(new, Review("UPDATE", old)).causes == []
 
 
 def test_a_jobset_that_asks_for_nothing_is_told_nothing() -> None:
     made = make_jobset().asks(waiting_for="x").replicated_job("w").managed_by(OTHER).build()
 
-    assert jobset_admission(made, None, "CREATE").warnings == []
+    assert jobset_admission(made, Review("CREATE")).warnings == []
 
 
 def test_a_jobset_that_an_earlier_version_marked_keeps_its_marks_and_gets_no_group() -> None:
     """The replicatedJobs are immutable: without the annotation every update would be rejected."""
     marked = asking_jobset().build()
-    old = patched(marked, jobset_admission(marked, None, "CREATE").patch)
+    old = patched(marked, jobset_admission(marked, Review("CREATE")).patch)
     old["spec"]["managedBy"] = OTHER
     manifest = asking_jobset().managed_by(OTHER).build()
 
-    assert patched(manifest, jobset_admission(manifest, old, "UPDATE").patch) == old
+    assert patched(manifest, jobset_admission(manifest, Review("UPDATE", old)).patch) == old
     assert jobset_groups(old) == []
 
 
@@ -147,7 +148,7 @@ def test_a_replicated_job_that_another_controller_runs_has_no_part_in_the_gang()
     foreign = job_template().pods(2).managed_by(OTHER)
     jobset = asking_jobset().replicated_job("foreign", 1, foreign).build()
 
-    admission = jobset_admission(jobset, None, "CREATE")
+    admission = jobset_admission(jobset, Review("CREATE"))
     made = patched(jobset, admission.patch)
 
     assert admission.causes == []
@@ -167,14 +168,14 @@ def test_a_replicated_job_of_another_controller_that_is_in_no_group_needs_no_war
 
     made = jobset.replicated_job("foreign", 1, foreign, mode=mode).build()
 
-    assert jobset_admission(made, None, "CREATE").warnings == []
+    assert jobset_admission(made, Review("CREATE")).warnings == []
 
 
 def test_the_usual_controllers_by_their_names_are_the_usual_case() -> None:
     job = asking_job().managed_by(JOB_CONTROLLER).build()
     jobset = asking_jobset().managed_by(JOBSET_CONTROLLER).build()
 
-    made = patched(job, job_admission(job, None, "CREATE", namespace="default").patch)
-    marked = patched(jobset, jobset_admission(jobset, None, "CREATE").patch)
+    made = patched(job, job_admission(job, Review("CREATE", namespace="default")).patch)
+    marked = patched(jobset, jobset_admission(jobset, Review("CREATE")).patch)
 
     assert len(job_groups(made)) == len(jobset_groups(marked)) == 2

@@ -6,6 +6,7 @@ import jsonpatch
 import pytest
 
 from api.constants import ANNOTATION_CLAIM_TEMPLATES, ANNOTATION_GROUP_TEMPLATE, GROUP
+from api.integration.common.owner_kind import Review
 from api.integration.common.templates import TemplateNotFoundError, adapt
 from api.integration.job.admission import job_admission, job_groups
 from api.integration.job.delegation import Delegation, delegated_group
@@ -42,20 +43,20 @@ def jobset(mode: str = "Gang", shared: str = "imex") -> JobSetBuilder:
 
 def admitted(job: Json, old: Json | None = None) -> Json:
     operation = "CREATE" if old is None else "UPDATE"
-    admission = job_admission(job, old, operation, request_uid="r", namespace="default")
+    admission = job_admission(job, Review(operation, old, uid="r", namespace="default"))
     patched: Json = jsonpatch.apply_patch(job, admission.patch)
     return patched
 
 
 def job_faults(job: Json, old: Json | None = None) -> list[tuple[str, str]]:
     operation = "CREATE" if old is None else "UPDATE"
-    found = job_admission(job, old, operation, namespace="default")
+    found = job_admission(job, Review(operation, old, namespace="default"))
     return [(it.field, it.reason) for it in found.causes]
 
 
 def jobset_faults(made: Json, old: Json | None = None) -> list[tuple[str, str]]:
     operation = "CREATE" if old is None else "UPDATE"
-    return [(it.field, it.reason) for it in jobset_admission(made, old, operation).causes]
+    return [(it.field, it.reason) for it in jobset_admission(made, Review(operation, old)).causes]
 
 
 def pod_claims(job: Json) -> list[Json]:
@@ -167,7 +168,7 @@ def test_the_pods_name_the_groups_claim(
 
     assert pod_claims(made) == want
     assert note(made) == want_note
-    assert job_admission(made, None, "CREATE", namespace="default").patch == []
+    assert job_admission(made, Review("CREATE", namespace="default")).patch == []
 
 
 @pytest.mark.parametrize("again", ["unchanged", "both", "without the note"])
@@ -234,13 +235,15 @@ def test_what_a_job_may_share(job: JobBuilder, want: list[tuple[str, str]]) -> N
 
 
 def test_a_refusal_says_how_many_pods_and_which_entries() -> None:
-    said = job_admission(gang(300).build(), None, "CREATE").causes[0].message
+    said = job_admission(gang(300).build(), Review("CREATE")).causes[0].message
     assert said.endswith(
         "300 pods would use ResourceClaim imex at the same time, and at most 256 can: let "
         "fewer pods share it"
     )
 
-    said = job_admission(gang(shared="nvl", b="x", a="y").build(), None, "CREATE").causes[0].message
+    said = (
+        job_admission(gang(shared="nvl", b="x", a="y").build(), Review("CREATE")).causes[0].message
+    )
     assert said.endswith(
         "must match the name of an entry in spec.template.spec.resourceClaims: it has a, b"
     )
@@ -270,7 +273,7 @@ def test_changes_of_a_job(new: JobBuilder, old: JobBuilder, want: list[tuple[str
 def test_a_job_without_a_gang_is_told_that_the_annotation_does_nothing() -> None:
     job = make_job("a").asks(shared_claims="imex").claims(imex="channel").build()
 
-    assert job_admission(job, None, "CREATE").warnings == [
+    assert job_admission(job, Review("CREATE")).warnings == [
         f"{SHARED}: has no effect: no gang-mode creates a group at this level"
     ]
 
@@ -358,7 +361,7 @@ def test_below_a_gang_of_the_jobset_it_has_no_effect() -> None:
     template = workers().asks(shared_claims="imex")
     made = jobset(shared="").replicated_job("a", 1, template).build()
 
-    assert jobset_admission(made, None, "CREATE").warnings == [
+    assert jobset_admission(made, Review("CREATE")).warnings == [
         f"{OF_JOB_TEMPLATE}: has no effect: no gang-mode creates a group at this level"
     ]
 
@@ -369,7 +372,7 @@ def test_below_a_gang_of_the_jobset_it_has_no_effect() -> None:
 )
 def test_the_job_templates_know_what_the_jobset_shares(mode: str, want: str | None) -> None:
     made = jobset(mode, "imex,b").replicated_job("a", 1, workers(imex="x", b="y")).build()
-    stored = jsonpatch.apply_patch(made, jobset_admission(made, None, "CREATE").patch)
+    stored = jsonpatch.apply_patch(made, jobset_admission(made, Review("CREATE")).patch)
 
     said = stored["spec"]["replicatedJobs"][0]["template"]["metadata"]["annotations"]
     parts = said.get(f"{GROUP}/jobset-options", "").split(",")
@@ -406,7 +409,7 @@ def specs(objects: list[Json]) -> dict[str, Any]:
 )  # fmt: skip
 def test_the_groups_of_a_jobset_have_the_claims(made: JobSetBuilder, want: dict[str, Any]) -> None:
     stored = jsonpatch.apply_patch(
-        made.build(), jobset_admission(made.build(), None, "CREATE").patch
+        made.build(), jobset_admission(made.build(), Review("CREATE")).patch
     )
 
     workload, *groups = jobset_groups(stored)
@@ -495,11 +498,11 @@ def test_claims_of_any_structure_are_survived(odd: Any) -> None:
     job["spec"]["template"]["spec"]["resourceClaims"] = odd
     stored = admitted(gang().build())
 
-    job_admission(job, None, "CREATE")
-    job_admission(job, stored, "UPDATE")
-    job_admission(stored, job | {"metadata": stored["metadata"]}, "UPDATE")
+    job_admission(job, Review("CREATE"))
+    job_admission(job, Review("UPDATE", stored))
+    job_admission(stored, Review("UPDATE", job | {"metadata": stored["metadata"]}))
     made = jobset().replicated_job("a", 1, workers()).build()
     pod = made["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
     pod["resourceClaims"] = odd
-    jobset_admission(made, None, "CREATE")
+    jobset_admission(made, Review("CREATE"))
     jobset_groups(made)

@@ -14,6 +14,7 @@ from api.constants import (
     SCHEDULER_NAME,
 )
 from api.integration.common.minimum import NO_PODS, CountedPods, GroupPodCounts, Progress
+from api.integration.common.owner_kind import Review
 from api.integration.common.result import Admission
 from api.integration.job.admission import job_admission, job_groups, job_pod_counts
 from api.provisioning import consumed
@@ -29,7 +30,7 @@ def note(word: str) -> str:
 
 def admitted(job: Json, old: Json | None = None) -> Json:
     operation = "CREATE" if old is None else "UPDATE"
-    admission = job_admission(job, old, operation, request_uid="r", namespace="default")
+    admission = job_admission(job, Review(operation, old, uid="r", namespace="default"))
     patched: Json = jsonpatch.apply_patch(job, admission.patch)
     return patched
 
@@ -96,7 +97,7 @@ def marked(name: str) -> tuple[str, str, str]:
 )
 def test_marks(job: JobBuilder, want: tuple[Any, Any, Any]) -> None:
     assert marks(admitted(job.build())) == want
-    assert job_admission(job.build(), None, "CREATE", namespace="default").causes == []
+    assert job_admission(job.build(), Review("CREATE", namespace="default")).causes == []
 
 
 def test_a_job_without_a_name_is_named_by_its_request() -> None:
@@ -106,7 +107,7 @@ def test_a_job_without_a_name_is_named_by_its_request() -> None:
     created["metadata"]["name"] = "train-x7k2p"
 
     assert marks(created) == marked("pg-job-train-454349e422")
-    assert job_admission(created, None, "CREATE", request_uid="another").patch == []
+    assert job_admission(created, Review("CREATE", uid="another")).patch == []
     assert [obj["metadata"]["name"] for obj in job_groups(created)] == [
         "w-job-train-x7k2p",
         "pg-job-train-454349e422",
@@ -144,7 +145,7 @@ def test_a_job_without_a_name_is_named_by_its_request() -> None:
     ],
 )
 def test_creation_refused(job: JobBuilder, want: list[tuple[str, str]]) -> None:
-    causes = job_admission(job.build(), None, "CREATE").causes
+    causes = job_admission(job.build(), Review("CREATE")).causes
 
     assert [(cause.field, cause.reason) for cause in causes] == want
 
@@ -178,7 +179,7 @@ def test_creation_refused(job: JobBuilder, want: list[tuple[str, str]]) -> None:
 def test_update(new: JobBuilder, want: list[tuple[str, str]]) -> None:
     stored = admitted(make_job().asks(gang_mode="Gang").pods(4).build())
 
-    admission = job_admission(new.build(), stored, "UPDATE")
+    admission = job_admission(new.build(), Review("UPDATE", stored))
 
     assert [(cause.field, cause.reason) for cause in admission.causes] == want
 
@@ -186,13 +187,13 @@ def test_update(new: JobBuilder, want: list[tuple[str, str]]) -> None:
 def test_a_deletion_is_not_changed() -> None:
     stored = admitted(make_job().asks(gang_mode="Gang").build())
 
-    assert job_admission(stored, stored, "DELETE") == Admission()
+    assert job_admission(stored, Review("DELETE", stored)) == Admission()
 
 
 def test_a_gang_mode_beside_a_group_of_the_user_s_is_worth_a_warning() -> None:
     job = make_job().asks(gang_mode="Gang").in_group("mine").build()
 
-    (warning,) = job_admission(job, None, "CREATE").warnings
+    (warning,) = job_admission(job, Review("CREATE")).warnings
 
     assert "already names a group" in warning
 
@@ -227,8 +228,8 @@ def test_the_native_group_of_a_job_beside_one_of_muster_s_is_worth_a_warning(
     new = job.build()
     new["spec"]["scheduling"] = native
 
-    said = job_admission(new, None, "CREATE")
-    validated = job_admission(jsonpatch.apply_patch(new, said.patch), None, "CREATE")
+    said = job_admission(new, Review("CREATE"))
+    validated = job_admission(jsonpatch.apply_patch(new, said.patch), Review("CREATE"))
 
     text = f"spec.scheduling: has no effect, because {why} puts the pods into a group of Muster"
     for admission in (said, validated):
@@ -318,8 +319,8 @@ def test_a_basic_job_has_a_group_without_a_minimum() -> None:
     ],
 )
 def test_any_structure_is_accepted(job: Json) -> None:
-    assert job_admission(job, job, "UPDATE").patch == []
-    assert job_admission(job, None, "CREATE").patch == []
+    assert job_admission(job, Review("UPDATE", job)).patch == []
+    assert job_admission(job, Review("CREATE")).patch == []
     assert job_groups(job) == []
 
 
@@ -338,7 +339,7 @@ def test_a_job_without_that_note_on_its_pods_stays_as_it_is() -> None:
     old = admitted(make_job("a").asks(gang_mode="Gang").build())
     del old["spec"]["template"]["metadata"]["annotations"]
 
-    assert job_admission(old, old, "UPDATE").patch == []
+    assert job_admission(old, Review("UPDATE", old)).patch == []
 
 
 @pytest.mark.parametrize(
@@ -374,7 +375,7 @@ def test_a_change_of_the_group_is_undone_and_said(
         del holder[key]
         holder.update({key: value} if value else {})
 
-    admission = job_admission(new, stored, "UPDATE")
+    admission = job_admission(new, Review("UPDATE", stored))
 
     assert jsonpatch.apply_patch(new, admission.patch) == stored
     assert admission.causes == []
@@ -422,7 +423,7 @@ def test_a_change_of_the_group_is_undone_and_said(
     ],
 )
 def test_a_template_whose_pods_would_all_be_refused(job: JobBuilder, want: list[str]) -> None:
-    causes = job_admission(job.build(), None, "CREATE").causes
+    causes = job_admission(job.build(), Review("CREATE")).causes
 
     assert [(cause.field, cause.reason) for cause in causes] == [(path, INVALID) for path in want]
 
@@ -430,14 +431,14 @@ def test_a_template_whose_pods_would_all_be_refused(job: JobBuilder, want: list[
 def test_a_job_that_has_such_a_template_already_can_be_changed() -> None:
     job = make_job().asks(gang_mode="Gang").in_group("Bad_Group").build()
 
-    assert job_admission(job, job, "UPDATE").causes == []
+    assert job_admission(job, Review("UPDATE", job)).causes == []
 
 
 @pytest.mark.parametrize("count", ["1000000000", "0", "-1", "1.5", "many", ""])
 def test_a_minimum_that_is_none_is_told_what_there_may_be(count: str) -> None:
     job = make_job().asks(gang_mode="Gang", min_count=count).build()
 
-    [fault] = job_admission(job, None, "CREATE").causes
+    [fault] = job_admission(job, Review("CREATE")).causes
 
     assert fault.message.endswith(": must be an integer between 1 and 999999999, inclusive")
 
@@ -499,7 +500,7 @@ def test_pods_say_from_the_start_which_request_stands_for_them(job: JobBuilder, 
 
     assert pod_notes(created) == want
     assert pod_notes(admitted(job.build(), created)) == want
-    assert job_admission(created, None, "CREATE", namespace="default").causes == []
+    assert job_admission(created, Review("CREATE", namespace="default")).causes == []
 
 
 def test_a_job_that_asks_later_is_refused() -> None:
@@ -507,7 +508,7 @@ def test_a_job_that_asks_later_is_refused() -> None:
     new = copy.deepcopy(old)
     new["metadata"]["annotations"][f"{GROUP}/provisioning-request"] = ATOMIC
 
-    (cause,) = job_admission(new, old, "UPDATE").causes
+    (cause,) = job_admission(new, Review("UPDATE", old)).causes
 
     assert (cause.field, cause.reason) == (note("provisioning-request"), INVALID)
 
@@ -522,7 +523,7 @@ def test_a_job_that_asks_later_is_refused() -> None:
 def test_what_a_root_cannot_say_is_refused_on_its_job(word: str, value: str, reason: str) -> None:
     job = make_job("a").asks(gang_mode="Gang", **{word.replace("-", "_"): value}).build()
 
-    (cause,) = job_admission(job, None, "CREATE", namespace="default").causes
+    (cause,) = job_admission(job, Review("CREATE", namespace="default")).causes
 
     assert (cause.field, cause.reason) == (note(word), reason)
 
@@ -531,7 +532,7 @@ def test_pods_that_another_request_stands_for() -> None:
     job = make_job("a").asks(gang_mode="Gang", provisioning_request=ATOMIC).build()
     job["spec"]["template"]["metadata"] = {"annotations": {CONSUMES: "mine"}}
 
-    admission = job_admission(job, None, "CREATE", namespace="default")
+    admission = job_admission(job, Review("CREATE", namespace="default"))
 
     (cause,) = admission.causes
     assert (cause.field, cause.reason) == (
@@ -557,5 +558,5 @@ def test_a_copy_of_a_job_has_a_request_of_its_own(asks: Json, want: Json) -> Non
 
     assert pod_notes(created) == want
     assert marks(created) == marked("pg-job-b")
-    assert job_admission(second, None, "CREATE", namespace="default").causes == []
-    assert job_admission(created, None, "CREATE", namespace="default").causes == []
+    assert job_admission(second, Review("CREATE", namespace="default")).causes == []
+    assert job_admission(created, Review("CREATE", namespace="default")).causes == []

@@ -12,6 +12,7 @@ from api.constants import (
     ANNOTATIONS_PARENT_COMPOSITE,
     LABEL_POD_GROUP,
 )
+from api.integration.common.owner_kind import Review
 from api.integration.job.admission import job_admission
 from api.integration.jobset.admission import jobset_admission, jobset_groups
 from api.names import hashed
@@ -28,7 +29,7 @@ def delegated(scheduler: str = "muster-scheduler", **notes: str) -> Json:
 
 
 def admitted(job: Json, **kwargs: Any) -> Json:
-    patch = job_admission(job, None, "CREATE", **kwargs).patch
+    patch = job_admission(job, Review("CREATE", **kwargs)).patch
     made: Json = jsonpatch.apply_patch(job, patch)
     return made
 
@@ -46,13 +47,13 @@ def test_a_delegated_job_s_group_is_named() -> None:
 
 
 def test_another_scheduler_s_job_is_left_to_it() -> None:
-    assert job_admission(delegated("default-scheduler"), None, "CREATE").patch == []
+    assert job_admission(delegated("default-scheduler"), Review("CREATE")).patch == []
 
 
 def test_gang_mode_beside_a_template_is_refused() -> None:
     job = delegated(**{"scheduling.muster.dev/gang-mode": "Gang"})
 
-    (cause,) = job_admission(job, None, "CREATE").causes
+    (cause,) = job_admission(job, Review("CREATE")).causes
 
     assert cause.reason == "FieldValueForbidden"
     assert ANNOTATION_GROUP_TEMPLATE in cause.message
@@ -65,7 +66,7 @@ def test_gang_mode_beside_a_template_is_refused() -> None:
 def test_both_spellings_of_the_parent_agree(first: str, second: str, fine: bool) -> None:
     said = {key: value for key, value in ((FIRST, first), (SECOND, second)) if value}
 
-    causes = job_admission(delegated(**said), None, "CREATE").causes
+    causes = job_admission(delegated(**said), Review("CREATE")).causes
 
     assert [cause.field for cause in causes] == (
         [] if fine else [f"metadata.annotations[{SECOND}]"]
@@ -77,10 +78,10 @@ def test_a_delegation_may_not_change() -> None:
     after = admitted(delegated())
     after["metadata"]["annotations"][ANNOTATION_GROUP_TEMPLATE] = "others"
 
-    (cause,) = job_admission(after, before, "UPDATE").causes
+    (cause,) = job_admission(after, Review("UPDATE", before)).causes
 
     assert cause.field == f"metadata.annotations[{ANNOTATION_GROUP_TEMPLATE}]"
-    assert job_admission(before, before, "UPDATE").causes == []
+    assert job_admission(before, Review("UPDATE", before)).causes == []
 
 
 def test_a_taken_name_of_a_job_is_avoided() -> None:
@@ -103,7 +104,7 @@ def test_a_taken_name_of_a_tree_hashes_all_its_names(kind: str) -> None:
     jobset = make_jobset("a").asks(gang_mode="Composite").replicated_job("b", 2).build()
     taken = {"PodGroup": "pg-a-b-1", "CompositePodGroup": "cpg-a"}[kind]
 
-    patch = jobset_admission(jobset, None, "CREATE", taken=lambda *it: it == (kind, taken)).patch
+    patch = jobset_admission(jobset, Review("CREATE", taken=lambda *it: it == (kind, taken))).patch
     made = jsonpatch.apply_patch(jobset, patch)
 
     assert marks(made) == ["Job/Hashed"]
@@ -123,10 +124,10 @@ def test_a_jobset_s_job_names_the_hashed_group_too() -> None:
 
 def test_an_update_keeps_hashed_names_whatever_is_taken_then() -> None:
     jobset = make_jobset("a").asks(gang_mode="Gang").replicated_job("b", 1, job_template()).build()
-    patch = jobset_admission(jobset, None, "CREATE", taken=lambda *_: True).patch
+    patch = jobset_admission(jobset, Review("CREATE", taken=lambda *_: True)).patch
     before = jsonpatch.apply_patch(jobset, patch)
 
-    again = jsonpatch.apply_patch(jobset, jobset_admission(jobset, before, "UPDATE").patch)
+    again = jsonpatch.apply_patch(jobset, jobset_admission(jobset, Review("UPDATE", before)).patch)
 
     assert marks(before) == marks(again) == ["JobSet/Hashed"]
 
@@ -140,6 +141,6 @@ def test_the_namespace_of_the_url_counts_for_taken_names() -> None:
         seen.append(name)
         return False
 
-    jobset_admission(jobset, None, "CREATE", namespace="n", taken=taken)
+    jobset_admission(jobset, Review("CREATE", namespace="n", taken=taken))
 
     assert seen == [hashed(f"pg-{'a' * 70}", "PodGroup", "n")]

@@ -13,6 +13,7 @@ from api.constants import (
     MAX_REPLICATED_JOBS,
 )
 from api.integration.common.minimum import NO_PODS
+from api.integration.common.owner_kind import Review
 from api.integration.jobset.admission import jobset_admission, jobset_groups, jobset_pod_counts
 from tests.support.owners import JobBuilder, JobSetBuilder, job_template, make_jobset
 
@@ -39,7 +40,7 @@ def pods(count: int) -> JobBuilder:
 
 def faults(jobset: Json, old: Json | None = None) -> list[tuple[str, str]]:
     operation = "CREATE" if old is None else "UPDATE"
-    return [(it.field, it.reason) for it in jobset_admission(jobset, old, operation).causes]
+    return [(it.field, it.reason) for it in jobset_admission(jobset, Review(operation, old)).causes]
 
 
 @pytest.mark.parametrize(
@@ -203,7 +204,7 @@ def test_nine_replicated_jobs(mode: str, want: list[tuple[str, str]]) -> None:
 def test_the_priority_fault_names_both_paths() -> None:
     jobset = asking(gang_mode="Gang").replicated_job("a", 1, pods(1).priority_class("high"))
 
-    (cause,) = jobset_admission(jobset.replicated_job("b").build(), None, "CREATE").causes
+    (cause,) = jobset_admission(jobset.replicated_job("b").build(), Review("CREATE")).causes
 
     assert "spec.replicatedJobs[0].template.spec.template.spec.priorityClassName" in cause.message
     assert "spec.replicatedJobs[1].template.spec.template.spec.priorityClassName" in cause.field
@@ -217,7 +218,7 @@ def marks(jobset: Json) -> list[str | None]:
 
 
 def admitted(new: Json, old: Json | None = None) -> Json:
-    patch = jobset_admission(new, old, "CREATE" if old is None else "UPDATE").patch
+    patch = jobset_admission(new, Review("CREATE" if old is None else "UPDATE", old)).patch
     patched: Json = jsonpatch.apply_patch(new, patch)
     return patched
 
@@ -255,7 +256,7 @@ def test_marks(jobset: JobSetBuilder, want: list[str | None]) -> None:
     marked = admitted(jobset.build())
 
     assert marks(marked) == want
-    assert jobset_admission(marked, None, "CREATE").patch == []
+    assert jobset_admission(marked, Review("CREATE")).patch == []
 
 
 def test_applying_the_unchanged_manifest_changes_nothing() -> None:
@@ -344,7 +345,7 @@ def test_what_another_controller_runs_is_warned_about_whatever_its_size() -> Non
     jobset = many(asking(gang_mode="Gang"), MAX_REPLICATED_JOBS + 1).build()
     jobset["spec"]["managedBy"] = "example.com/other"
 
-    admission = jobset_admission(jobset, None, "CREATE")
+    admission = jobset_admission(jobset, Review("CREATE"))
 
     assert admission.causes == []
     assert any("Too many" in warning for warning in admission.warnings)
@@ -447,7 +448,7 @@ def test_options_without_effect_are_warned_about() -> None:
         "a", 1, pods(1).asks(gang_mode="Gang", replicated_job_min_count="1")
     )
 
-    warnings = jobset_admission(jobset.build(), None, "CREATE").warnings
+    warnings = jobset_admission(jobset.build(), Review("CREATE")).warnings
 
     assert [it.split(": has")[0] for it in warnings] == [
         note("topology"),
@@ -476,15 +477,15 @@ def test_options_without_effect_are_warned_about() -> None:
     ],
 )
 def test_any_structure_is_accepted(jobset: Json) -> None:
-    admission = jobset_admission(jobset, jobset, "UPDATE")
+    admission = jobset_admission(jobset, Review("UPDATE", jobset))
 
-    assert admission.patch == jobset_admission(jobset, None, "CREATE").patch == []
+    assert admission.patch == jobset_admission(jobset, Review("CREATE")).patch == []
 
 
 def test_the_fault_of_an_order_shows_what_stands_there() -> None:
     wanted = asking(gang_mode="Gang").replicated_job("a").replicated_job("b", depends_on="a")
 
-    [fault] = jobset_admission(wanted.build(), None, "CREATE").causes
+    [fault] = jobset_admission(wanted.build(), Review("CREATE")).causes
 
     assert fault.message.startswith('Invalid value: ["a"]: the gang of the JobSet')
 
@@ -501,7 +502,7 @@ def test_a_template_whose_pods_would_all_be_refused() -> None:
 def test_a_mode_beside_a_group_of_the_user_s_is_worth_a_warning() -> None:
     jobset = make_jobset().replicated_job("a", 1, job_template().in_group("mine"), mode="Gang")
 
-    [warning] = jobset_admission(jobset.build(), None, "CREATE").warnings
+    [warning] = jobset_admission(jobset.build(), Review("CREATE")).warnings
 
     assert warning == (
         "spec.replicatedJobs[0].gangConfig.gangMode: has no effect: "
@@ -527,7 +528,7 @@ def test_the_job_templates_know_what_the_root_above_them_asks(
     jobset: JobSetBuilder, want: str | None
 ) -> None:
     made = jobset.replicated_job("a", 1, pods(2)).build()
-    stored = jsonpatch.apply_patch(made, jobset_admission(made, None, "CREATE").patch)
+    stored = jsonpatch.apply_patch(made, jobset_admission(made, Review("CREATE")).patch)
 
     def mark(found: Json) -> str | None:
         template = found["spec"]["replicatedJobs"][0]["template"]
@@ -540,7 +541,7 @@ def test_the_job_templates_know_what_the_root_above_them_asks(
         return asked[0].partition("=")[2] if asked else None
 
     assert mark(stored) == want
-    again = jsonpatch.apply_patch(made, jobset_admission(made, stored, "UPDATE").patch)
+    again = jsonpatch.apply_patch(made, jobset_admission(made, Review("UPDATE", stored)).patch)
     assert mark(again) == want
     assert faults(stored) == []
 
@@ -549,7 +550,7 @@ def test_what_is_asked_below_the_root_has_no_effect() -> None:
     template = pods(2).asks(provisioning_request=ATOMIC, preemption_delay="5m")
     tree = asking(gang_mode="Composite").replicated_job("a", 1, template).build()
 
-    said = jobset_admission(tree, None, "CREATE").warnings
+    said = jobset_admission(tree, Review("CREATE")).warnings
 
     assert [line.partition(": ")[0] for line in said] == [
         job_note("provisioning-request"),

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from api.constants import LABEL_POD_GROUP
+from api.integration.common.owner_kind import Review
 from api.integration.jobset.admission import jobset_admission
 from api.integration.jobset.exclusive_topology import ANNOTATION_EXCLUSIVE, ANNOTATION_NODE_SELECTOR
 from tests.support.owners import JobBuilder, JobSetBuilder, job_template, make_jobset
@@ -36,7 +37,9 @@ def noted(jobset: JobSetBuilder | Json, at: str, notes: dict[str, str]) -> Json:
 def rejected(jobset: Json, old: Json | None = None, *, expects: bool = False) -> list[str]:
     """Return the fields of the causes."""
     operation = "CREATE" if old is None else "UPDATE"
-    return [it.field for it in jobset_admission(jobset, old, operation, expects=expects).causes]
+    return [
+        it.field for it in jobset_admission(jobset, Review(operation, old, expects=expects)).causes
+    ]
 
 
 def gang(mode: str = "Gang", count: int = 2, **words: str) -> JobSetBuilder:
@@ -125,14 +128,14 @@ def test_pods_that_name_a_group_of_the_users_get_a_warning() -> None:
     pod = jobset["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]
     pod["metadata"] = {"labels": {LABEL_POD_GROUP: "g"}}
 
-    admitted = jobset_admission(jobset, None, "CREATE")
+    admitted = jobset_admission(jobset, Review("CREATE"))
 
     assert admitted.causes == []
     assert [it.split(": ")[0] for it in admitted.warnings] == [JOBSET]
 
 
 def test_the_message_names_the_ways_out() -> None:
-    (cause,) = jobset_admission(noted(gang(), "JobSet", EXCLUSIVE), None, "CREATE").causes
+    (cause,) = jobset_admission(noted(gang(), "JobSet", EXCLUSIVE), Review("CREATE")).causes
 
     assert f'{ANNOTATION_NODE_SELECTOR}: "true"' in cause.message
     assert "min-count" in cause.message

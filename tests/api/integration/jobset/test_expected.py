@@ -15,6 +15,7 @@ from api.constants import (
     MAX_EXPECTED_TEMPLATE,
 )
 from api.integration.common.minimum import NO_PODS, CountedPods, Progress
+from api.integration.common.owner_kind import Review
 from api.integration.common.placement_templates import placement_template
 from api.integration.jobset.admission import jobset_admission, jobset_expected, jobset_groups
 from api.rules.validation import validate
@@ -56,7 +57,7 @@ PLAIN = job("worker", 2, template(4, "4"))
 
 
 def admitted(made: Json) -> Json:
-    patch = jobset_admission(made, None, "CREATE", expects=True).patch
+    patch = jobset_admission(made, Review("CREATE", expects=True)).patch
     stored: Json = jsonpatch.apply_patch(made, patch)
     return stored
 
@@ -168,7 +169,7 @@ def test_what_has_ended_and_is_gone_is_not_expected_again(
 def test_what_is_accepted_is_a_group_that_the_rules_accept(mode: str, ordered: str) -> None:
     parts = (DRIVER, PLAIN) if ordered == "InOrder" else (DRIVER, WORKERS)
     made = jobset(mode, *parts, **(IN_ORDER if ordered == "InOrder" else {}))
-    admission = jobset_admission(made, None, "CREATE", expects=True)
+    admission = jobset_admission(made, Review("CREATE", expects=True))
     stored = admitted(made)
     pods = jobset_expected(stored, nothing)
     groups = [obj for obj in jobset_groups(stored) if obj["kind"] == "PodGroup"]
@@ -181,7 +182,7 @@ def test_what_is_accepted_is_a_group_that_the_rules_accept(mode: str, ordered: s
 
 
 def faults(made: Json) -> list[tuple[str, str]]:
-    found = jobset_admission(made, None, "CREATE", expects=True).causes
+    found = jobset_admission(made, Review("CREATE", expects=True)).causes
     return [(it.field, it.reason) for it in found]
 
 
@@ -238,7 +239,7 @@ def test_a_thousand_replicated_jobs() -> None:
 
 def test_without_the_gate_an_order_is_refused_as_before() -> None:
     for made in (jobset("Gang", DRIVER, WORKERS), jobset("Composite", DRIVER, PLAIN, **IN_ORDER)):
-        [fault] = jobset_admission(made, None, "CREATE").causes
+        [fault] = jobset_admission(made, Review("CREATE")).causes
         assert "use gang-mode on the replicatedJobs instead" in fault.message
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from api.constants import FINALIZER_POD_GROUP, GROUP
 from api.integration.common.minimum import NO_PODS, CountedPods, GroupPodCounts, Progress
+from api.integration.common.owner_kind import Review
 from api.integration.jobset.admission import jobset_admission, jobset_groups, jobset_pod_counts
 from tests.support.owners import JobSetBuilder, job_template, make_jobset
 
@@ -15,7 +16,7 @@ ASKED = {"provisioning_request": "check-capacity", "preemption_delay": "5m"}
 
 
 def admitted(jobset: Json) -> Json:
-    admission = jobset_admission(jobset, None, "CREATE")
+    admission = jobset_admission(jobset, Review("CREATE"))
     assert admission.causes == []
     marked: Json = jsonpatch.apply_patch(jobset, admission.patch)
     return marked

@@ -6,6 +6,7 @@ import jsonpatch
 import pytest
 
 from api.constants import ANNOTATION_GROUP_SCOPE
+from api.integration.common.owner_kind import Review
 from api.integration.jobset.admission import jobset_admission
 from api.reading import annotations_of
 from tests.support.owners import job_template, make_jobset
@@ -16,12 +17,12 @@ FORBIDDEN, INVALID = "FieldValueForbidden", "FieldValueInvalid"
 
 def faults(jobset: Json, old: Json | None = None) -> list[str]:
     operation = "CREATE" if old is None else "UPDATE"
-    return [cause.reason for cause in jobset_admission(jobset, old, operation).causes]
+    return [cause.reason for cause in jobset_admission(jobset, Review(operation, old)).causes]
 
 
 def mark(jobset: Json) -> str | None:
     """Return the scope annotation of the one Job template, None if absent."""
-    patch = jobset_admission(jobset, None, "CREATE").patch
+    patch = jobset_admission(jobset, Review("CREATE")).patch
     [job] = jsonpatch.apply_patch(jobset, patch)["spec"]["replicatedJobs"]
     noted: str | None = annotations_of(job["template"]).get(ANNOTATION_GROUP_SCOPE)
     return noted

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from api.constants import ANNOTATION_GROUP_BY, GROUP, LABEL_POD_GROUP, MAX_REPLICAS
+from api.integration.common.owner_kind import Review
 from api.integration.lws.admission import lws_admission
 from api.integration.lws.view import ANNOTATION_EXCLUSIVE, LEADER_FIRST, TOGETHER
 from tests.support.lws import LwsBuilder, admitted, make_lws
@@ -25,12 +26,12 @@ def asking(mode: str = "Gang", **words: str) -> LwsBuilder:
 
 def faults(new: Json, old: Json | None = None) -> list[tuple[str, str]]:
     operation = "CREATE" if old is None else "UPDATE"
-    return [(it.field, it.reason) for it in lws_admission(new, old, operation).causes]
+    return [(it.field, it.reason) for it in lws_admission(new, Review(operation, old)).causes]
 
 
 def warned(new: Json, old: Json | None = None) -> list[str]:
     operation = "CREATE" if old is None else "UPDATE"
-    return [it.partition(": ")[0] for it in lws_admission(new, old, operation).warnings]
+    return [it.partition(": ")[0] for it in lws_admission(new, Review(operation, old)).warnings]
 
 
 def marks(lws: Json) -> list[tuple[str | None, str | None]]:
@@ -149,7 +150,7 @@ def test_marks(builder: LwsBuilder, want: list[tuple[str, str]]) -> None:
     lws = builder.admitted()
 
     assert marks(lws) == want
-    assert lws_admission(lws, None, "CREATE").patch == []
+    assert lws_admission(lws, Review("CREATE")).patch == []
 
 
 def test_a_copy_of_another_gets_marks_of_its_own() -> None:
@@ -272,6 +273,6 @@ def test_warnings(builder: LwsBuilder, want: list[str]) -> None:
 
 
 def test_a_deletion_is_not_looked_at() -> None:
-    answer = lws_admission(asking().leader_ready().build(), asking().admitted(), "DELETE")
+    answer = lws_admission(asking().leader_ready().build(), Review("DELETE", asking().admitted()))
 
     assert (answer.patch, answer.causes, answer.warnings) == ([], [], [])

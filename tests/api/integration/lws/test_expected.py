@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from api.constants import GROUP, MAX_EXPECTED_PODS, MAX_EXPECTED_TEMPLATE
+from api.integration.common.owner_kind import Review
 from api.integration.lws.admission import lws_admission, lws_expected, lws_groups
 from api.integration.lws.expected import leader_group, workers_group
 from api.integration.lws.view import read_lws
@@ -133,10 +134,10 @@ TEMPLATE = "spec.leaderWorkerTemplate.workerTemplate"
 def test_what_is_more_than_a_group_can_expect_is_refused(
     builder: LwsBuilder, want: list[str]
 ) -> None:
-    answer = lws_admission(builder.build(), None, "CREATE", expects=True)
+    answer = lws_admission(builder.build(), Review("CREATE", expects=True))
 
     assert [it.field for it in answer.causes] == want
-    assert not lws_admission(builder.build(), None, "CREATE").causes
+    assert not lws_admission(builder.build(), Review("CREATE")).causes
     assert answer.warnings == []
     found = lws_expected(builder.admitted())
     assert not want or all(it == [] for it in found.values())
@@ -145,7 +146,7 @@ def test_what_is_more_than_a_group_can_expect_is_refused(
 def test_without_groups_nothing_is_said() -> None:
     plain = make_lws().replicas(1, MAX_EXPECTED_PODS + 1).leader_ready()
 
-    assert lws_admission(plain.build(), None, "CREATE", expects=True).causes == []
+    assert lws_admission(plain.build(), Review("CREATE", expects=True)).causes == []
 
 
 @pytest.mark.parametrize("template", [None, 1, {}, {"spec": []}, {"spec": {"containers": [1]}}])
@@ -160,4 +161,4 @@ def test_a_template_of_any_structure(template: Any) -> None:
 
     lws_expected(made)
     lws_groups(made, expects=True)
-    lws_admission(made, None, "CREATE", expects=True)
+    lws_admission(made, Review("CREATE", expects=True))
