@@ -256,22 +256,14 @@ class Client:
             await self.request("POST", path, params=params, body=msgspec.json.encode(obj))
         )
 
-    async def replace(
-        self,
-        resource: Resource,
-        obj: Json,
-        *,
-        subresource: str | None = None,
-        timeout: float = 30,
-    ) -> Json:
+    async def replace(self, resource: Resource, obj: Json) -> Json:
         """Replace an object that was read completely, as a dict; 409 if it changed in between.
 
         Never use it for a typed object: that would drop the fields it does not know.
         """
         meta = obj["metadata"]
-        path = resource.path(meta.get("namespace"), meta["name"], subresource)
-        body = msgspec.json.encode(obj)
-        return _decode(await self.request("PUT", path, body=body, timeout=timeout))
+        path = resource.path(meta.get("namespace"), meta["name"])
+        return _decode(await self.request("PUT", path, body=msgspec.json.encode(obj)))
 
     async def patch(
         self,

@@ -103,16 +103,11 @@ class RawObject(msgspec.Struct, gc=False):
     raw: Json
 
 
-_partial = Decoder(Partial)
+decode_partial = Decoder(Partial)
 decode_partials = Decoder(Partials)
 _mapping = msgspec.json.Decoder(dict[str, Any])
 
 
-def decode_partial(data: bytes) -> Partial:
-    """Decode the metadata alone. Raises msgspec.DecodeError."""
-    return _partial(data)
-
-
 def decode_raw(data: bytes) -> RawObject:
     """Decode metadata and the complete object. Raises msgspec.DecodeError."""
-    return RawObject(metadata=_partial(data).metadata, raw=_mapping.decode(data))
+    return RawObject(metadata=decode_partial(data).metadata, raw=_mapping.decode(data))

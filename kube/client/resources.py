@@ -5,25 +5,21 @@ from api.constants import KindName
 
 Resource = KindName
 
+
+def _in_cluster(group: str, version: str, plural: str, kind: str) -> Resource:
+    return Resource(group, version, plural, kind, namespaced=False)
+
+
 PODS = constants.POD
-NODES = Resource("", "v1", "nodes", "Node", namespaced=False)
-NAMESPACES = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
+NODES = _in_cluster("", "v1", "nodes", "Node")
+NAMESPACES = _in_cluster("", "v1", "namespaces", "Namespace")
 EVENTS = Resource("", "v1", "events", "Event")
 SECRETS = Resource("", "v1", "secrets", "Secret")
 CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap")
 SERVICES = Resource("", "v1", "services", "Service")
 PVCS = Resource("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim")
-PVS = Resource("", "v1", "persistentvolumes", "PersistentVolume", namespaced=False)
-STORAGE_CLASSES = Resource(
-    "storage.k8s.io", "v1", "storageclasses", "StorageClass", namespaced=False
-)
-CSI_DRIVERS = Resource("storage.k8s.io", "v1", "csidrivers", "CSIDriver", namespaced=False)
-CSI_NODES = Resource("storage.k8s.io", "v1", "csinodes", "CSINode", namespaced=False)
-CSI_STORAGE_CAPACITIES = Resource(
-    "storage.k8s.io", "v1", "csistoragecapacities", "CSIStorageCapacity"
-)
+PVS = _in_cluster("", "v1", "persistentvolumes", "PersistentVolume")
 LIMIT_RANGES = Resource("", "v1", "limitranges", "LimitRange")
-RUNTIME_CLASSES = Resource("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", namespaced=False)
 DAEMON_SETS = Resource("apps", "v1", "daemonsets", "DaemonSet")
 DEPLOYMENTS = constants.DEPLOYMENT
 REPLICA_SETS = Resource("apps", "v1", "replicasets", "ReplicaSet")
@@ -31,48 +27,38 @@ STATEFUL_SETS = constants.STATEFUL_SET
 JOBS = constants.JOB
 JOBSETS = constants.JOBSET
 LEADER_WORKER_SETS = constants.LEADER_WORKER_SET
+LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease")
+PDBS = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget")
+RUNTIME_CLASSES = _in_cluster("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass")
+PRIORITY_CLASSES = _in_cluster("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass")
+
+_STORAGE = "storage.k8s.io"
+STORAGE_CLASSES = _in_cluster(_STORAGE, "v1", "storageclasses", "StorageClass")
+CSI_DRIVERS = _in_cluster(_STORAGE, "v1", "csidrivers", "CSIDriver")
+CSI_NODES = _in_cluster(_STORAGE, "v1", "csinodes", "CSINode")
+CSI_STORAGE_CAPACITIES = Resource(_STORAGE, "v1", "csistoragecapacities", "CSIStorageCapacity")
+
+_DEVICES = constants.RESOURCE_GROUP
 RESOURCE_CLAIMS = constants.RESOURCE_CLAIM
 RESOURCE_CLAIM_TEMPLATES = constants.RESOURCE_CLAIM_TEMPLATE
-RESOURCE_SLICES = Resource(
-    "resource.k8s.io", "v1", "resourceslices", "ResourceSlice", namespaced=False
+RESOURCE_SLICES = _in_cluster(_DEVICES, "v1", "resourceslices", "ResourceSlice")
+DEVICE_CLASSES = _in_cluster(_DEVICES, "v1", "deviceclasses", "DeviceClass")
+DEVICE_TAINT_RULES = _in_cluster(_DEVICES, "v1beta2", "devicetaintrules", "DeviceTaintRule")
+
+OWN_RIGHTS = _in_cluster(
+    "authorization.k8s.io", "v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview"
 )
-DEVICE_CLASSES = Resource("resource.k8s.io", "v1", "deviceclasses", "DeviceClass", namespaced=False)
-DEVICE_TAINT_RULES = Resource(
-    "resource.k8s.io", "v1beta2", "devicetaintrules", "DeviceTaintRule", namespaced=False
+SUBJECT_ACCESS_REVIEWS = _in_cluster(
+    "authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview"
 )
-LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease")
-PRIORITY_CLASSES = Resource(
-    "scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False
+CRDS = _in_cluster(
+    "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition"
 )
-OWN_RIGHTS = Resource(
-    "authorization.k8s.io",
-    "v1",
-    "selfsubjectaccessreviews",
-    "SelfSubjectAccessReview",
-    namespaced=False,
+
+_ADMISSION = "admissionregistration.k8s.io"
+MUTATING_WEBHOOKS = _in_cluster(
+    _ADMISSION, "v1", "mutatingwebhookconfigurations", "MutatingWebhookConfiguration"
 )
-SUBJECT_ACCESS_REVIEWS = Resource(
-    "authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview", namespaced=False
-)
-PDBS = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget")
-CRDS = Resource(
-    "apiextensions.k8s.io",
-    "v1",
-    "customresourcedefinitions",
-    "CustomResourceDefinition",
-    namespaced=False,
-)
-MUTATING_WEBHOOKS = Resource(
-    "admissionregistration.k8s.io",
-    "v1",
-    "mutatingwebhookconfigurations",
-    "MutatingWebhookConfiguration",
-    namespaced=False,
-)
-VALIDATING_WEBHOOKS = Resource(
-    "admissionregistration.k8s.io",
-    "v1",
-    "validatingwebhookconfigurations",
-    "ValidatingWebhookConfiguration",
-    namespaced=False,
+VALIDATING_WEBHOOKS = _in_cluster(
+    _ADMISSION, "v1", "validatingwebhookconfigurations", "ValidatingWebhookConfiguration"
 )

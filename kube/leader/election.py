@@ -83,29 +83,17 @@ class LeaderElector:
         identity: str,
         clock: Clock | None = None,
         *,
-        lease: float = 15,
-        renew: float = 10,
-        retry: float = 2,
+        times: LeaderElection = LeaderElection(),
         jitter: random.Random | None = None,
     ) -> None:
-        """Take times in seconds: others wait `lease`, we stop after `renew`, retry every `retry`.
-
-        Raises ValueError unless lease > renew > retry > 0.
-        """
-        if not lease > renew > retry > 0:
-            raise ValueError(
-                f"lease {lease} must be more than renew {renew}, that more than retry {retry} > 0"
-            )
         self._client = client
         self._name = name
         self._namespace = namespace
         self._identity = identity
         self._clock = clock or SystemClock()
-        self._lease = lease
-        self._renew = renew
-        self._retry = retry
+        self._times = times
         self._jitter = jitter or random.SystemRandom()
-        self._call_seconds = renew / 2
+        self._call_seconds = times.renew_seconds / 2
         self._observed: tuple[Json | None, float] = (None, math.inf)
         self._gauge = LEADER.labels(name)
         self._gauge.set(0)
@@ -143,7 +131,7 @@ class LeaderElector:
             except (ApiError, ConfigError, Unreachable) as error:
                 _log.warning("failed to acquire the lease", lease=self._name, error=str(error))
                 asked = retry_after(error)
-            wait = max(self._retry, asked)
+            wait = max(self._times.retry_seconds, asked)
             # Jitter: replicas that start together must not write the same lease at the same moment.
             await self._clock.sleep(wait * self._jitter.uniform(1.0, 1.2))
 
@@ -181,13 +169,13 @@ class LeaderElector:
         # Our own identity is there if the response to our write was lost.
         if not holder or holder == self._identity:
             return True
-        duration = float(spec.get("leaseDurationSeconds") or self._lease)
+        duration = float(spec.get("leaseDurationSeconds") or self._times.lease_seconds)
         return self._clock.monotonic() >= self._observed[1] + duration
 
     async def _lead(self, held: _HeldLease, work: Work) -> bool:
         """Renew while working; return True if the work ended by itself."""
         token = int(held.record["spec"].get("leaseTransitions") or 0)
-        until = held.since + self._renew
+        until = held.since + self._times.renew_seconds
         fence = Fence(self._clock, token, until, since=held.free_since)
         renewer = asyncio.ensure_future(self._renew_until_lost(held.record, fence))
         # The renewer is outside: its requests decide whether the lease is kept.
@@ -212,10 +200,10 @@ class LeaderElector:
 
     async def _renew_until_lost(self, record: Json, fence: Fence) -> None:
         """Renew until the lease is lost."""
-        asked = 0.0
+        asked, retry = 0.0, self._times.retry_seconds
         while (left := fence.until - self._clock.monotonic()) > 0:
             # The last attempt is in time, whatever the server asked for.
-            await self._clock.sleep(min(max(self._retry, min(asked, left - self._retry)), left))
+            await self._clock.sleep(min(max(retry, min(asked, left - retry)), left))
             asked = 0.0
             since = self._clock.monotonic()
             if since >= fence.until:
@@ -235,7 +223,7 @@ class LeaderElector:
                 _log.warning("failed to renew the lease", lease=self._name, error=str(error))
                 asked = retry_after(error)
             else:
-                fence.extend(since + self._renew)
+                fence.extend(since + self._times.renew_seconds)
 
     async def _reread(self) -> Json | None:
         """Return the record if we still hold it, {} if that is unknown now, None if it is lost."""
@@ -268,7 +256,7 @@ class LeaderElector:
             spec["acquireTime"] = now
             spec["leaseTransitions"] = transitions + 1
         spec["holderIdentity"] = self._identity
-        spec["leaseDurationSeconds"] = math.ceil(self._lease)
+        spec["leaseDurationSeconds"] = math.ceil(self._times.lease_seconds)
         spec["renewTime"] = now
         return {**record, "spec": spec}
 
@@ -329,13 +317,4 @@ def elector(
     if not settings.enabled:
         return Alone(clock)
     identity = f"{socket.gethostname()}_{os.getpid()}_{secrets.token_hex(4)}"
-    return LeaderElector(
-        client,
-        name,
-        namespace,
-        identity,
-        clock,
-        lease=settings.lease_seconds,
-        renew=settings.renew_seconds,
-        retry=settings.retry_seconds,
-    )
+    return LeaderElector(client, name, namespace, identity, clock, times=settings)

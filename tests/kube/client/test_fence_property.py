@@ -9,11 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kube.base.errors import Unreachable
+from kube.base.settings import LeaderElection
 from kube.leader.election import Fence, LeaderElector
 from tests.support.clock import FakeClock, settle
 from tests.support.memory_api import MemoryApi
 
-LEASE, RENEW, RETRY = 15.0, 10.0, 2.0
+TIMES = LeaderElection(lease_seconds=15, renew_seconds=10, retry_seconds=2)
 LOOK = 0.25
 """Seconds between two checks of the fences."""
 
@@ -59,7 +60,7 @@ def candidate(name: str, server: MemoryApi, clock: FakeClock) -> Candidate:
     client = FaultyClient(server, clock)
     elector = LeaderElector(
         client, "muster", "ns", name, clock,
-        lease=LEASE, renew=RENEW, retry=RETRY, jitter=random.Random(name),
+        times=TIMES, jitter=random.Random(name),
     )  # fmt: skip
     return Candidate(client, elector)
 
@@ -94,7 +95,7 @@ async def _compete(steps: list[tuple[int, str, float, float]]) -> None:
             await _pass(clock, both, seconds)
         for each in both:
             each.client.trouble = ""
-        await _pass(clock, both, 2 * LEASE + RENEW)
+        await _pass(clock, both, 2 * TIMES.lease_seconds + TIMES.renew_seconds)
         assert any(each.leads() for each in both)
     finally:
         for task in tasks:

@@ -259,7 +259,8 @@ async def test_an_answer_that_never_comes_cannot_outlive_the_deadline(
             return failure(error.status, error.reason)
 
     server.handler = serve
-    elector = LeaderElector(client, "muster", "ns", "a", lease=1, renew=0.3, retry=0.05)
+    times = LeaderElection(lease_seconds=1, renew_seconds=0.3, retry_seconds=0.05)
+    elector = LeaderElector(client, "muster", "ns", "a", times=times)
     task = asyncio.ensure_future(elector.run(worker))
     await worker.started.wait()
 
@@ -412,16 +413,15 @@ async def test_a_single_replica_leads_without_a_lease(leases: Leases) -> None:
 
 
 @pytest.mark.parametrize(
-    "times",
+    ("lease", "renew", "retry"),
     [
-        pytest.param({"lease": 10.0, "renew": 10.0, "retry": 2.0}, id="no margin for others"),
-        pytest.param({"lease": 15.0, "renew": 2.0, "retry": 2.0}, id="no second try"),
-        pytest.param({"lease": 15.0, "renew": 10.0, "retry": 0.0}, id="no pause"),
+        pytest.param(10, 10, 2, id="no margin for others"),
+        pytest.param(15, 2, 2, id="no second try"),
     ],
 )
-def test_times_that_cannot_work_are_refused(times: dict[str, Any]) -> None:
+def test_times_that_cannot_work_are_refused(lease: float, renew: float, retry: float) -> None:
     with pytest.raises(ValueError, match="must be more than"):
-        LeaderElector(MemoryApi(), "muster", "ns", "a", **times)
+        LeaderElection(lease_seconds=lease, renew_seconds=renew, retry_seconds=retry)
 
 
 @pytest.mark.parametrize("released", [False, True])
@@ -507,7 +507,7 @@ async def test_the_lease_counts_from_the_request_and_not_from_its_answer(
         lambda _request: clock.jump(4), "create", "update", answered=True, nth=write, times=1
     )
 
-    async with electing("a", worker, lease=15, renew=10, retry=2):
+    async with electing("a", worker, times=LeaderElection()):
         await worker.started.wait()
         if write > 1:
             await clock.sleeping()

@@ -10,6 +10,7 @@ import pytest
 from e2e.harness.clusters.protocol import Cluster
 from e2e.harness.support.waiting import eventually
 from kube.base.errors import Unreachable
+from kube.base.settings import LeaderElection
 from kube.client.client import Client
 from kube.client.meta import RawObject, decode_raw
 from kube.client.patch import PatchBuilder
@@ -18,6 +19,8 @@ from kube.events.events import ObjectReference, Recorder
 from kube.informers.cache import Cache
 from kube.informers.reflector import Reflector, Requests
 from kube.leader.election import Fence, LeaderElector
+
+TIMES = LeaderElection(lease_seconds=3, renew_seconds=2, retry_seconds=0.5)
 
 
 def config_map(name: str) -> dict[str, Any]:
@@ -97,9 +100,7 @@ async def test_a_leader_that_stops_hands_over_at_once(client: Client, namespace:
             fences[identity] = fence
             await asyncio.Event().wait()
 
-        return LeaderElector(
-            client, "leader", namespace, identity, lease=3, renew=2, retry=0.5
-        ).run(work)
+        return LeaderElector(client, "leader", namespace, identity, times=TIMES).run(work)
 
     async with running(candidate("a")) as first:
         await until(lambda: "a" in fences, "a leader")
@@ -123,7 +124,7 @@ async def test_a_leader_stops_in_an_outage_and_leads_again_after_it(
         finally:
             ended.set()
 
-    elector = LeaderElector(client, "leader", namespace, "a", lease=3, renew=2, retry=0.5)
+    elector = LeaderElector(client, "leader", namespace, "a", times=TIMES)
     async with running(elector.run(work)):
         await until(lambda: len(fences) == 1, "a leader")
         await cluster.stop_apiserver()
