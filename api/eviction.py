@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from api.constants import CONDITION_DISRUPTION_TARGET, SCHEDULER_COMPONENT
-from api.reading import listing, mapping, text
+from api.reading import condition_of, text
 
 
 def eviction_of(status: Mapping[str, Any]) -> str:
@@ -15,8 +15,7 @@ def eviction_of(status: Mapping[str, Any]) -> str:
     Returns an empty text if it was not evicted, or is scheduled again. The status may be of any
     structure.
     """
-    for condition in map(mapping, listing(status.get("conditions"))):
-        if condition.get("type") == CONDITION_DISRUPTION_TARGET:
-            message = text(condition.get("message")).removeprefix(f"{SCHEDULER_COMPONENT}: ")
-            return message if condition.get("status") == "True" else ""
-    return ""
+    condition = condition_of({"status": status}, CONDITION_DISRUPTION_TARGET)
+    if condition.get("status") != "True":
+        return ""
+    return text(condition.get("message")).removeprefix(f"{SCHEDULER_COMPONENT}: ")

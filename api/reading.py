@@ -63,6 +63,29 @@ def labels_of(obj: Any) -> Mapping[str, Any]:
     return mapping(dig(obj, "metadata", "labels"))
 
 
+def mappings(value: Any, *keys: str) -> list[Mapping[str, Any]]:
+    """Return the list of objects under nested keys; other elements read as empty objects."""
+    return [mapping(item) for item in listing(dig(value, *keys))]
+
+
+def controller_of(obj: Any) -> Mapping[str, Any]:
+    """Return the owner reference of the object's controller; empty if it has none."""
+    references = mappings(obj, "metadata", "ownerReferences")
+    return next((it for it in references if it.get("controller") is True), {})
+
+
+def condition_of(obj: Any, *types: str) -> Mapping[str, Any]:
+    """Return the first condition of one of these types; empty if there is none."""
+    conditions = mappings(obj, "status", "conditions")
+    return next((it for it in conditions if it.get("type") in types), {})
+
+
+def is_true(obj: Any, *types: str) -> bool:
+    """Return true if a condition of one of these types has the status True."""
+    conditions = mappings(obj, "status", "conditions")
+    return any(it.get("type") in types and it.get("status") == "True" for it in conditions)
+
+
 def texts(values: Mapping[str, Any]) -> dict[str, str]:
     """Return the values that are strings."""
     return {key: value for key, value in values.items() if isinstance(value, str)}

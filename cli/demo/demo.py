@@ -18,6 +18,8 @@ from typing import Any
 
 import yaml
 
+from api.constants import CONDITION_POD_GROUP_SCHEDULED
+from api.reading import is_true
 from cli.config.config import File
 from cli.demo.open_page import open_page
 from cli.demo.view import DemoView, open_view
@@ -186,12 +188,8 @@ def has_blocker(seen: Objects, group: str, **wanted: Any) -> bool:
 
 def scheduled(seen: Objects, group: str) -> bool:
     """Return true if the condition of the group reports that it was scheduled."""
-    return any(
-        condition["type"] == "PodGroupInitiallyScheduled" and condition["status"] == "True"
-        for item in seen.pod_groups
-        if item["metadata"]["name"] == group
-        for condition in item.get("status", {}).get("conditions", ())
-    )
+    named = (item for item in seen.pod_groups if item["metadata"]["name"] == group)
+    return any(is_true(item, CONDITION_POD_GROUP_SCHEDULED) for item in named)
 
 
 def _pods(seen: Objects, jobset: str) -> list[Any]:
@@ -308,15 +306,9 @@ async def install_kinds(client: Client) -> None:
 async def _established(client: Client, name: str) -> None:
     async with asyncio.timeout(TIMEOUT_SECONDS):
         while True:
-            if established(await client.get(CRDS, name)):
+            if is_true(await client.get(CRDS, name), "Established"):
                 return
             await asyncio.sleep(0.05)
-
-
-def established(crd: dict[str, Any]) -> bool:
-    """Return true if the API server serves the kind."""
-    conditions = crd.get("status", {}).get("conditions", ())
-    return any(c["type"] == "Established" and c["status"] == "True" for c in conditions)
 
 
 def main(*, keep: bool) -> int:

@@ -6,9 +6,10 @@ import enum
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from analysis.explain.plain_text import clean
+from api.reading import dig, text
 from api.wording import count
 from kube.base.errors import Forbidden, KubeError, NotFound, TooLarge, Unreachable
 
@@ -40,6 +41,11 @@ class About:
     name: str
     namespace: str = ""
 
+    @classmethod
+    def of(cls, kind: str, obj: Any) -> Self:
+        """Return the coordinates of an object, as raw JSON of any structure."""
+        return cls(kind, *(text(dig(obj, "metadata", key)) for key in ("name", "namespace")))
+
     def __str__(self) -> str:
         """Return `Kind namespace/name`."""
         return f"{self.kind} {'/'.join(filter(None, (self.namespace, self.name)))}"
@@ -57,13 +63,15 @@ class Finding:
 
     def as_json(self) -> dict[str, Any]:
         """Return the finding for machines. Its texts are clean: they may end up on a terminal."""
-        about = {"kind": self.about.kind, "namespace": self.about.namespace}
+        about = {
+            "kind": self.about.kind,
+            "namespace": self.about.namespace,
+            "name": self.about.name,
+        }
         return {
             "severity": self.severity.name.lower(),
             "check": self.check,
-            "object": {
-                key: clean(text) for key, text in (about | {"name": self.about.name}).items()
-            },
+            "object": {key: clean(value) for key, value in about.items()},
             "problem": clean(self.problem),
             "action": clean(self.action),
         }

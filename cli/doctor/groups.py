@@ -15,7 +15,7 @@ from api.constants import (
     REASON_INVALID,
     REASON_SCHEDULER_ERROR,
 )
-from api.reading import dig, labels_of, listing, mapping, text
+from api.reading import dig, labels_of, mapping, mappings, text
 from cli.doctor.findings import About, Check, Finding, Limited
 from kube.base.clock import moment
 from kube.client.meta import Json
@@ -52,8 +52,8 @@ class Groups:
 
     def see(self, kind: str, obj: Json) -> None:
         """Add one group to the summary."""
-        about = About(kind, *(text(dig(obj, "metadata", key)) for key in ("name", "namespace")))
-        for one in map(mapping, listing(dig(obj, "spec", "schedulingConstraints", "topology"))):
+        about = About.of(kind, obj)
+        for one in mappings(obj, "spec", "schedulingConstraints", "topology"):
             key = (text(one.get("key")), one.get("preferred") is True)
             if key in self.asked or len(self.asked) < _MOST_KEYS:
                 self.asked.setdefault(key, about)
@@ -90,7 +90,7 @@ class Groups:
 def waiting_of(about: About, obj: Json) -> WaitingGroup | None:
     """Return why a group waits; None if it does not wait, or has no condition yet."""
     blocker = mapping(dig(obj, "status", "blocker"))
-    for one in map(mapping, listing(dig(obj, "status", "conditions"))):
+    for one in mappings(obj, "status", "conditions"):
         if one.get("type") in _SCHEDULED and one.get("status") != "True":
             since = moment(text(one.get("lastTransitionTime")))
             if since is None:
@@ -148,7 +148,7 @@ class NodeLabels:
     def see_slice(self, obj: Json) -> None:
         """Add the attributes of one ResourceSlice."""
         driver, keys = text(dig(obj, "spec", "driver")), {key for key, _ in self.asked}
-        for device in map(mapping, listing(dig(obj, "spec", "devices"))):
+        for device in mappings(obj, "spec", "devices"):
             names = mapping(device.get("attributes"))
             self.of_devices |= keys & {n if "/" in n else f"{driver}/{n}" for n in names}
 

@@ -10,7 +10,7 @@ from typing import Final
 
 import aiohttp
 
-from api.reading import dig, listing, mapping, text
+from api.reading import dig, mapping, mappings, text
 from cli.doctor.findings import About, Check, Finding, Limited
 from cli.doctor.leaders import TOLERANCE, wrong_clock
 from kube.base.clock import moment, seconds_of
@@ -20,7 +20,7 @@ from kube.client.connections import Response
 from kube.client.meta import Json
 from kube.client.resources import PODS
 
-PORT_NAME: Final = "health"
+HEALTH_PORT: Final = "health"
 READY_SECONDS: Final = 5.0
 """Seconds that a process has for `/readyz`, which costs it nothing."""
 
@@ -91,20 +91,19 @@ def processes(pods: Iterable[Json], urls: Sequence[str]) -> list[Process]:
     """Return Muster's running pods, through the API server's proxy, and the given URLs."""
     found = []
     for pod in pods:
-        name, namespace = (text(dig(pod, "metadata", key)) for key in ("name", "namespace"))
-        port = health_port(pod)
+        about, port = About.of("Pod", pod), port_of(pod, HEALTH_PORT)
         if port and text(dig(pod, "status", "phase")) == "Running":
-            path = f"{PODS.path(namespace, f'{name}:{port}')}/proxy"
-            found.append(Process(About("Pod", name, namespace), path=path))
+            path = f"{PODS.path(about.namespace, f'{about.name}:{port}')}/proxy"
+            found.append(Process(about, path=path))
     return [*found, *(Process(About("Process", url), url=url.rstrip("/")) for url in urls)]
 
 
-def health_port(pod: Json) -> int:
-    """Return the port of `/readyz`; 0 if the pod has none."""
-    for container in listing(dig(pod, "spec", "containers")):
-        for port in map(mapping, listing(mapping(container).get("ports"))):
+def port_of(pod: Json, name: str) -> int:
+    """Return the number of a named port; 0 if the pod has none of this name."""
+    for container in mappings(pod, "spec", "containers"):
+        for port in mappings(container, "ports"):
             number = port.get("containerPort")
-            if port.get("name") == PORT_NAME and isinstance(number, int):
+            if port.get("name") == name and isinstance(number, int):
                 return number
     return 0
 

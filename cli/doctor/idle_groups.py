@@ -21,11 +21,11 @@ _ACTION: Final = (
 
 def check_group(kind: str, obj: Json, found: Limited, now: datetime) -> None:
     """Add a group that the controllers should have deleted; its pods are not read."""
-    name, namespace = (text(dig(obj, "metadata", key)) for key in ("name", "namespace"))
+    about = About.of(kind, obj)
     annotations = {key: text(value) for key, value in annotations_of(obj).items()}
     meta = SimpleNamespace(labels=labels_of(obj), annotations=annotations)
-    if kind != POD_GROUP.kind or not is_from_pods(meta, name):
+    if kind != POD_GROUP.kind or not is_from_pods(meta, about.name):
         return
     problem = lingers(meta.annotations, now)
     if problem and not dig(obj, "metadata", "deletionTimestamp"):
-        found.warn(About(kind, name, namespace), problem, _ACTION)
+        found.warn(about, problem, _ACTION)

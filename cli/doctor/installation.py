@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from api.reading import dig, integer, listing, mapping, text
+from api.reading import condition_of, dig, integer, is_true, listing, mapping, mappings, text
 from cli.config.config import File
 from cli.doctor.findings import About, Check, Finding
 from cli.doctor.kubernetes import OLDEST, missing_features
@@ -117,12 +117,8 @@ def configuration_of(config_map: Json | None) -> File:
 
 def parts_of(deployment: Json) -> tuple[str, ...]:
     """Return the parts that a Deployment runs, by its first argument that names a part."""
-    for container in listing(dig(deployment, "spec", "template", "spec", "containers")):
-        words = [
-            *listing(mapping(container).get("command")),
-            *listing(mapping(container).get("args")),
-        ]
-        for word in words:
+    for container in mappings(deployment, "spec", "template", "spec", "containers"):
+        for word in (*listing(container.get("command")), *listing(container.get("args"))):
             if word == "all":
                 return PARTS
             if word in PARTS or word == CONSOLE:
@@ -154,13 +150,13 @@ def check_parts(found: Installation) -> Iterator[Finding]:
 
 
 def _images(deployment: Json) -> Iterator[str]:
-    for container in listing(dig(deployment, "spec", "template", "spec", "containers")):
-        yield text(mapping(container).get("image"))
+    for container in mappings(deployment, "spec", "template", "spec", "containers"):
+        yield text(container.get("image"))
 
 
 def _replicas(deployment: Json) -> Iterator[Finding]:
-    name, namespace = _name(deployment), text(dig(deployment, "metadata", "namespace"))
-    check = Check("parts", About("Deployment", name, namespace))
+    about = About.of("Deployment", deployment)
+    check, name, namespace = Check("parts", about), about.name, about.namespace
     wanted = integer(dig(deployment, "spec", "replicas"))
     wanted = 1 if wanted is None else wanted
     status = mapping(deployment.get("status"))
@@ -188,11 +184,12 @@ def _replicas(deployment: Json) -> Iterator[Finding]:
 def check_pods(pods: Iterable[Json]) -> Iterator[Finding]:
     """Check the pods of Muster for crashes, start errors, and a missing node."""
     for pod in pods:
-        name, namespace = _name(pod), text(dig(pod, "metadata", "namespace"))
-        check = Check("pods", About("Pod", name, namespace))
+        about = About.of("Pod", pod)
+        check = Check("pods", about)
         if text(dig(pod, "status", "phase")) == "Pending" and not dig(pod, "spec", "nodeName"):
-            yield check.error("it has no node yet", f"kubectl -n {namespace} describe pod {name}")
-        for status in map(mapping, listing(dig(pod, "status", "containerStatuses"))):
+            look = f"kubectl -n {about.namespace} describe pod {about.name}"
+            yield check.error("it has no node yet", look)
+        for status in mappings(pod, "status", "containerStatuses"):
             yield from _container(check, status)
 
 
@@ -238,13 +235,9 @@ def check_definitions(found: Mapping[str, Json | None]) -> Iterator[Finding]:
 
 
 def _conditions(check: Check, have: Json) -> Iterator[Finding]:
-    conditions = {
-        text(one.get("type")): one
-        for one in map(mapping, listing(dig(have, "status", "conditions")))
-    }
-    if text(mapping(conditions.get("Established")).get("status")) == "True":
+    if is_true(have, "Established"):
         return
-    told = text(mapping(conditions.get("NamesAccepted")).get("message"))
+    told = text(condition_of(have, "NamesAccepted").get("message"))
     yield check.error(
         f"it is not established{f': {told}' if told else ''}",
         "delete the definition that has the same names, or wait if this one is new",
@@ -259,7 +252,7 @@ def _versions(check: Check, wanted: Json, have: Json) -> Iterator[Finding]:
     if not old.get(kept, True):
         yield check.error(f"objects are not stored as {kept}", APPLY)
     stored = [text(one) for one in listing(dig(have, "status", "storedVersions"))]
-    there = {text(mapping(one).get("name")) for one in listing(dig(have, "spec", "versions"))}
+    there = {text(one.get("name")) for one in mappings(have, "spec", "versions")}
     if lost := sorted(set(stored) - there):
         yield check.error(
             f"objects may be stored as {', '.join(lost)}, which the definition no longer has",
@@ -276,7 +269,7 @@ def _served(definition: Json) -> dict[str, bool]:
     """Return the served versions, each with whether it is the stored one."""
     return {
         text(one.get("name")): one.get("storage") is True
-        for one in map(mapping, listing(dig(definition, "spec", "versions")))
+        for one in mappings(definition, "spec", "versions")
         if one.get("served") is True
     }
 

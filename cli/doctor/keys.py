@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from api.integration.kinds import OWNER_KINDS
 from api.integration.unread_keys import unread_keys
-from api.reading import dig, listing, mapping, text
+from api.reading import controller_of
 from cli.doctor.findings import About, Limited
 from kube.client.meta import Json
 from kube.client.resources import Resource
@@ -34,16 +35,16 @@ def check_others(kind: str, obj: Json, found: Limited) -> None:
 
     An object with a controller carries what is written on its owner. The owner's finding suffices.
     """
-    references = listing(dig(obj, "metadata", "ownerReferences"))
-    if not any(mapping(it).get("controller") for it in references):
+    if not controller_of(obj):
         check_keys(kind, obj, found)
 
 
 def check_keys(kind: str, obj: Json, found: Limited) -> None:
     """Add the keys of an object and its templates that Muster does not read."""
-    namespace, name = (text(dig(obj, "metadata", key)) for key in ("namespace", "name"))
+    about = About.of(kind, obj)
     # A namespace is its own tenant: the limit for findings applies per namespace.
-    about = About(kind, name, name if kind == "Namespace" else namespace)
+    if kind == "Namespace":
+        about = replace(about, namespace=about.name)
     for path, instead in unread_keys(kind, obj):
         # A search for the key that was meant takes long, and is needless for what is not shown.
         action = "" if found.full(about.namespace) else instead()
@@ -55,5 +56,4 @@ def check_owner(kind: str, obj: Json, found: Limited) -> None:
     check_keys(kind, obj, found)
     path = OWNER_KINDS[kind].not_annotated(obj)
     if path:
-        namespace, name = (text(dig(obj, "metadata", key)) for key in ("namespace", "name"))
-        found.warn(About(kind, name, namespace), f"{path}: {WITHOUT_MARKS}", ACTION)
+        found.warn(About.of(kind, obj), f"{path}: {WITHOUT_MARKS}", ACTION)

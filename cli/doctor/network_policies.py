@@ -12,7 +12,7 @@ from typing import Any, Final
 from api.reading import dig, labels_of, listing, mapping, text
 from api.wording import count
 from cli.doctor.findings import About, Check, Finding
-from cli.doctor.health import Process, health_port
+from cli.doctor.health import HEALTH_PORT, Process, port_of
 from cli.doctor.installation import parts_of
 from cli.doctor.paging import all_of
 from kube.base.errors import Forbidden, NotFound
@@ -42,7 +42,7 @@ def unreadable(policies: Sequence[Json], pods: Sequence[Json]) -> list[Json]:
         pod
         for pod in pods
         if text(dig(pod, "status", "phase")) == "Running"
-        and (port := health_port(pod))
+        and (port := port_of(pod, HEALTH_PORT))
         and (on := _selecting(policies, pod))
         and not any(_from_outside(rule) for rule in _rules(on, pod, port))
     ]
@@ -57,7 +57,7 @@ def check_unreadable(
     names = {
         text(dig(one, "metadata", "name")) for pod in pods for one in _selecting(policies, pod)
     }
-    port, first = health_port(pods[0]), text(dig(pods[0], "metadata", "name"))
+    port, first = port_of(pods[0], HEALTH_PORT), text(dig(pods[0], "metadata", "name"))
     check = Check("health", About("NetworkPolicy", ", ".join(sorted(names)), namespace))
     yield check.info(
         f"it does not admit the API server's proxy to the health port of {count(len(pods), 'pod')}:"
@@ -83,7 +83,7 @@ def _readiness(pod: Json) -> Finding:
 def check_webhook_port(policies: Sequence[Json], pods: Sequence[Json]) -> Iterator[Finding]:
     """Check that policies let API servers reach the webhook."""
     for pod in pods:
-        port = _port(pod, _WEBHOOK_PORT)
+        port = port_of(pod, _WEBHOOK_PORT)
         on = _selecting(policies, pod)
         if "webhook" not in parts_of({"spec": {"template": pod}}) or not port or not on:
             continue
@@ -151,22 +151,12 @@ def _covers(ports: Sequence[Any], pod: Json, port: int) -> bool:
     for one in map(mapping, ports):
         first, last = one.get("port"), one.get("endPort")
         if isinstance(first, str):
-            first = _port(pod, first)
+            first = port_of(pod, first)
         if first in (None, port) or (
             isinstance(first, int) and isinstance(last, int) and first <= port <= last
         ):
             return True
     return not ports
-
-
-def _port(pod: Json, name: str) -> int:
-    """Return the number of a named port; 0 if the pod has none of this name."""
-    for container in listing(dig(pod, "spec", "containers")):
-        for one in map(mapping, listing(mapping(container).get("ports"))):
-            number = one.get("containerPort")
-            if one.get("name") == name and isinstance(number, int):
-                return number
-    return 0
 
 
 def _from_outside(rule: Mapping[str, Any]) -> bool:

@@ -12,7 +12,7 @@ from api.constants import (
     LABEL_WORKLOAD,
     SCHEDULER_NAME,
 )
-from api.reading import dig, labels_of, listing, mapping, text
+from api.reading import condition_of, dig, labels_of, listing, mapping, text
 from cli.doctor.findings import About, Check, Limited
 from kube.base.clock import moment
 from kube.client.meta import Json
@@ -33,14 +33,14 @@ def check_pod(pod: Json, found: Limited, now: datetime) -> None:
         return
     if text(dig(pod, "status", "phase")) in {"Succeeded", "Failed"}:
         return
-    about = About("Pod", text(meta.get("name")), text(meta.get("namespace")))
+    about = About.of("Pod", pod)
     chosen = text(spec.get("schedulerName"))
     labels = labels_of(pod)
     grouped = next((key for key in (LABEL_POD_GROUP, LABEL_WORKLOAD) if labels.get(key)), "")
     rename = f"set spec.schedulerName: {SCHEDULER_NAME} in the template of its pods"
     if chosen == SCHEDULER_NAME:
         made = moment(text(meta.get("creationTimestamp")))
-        if made is None or now - made <= PATIENCE or _looked_at(pod):
+        if made is None or now - made <= PATIENCE or condition_of(pod, "PodScheduled"):
             return
         problem = (
             f"it uses schedulerName {SCHEDULER_NAME}, which has not tried it for"
@@ -53,11 +53,6 @@ def check_pod(pod: Json, found: Limited, now: datetime) -> None:
         found.warn(about, problem, rename)
     elif _misspelt(chosen):
         found.warn(about, f"its schedulerName {chosen} is not one of Muster's", rename)
-
-
-def _looked_at(pod: Json) -> bool:
-    conditions = map(mapping, listing(dig(pod, "status", "conditions")))
-    return any(one.get("type") == "PodScheduled" for one in conditions)
 
 
 def _misspelt(name: str) -> bool:

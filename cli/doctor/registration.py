@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
@@ -24,7 +23,7 @@ from api.constants import (
     V1ALPHA2,
     WORKLOAD,
 )
-from api.reading import dig, listing, mapping, text
+from api.reading import dig, listing, mapping, mappings, text
 from certs.material import CA_CERT, SERVER_CERT
 from cli.doctor.findings import About, Check, Finding
 from cli.doctor.installation import APPLY, Installation
@@ -41,7 +40,7 @@ from kube.base.errors import (
 from kube.client.client import Client
 from kube.client.meta import Json
 from kube.client.resources import SECRETS, Resource
-from webhooks.server.registration import DEFINITIONS, RESOURCES, load_manifests
+from webhooks.server.registration import DEFINITIONS, RESOURCES, host_of, load_manifests
 
 SOON: Final = timedelta(days=30)
 """Time before its end by which a certificate should have been renewed."""
@@ -61,7 +60,7 @@ class Registration:
     def client_configs(self) -> Iterator[tuple[About, Mapping[str, Any]]]:
         """Yield each clientConfig by which API servers call the webhook, with its object."""
         for kind, found in self.configurations.items():
-            for one in map(mapping, listing(dig(found, "webhooks"))):
+            for one in mappings(found, "webhooks"):
                 yield About(kind, "muster"), mapping(one.get("clientConfig"))
         for name in DEFINITIONS:
             config = dig(
@@ -86,9 +85,7 @@ def check_registration(found: Registration) -> Iterator[Finding]:
         if have is None:
             yield check.error("it is not installed: no object is validated or completed", APPLY)
             continue
-        entries = {
-            text(one.get("name")): one for one in map(mapping, listing(have.get("webhooks")))
-        }
+        entries = {text(one.get("name")): one for one in mappings(have, "webhooks")}
         for one in wanted["webhooks"]:
             if one["name"] not in entries:
                 yield check.error(f"webhook {one['name']} is missing", APPLY)
@@ -199,17 +196,6 @@ def certificates_of(encoded: str) -> list[x509.Certificate]:
         return x509.load_pem_x509_certificates(base64.b64decode(encoded, validate=True))
     except (binascii.Error, ValueError):
         return []
-
-
-def host_of(config: Mapping[str, Any]) -> str:
-    """Return the name by which API servers verify the server of a clientConfig."""
-    service = mapping(config.get("service"))
-    if service:
-        return f"{text(service.get('name'))}.{text(service.get('namespace'))}.svc"
-    try:
-        return urlsplit(text(config.get("url"))).hostname or ""
-    except ValueError:
-        return ""
 
 
 def _signed(certificate: x509.Certificate, authority: x509.Certificate) -> bool:

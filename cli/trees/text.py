@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from api.reading import dig
 from api.wording import count
 from cli.trees.tree import Branch, Object
 
@@ -73,12 +75,8 @@ def node_lines(nodes: Sequence[Object], pods: Sequence[Object], label: str) -> l
 
 def pods_per_node(pods: Iterable[Object]) -> Mapping[str, int]:
     """Return the number of pods on each node that have not ended."""
-    used: dict[str, int] = {}
-    for pod in pods:
-        node = pod["spec"].get("nodeName")
-        if node and pod.get("status", {}).get("phase") not in {"Succeeded", "Failed"}:
-            used[node] = used.get(node, 0) + 1
-    return used
+    running = (it for it in pods if dig(it, "status", "phase") not in {"Succeeded", "Failed"})
+    return Counter(it["spec"]["nodeName"] for it in running if it["spec"].get("nodeName"))
 
 
 def _name(obj: Object) -> str:

@@ -9,13 +9,13 @@ from typing import Any, Final
 
 from api.constants import COSCHEDULING_GROUP, GROUP, JOB, JOBSET
 from api.integration.kinds import CREATOR_KINDS, OWNER_KINDS
-from api.reading import dig, labels_of, mapping, text
+from api.reading import controller_of, dig, labels_of, mapping, text
 from api.scheduler_names import SchedulerNames
 from cli.trees.listing import get_or_none, list_items
 from cli.uninstall.discovery import served
 from cli.uninstall.installation import LABEL, LABEL_VALUE, Item, installed, quotas
 from cli.uninstall.plan import RemovalState
-from cli.uninstall.release import Target, controller_of, target_of
+from cli.uninstall.release import Target, target_of
 from kube.base.errors import ServerError
 from kube.client.client import Client
 from kube.client.resources import (

@@ -26,14 +26,13 @@ from typing import Any
 
 from api.constants import ANNOTATION_WAITING_FOR, finalizer_of
 from api.groups import groups_of_object
-from api.reading import annotations_of, dig, listing, text
+from api.reading import annotations_of, controller_of, dig, listing, text
 from api.scheduler_names import USUAL, SchedulerNames
 from api.wording import count
 from cli.uninstall.release import (
     Handover,
     HandoverMethod,
     Target,
-    controller_of,
     needs_release,
     release_job,
     release_pod,

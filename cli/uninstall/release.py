@@ -31,7 +31,16 @@ from api.constants import (
 from api.integration.common.native import group_in_field
 from api.integration.common.shared_claims import original_claims
 from api.integration.job.admission import read_job
-from api.reading import annotations_of, dig, labels_of, listing, mapping, text
+from api.reading import (
+    annotations_of,
+    controller_of,
+    dig,
+    is_true,
+    labels_of,
+    listing,
+    mapping,
+    text,
+)
 from api.scheduler_names import USUAL, SchedulerNames
 from kube.client.resources import JOBS, PODS, Resource
 
@@ -98,25 +107,10 @@ def names_muster(pod_template: Any, names: SchedulerNames = USUAL) -> bool:
     return dig(pod_template, "spec", "schedulerName") in names
 
 
-def is_over(job: Mapping[str, Any]) -> bool:
-    """Return true if the Job has completed or failed."""
-    conditions = listing(dig(job, "status", "conditions"))
-    return any(
-        dig(it, "type") in {"Complete", "Failed"} and dig(it, "status") == "True"
-        for it in conditions
-    )
-
-
 def needs_release(job: Mapping[str, Any], names: SchedulerNames = USUAL) -> bool:
     """Return true if the Job may still create pods that wait for Muster's scheduler."""
-    gone = dig(job, "metadata", "deletionTimestamp")
-    return not gone and not is_over(job) and names_muster(dig(job, "spec", "template"), names)
-
-
-def controller_of(obj: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the owner reference of its controller; empty if it has none."""
-    references = listing(dig(obj, "metadata", "ownerReferences"))
-    return next((mapping(it) for it in references if dig(it, "controller") is True), {})
+    ends = dig(job, "metadata", "deletionTimestamp") or is_true(job, "Complete", "Failed")
+    return not ends and names_muster(dig(job, "spec", "template"), names)
 
 
 def release_job(

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from api.constants import JOBSET
-from api.reading import dig, text
+from api.reading import controller_of, dig, text
 from api.scheduler_names import USUAL, SchedulerNames
 from cli.trees.listing import get_or_none
 from cli.uninstall.errors import StillThereError
@@ -27,7 +27,6 @@ from cli.uninstall.release import (
     Handover,
     HandoverMethod,
     Target,
-    controller_of,
     needs_release,
     release_job,
     remade,

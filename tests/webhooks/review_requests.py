@@ -16,7 +16,8 @@ from api.integration.common.workloads import OwnerName
 from api.membership import Owners, belongs
 from api.priority import PriorityClass
 from api.scheduler_names import USUAL, SchedulerNames
-from webhooks.cache.informers import Composite
+from kube.client.meta import Identity
+from webhooks.cache.informers import GroupObject
 
 POD = KindName("", "v1", "pods", "Pod")
 
@@ -56,11 +57,11 @@ class FakeLister:
     def workload_of_owner(self, namespace: str, owner: OwnerName) -> dict[str, Any] | None:
         return self.workload_of_user(namespace, owner)
 
-    def composite(self, namespace: str, name: str) -> Composite | None:
+    def composite(self, namespace: str, name: str) -> GroupObject | None:
         key = (namespace, name)
         if key not in self.composites and key not in self.deleting:
             return None
-        return Composite(self.composites.get(key, ""), key in self.deleting)
+        return GroupObject(Identity(), None, key in self.deleting, self.composites.get(key, ""), {})
 
     def pod_group_is_deleting(self, namespace: str, name: str, claims: Owners) -> bool:
         owners = self.deleting_groups.get((namespace, name))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -29,14 +28,6 @@ from kube.informers.quarantine import Quarantine
 from kube.informers.reflector import Delivery, Reflector
 from webhooks.cache.kept_fields import KeptFields
 from webhooks.cache.workloads import NotedMeta, WorkloadCache, decode_workload
-
-
-@dataclass(frozen=True, slots=True)
-class Composite:
-    """The used fields of a CompositePodGroup; `parent` is empty for a root."""
-
-    parent: str = ""
-    deleting: bool = False
 
 
 class Lister(Protocol):
@@ -73,7 +64,7 @@ class Lister(Protocol):
     def workload_of_owner(self, namespace: str, owner: OwnerName) -> Mapping[str, Any] | None:
         """Return the first Workload by name for the owner, of any creator; None without one."""
 
-    def composite(self, namespace: str, name: str) -> Composite | None:
+    def composite(self, namespace: str, name: str) -> GroupObject | None:
         """Return a CompositePodGroup; None if it is missing."""
 
     def pod_group_is_deleting(self, namespace: str, name: str, claims: Owners) -> bool:
@@ -251,9 +242,8 @@ class ClusterInformers:
     def workload_of_owner(self, namespace: str, owner: OwnerName) -> Mapping[str, Any] | None:
         return self._workloads.of_owner(namespace, owner)
 
-    def composite(self, namespace: str, name: str) -> Composite | None:
-        found = self._composites.get(namespace, name)
-        return None if found is None else Composite(found.parent, found.deleting)
+    def composite(self, namespace: str, name: str) -> GroupObject | None:
+        return self._composites.get(namespace, name)
 
     def pod_group_is_deleting(self, namespace: str, name: str, claims: Owners) -> bool:
         found = self._pod_groups.get(namespace, name)

@@ -31,8 +31,8 @@ from api.integration.pods.references import (
     reference_path,
 )
 from api.membership import Owners, claims_of
-from api.reading import annotations_of, dig, labels_of, listing, mapping, text, texts
-from api.scheduler_names import SchedulerNames, is_open
+from api.reading import annotations_of, controller_of, dig, labels_of, listing, text, texts
+from api.scheduler_names import is_open
 from webhooks.cache.informers import Lister
 from webhooks.reviews.review import ALLOWED, AdmissionRequest, AdmissionResponse
 
@@ -44,24 +44,16 @@ class _Owned(NamedTuple):
     uid: str
 
 
-def mutate(request: AdmissionRequest, lister: Lister) -> AdmissionResponse:
+def mutate(
+    request: AdmissionRequest, lister: Lister, *, foreign: bool = False
+) -> AdmissionResponse:
     """Set Muster's schedulerName on a new pod that names a group, unless it chose another.
 
     A pod whose group is one of Kubernetes' own, by its annotation, also gets the field for these.
-    Only Muster's own labels count here, as other forms belong to other schedulers, too.
+    Only Muster's own labels count, as other forms belong to other schedulers, too. In a namespace
+    that opted in (`foreign`) every form counts.
     """
-    return _given(request, lister.scheduler_names, foreign=False)
-
-
-def mutate_foreign(request: AdmissionRequest, lister: Lister) -> AdmissionResponse:
-    """Set Muster's schedulerName in a namespace that opted in, where every form counts."""
-    return _given(request, lister.scheduler_names, foreign=True)
-
-
-def _given(
-    request: AdmissionRequest, schedulers: SchedulerNames, *, foreign: bool
-) -> AdmissionResponse:
-    pod = request.object or {}
+    pod, schedulers = request.object or {}, lister.scheduler_names
     # The API server rejects a pod without a spec, so there is nothing to complete.
     if request.operation != "CREATE" or not isinstance(pod.get("spec"), Mapping):
         return ALLOWED
@@ -118,10 +110,8 @@ def validate(request: AdmissionRequest, lister: Lister) -> AdmissionResponse:
 def _groups(pod: Mapping[str, Any], lister: Lister) -> list[GroupReference]:
     """Return the references without the field that Kubernetes' Job controller adds by itself."""
     groups = groups_of_object(pod, ours=True, native=lister.native)
-    owners = map(mapping, listing(dig(pod, "metadata", "ownerReferences")))
-    of_job = any(it.get("kind") == JOB.kind and it.get("controller") is True for it in owners)
     others = [each for each in groups if each.form not in _BY_FIELD]
-    return others if of_job and others else groups
+    return others if others and controller_of(pod).get("kind") == JOB.kind else groups
 
 
 def _unknown(pod: Mapping[str, Any]) -> list[str]:
@@ -201,11 +191,8 @@ def _deleting(
 
 def _claims(reference: GroupReference, pod: Mapping[str, Any]) -> Owners:
     """Return the owners that the pod's group must have."""
-    owners = (mapping(it) for it in listing(dig(pod, "metadata", "ownerReferences")))
-    controller = next((it for it in owners if it.get("controller") is True), None)
-    owned = (
-        _Owned(text(controller.get("kind")), text(controller.get("uid"))) if controller else None
-    )
+    owner = controller_of(pod)
+    owned = _Owned(text(owner.get("kind")), text(owner.get("uid"))) if owner else None
     labels, annotations = texts(labels_of(pod)), texts(annotations_of(pod))
     # Only the owner's UID counts: pods of the next owner of the name wait for a group of their own.
     return claims_of(reference, labels, annotations, certain=True, controller=owned)

@@ -43,7 +43,7 @@ ROUTES: Mapping[str, Route] = {
     "mutate/podgroups": Route(POD_GROUP, groups.mutate),
     "mutate/compositepodgroups": Route(COMPOSITE_POD_GROUP, groups.mutate),
     "mutate/pods": Route(POD, pods.mutate),
-    "mutate/foreign-pods": Route(POD, pods.mutate_foreign),
+    "mutate/foreign-pods": Route(POD, partial(pods.mutate, foreign=True)),
     "validate/workloads": Route(WORKLOAD, groups.validate),
     "validate/podgroups": Route(POD_GROUP, groups.validate),
     "validate/compositepodgroups": Route(COMPOSITE_POD_GROUP, groups.validate),

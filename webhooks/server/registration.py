@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 import structlog
 
 from api.constants import POD_GROUP, WORKLOAD
+from api.reading import mapping, text
 from api.scheduler_names import USUAL, SchedulerNames
 from certs.bundle import conversion_bundle_patch, encoded, webhook_bundle_patch
 from certs.material import ServerNames
@@ -230,7 +231,7 @@ async def register(
         for config in await _converted(tracker, target, name, ca_bundle)
     ]
     # The self-check calls one host with one CA, so it must stand for all webhooks.
-    found = {(_host(config), config.get("caBundle", "")) for config in configs}
+    found = {(host_of(config), config.get("caBundle", "")) for config in configs}
     if len(found) != 1:
         raise RegistrationError(
             f"the webhooks must all point to one server, not to {sorted(found)}"
@@ -310,9 +311,12 @@ def _includes(have: Any, want: Any) -> bool:
     return bool(have == want)
 
 
-def _host(config: Mapping[str, Any]) -> str:
-    """Return the name by which an API server verifies the server of a clientConfig."""
-    service = config.get("service")
+def host_of(config: Mapping[str, Any]) -> str:
+    """Return the name by which API servers verify the server of a clientConfig; empty if none."""
+    service = mapping(config.get("service"))
     if service:
-        return f"{service['name']}.{service['namespace']}.svc"
-    return urlsplit(config["url"]).hostname or ""
+        return f"{text(service.get('name'))}.{text(service.get('namespace'))}.svc"
+    try:
+        return urlsplit(text(config.get("url"))).hostname or ""
+    except ValueError:
+        return ""

@@ -85,7 +85,15 @@ from api.integration.jobset.view import SCOPE_JOBSET, members_of, parallelism_of
 from api.integration.pods.references import check_pod_template
 from api.ownership import Owner
 from api.provisioning import class_name, consumed
-from api.reading import annotations_of, dig, integer, labels_of, listing, mapping, text
+from api.reading import (
+    annotations_of,
+    controller_of,
+    dig,
+    integer,
+    labels_of,
+    mapping,
+    text,
+)
 from api.scheduler_names import USUAL, SchedulerNames, is_open
 
 _TEMPLATE = "/spec/template"
@@ -319,8 +327,7 @@ def _levels(
 
 def _controller(job: Mapping[str, Any]) -> OwnerName:
     """Return the Job's own owner; all fields are empty without one."""
-    owners = (mapping(it) for it in listing(dig(job, "metadata", "ownerReferences")))
-    owner = next((it for it in owners if it.get("controller") is True), {})
+    owner = controller_of(job)
     group = text(owner.get("apiVersion")).rpartition("/")[0]
     return OwnerName(group, text(owner.get("kind")), text(owner.get("name")))
 

@@ -18,7 +18,7 @@ from api.integration.single_group.kind import (
     SingleGroupView,
     unmanaged_warnings,
 )
-from api.reading import count, dig, listing, mapping, text
+from api.reading import count, dig, is_true, mapping, text
 
 LATE_LAUNCHER: Final = "WaitForWorkersReady"
 LATE_LAUNCHER_TEXT: Final = (
@@ -27,8 +27,6 @@ LATE_LAUNCHER_TEXT: Final = (
 )
 _ROLES: Final = (("Launcher", 1), ("Worker", 0))
 """The roles, and the number of pods of a role that states none."""
-
-_ENDED: Final = frozenset({"Succeeded", "Failed"})
 
 
 class MpiJobs(SingleGroupKind):
@@ -69,8 +67,7 @@ class MpiJobs(SingleGroupKind):
         return dig(spec, "runPolicy", "suspend") is True
 
     def is_finished(self, status: Mapping[str, Any]) -> bool:
-        said = map(mapping, listing(status.get("conditions")))
-        return any(it.get("type") in _ENDED and it.get("status") == "True" for it in said)
+        return is_true({"status": status}, "Succeeded", "Failed")
 
 
 def _launcher_is_late(spec: Mapping[str, Any]) -> bool:

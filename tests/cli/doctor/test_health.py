@@ -7,7 +7,7 @@ import pytest
 
 from api.integration.common.native import GroupsApi
 from cli.doctor.findings import About, Limited, Severity
-from cli.doctor.health import Process, Ready, check_event, check_ready, health_port, processes
+from cli.doctor.health import Process, Ready, check_event, check_ready, port_of, processes
 from cli.doctor.neighbours import (
     KNOWN,
     check_definitions_of_others,
@@ -69,7 +69,7 @@ def test_pods_are_asked_through_the_api_server_and_others_by_their_url() -> None
 
     assert one.path == "/api/v1/namespaces/ns/pods/p:8080/proxy"
     assert other.url == "http://127.0.0.1:8080"
-    assert health_port({"spec": {"containers": [{"ports": "x"}]}}) == 0
+    assert port_of({"spec": {"containers": [{"ports": "x"}]}}, "health") == 0
 
 
 def event(name: str, minutes: float, *, by: str = "muster-scheduler") -> Json:

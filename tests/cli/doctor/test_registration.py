@@ -24,7 +24,6 @@ from cli.doctor.registration import (
     check_registration,
     check_server,
     check_trials,
-    host_of,
     secret_name,
 )
 from kube.base.errors import (
@@ -37,7 +36,7 @@ from kube.base.errors import (
     StatusCause,
 )
 from kube.client.resources import Resource
-from webhooks.server.registration import load_manifests
+from webhooks.server.registration import host_of, load_manifests
 
 Json = dict[str, Any]
 NOW = datetime(2026, 6, 1, tzinfo=UTC)

@@ -9,7 +9,7 @@ import pytest
 from api.features import FeatureGates
 from kube.client.client import Client
 from tests.support.api_server import Answer, Reply, ScriptedServer, Seen, Stream
-from webhooks.cache.informers import ClusterInformers, Composite
+from webhooks.cache.informers import ClusterInformers
 from webhooks.server.readiness import CACHES
 
 
@@ -60,8 +60,11 @@ async def test_what_is_watched_is_known_once_it_is_synced(tmp_path: Path) -> Non
     assert [each.name for each in informers.priority_classes()] == ["high"]
     assert informers.workload("team", "w") == {"spec": TEMPLATES}
     assert informers.workload("other", "w") is None
-    assert informers.composite("team", "root") == Composite()
-    assert informers.composite("team", "mid") == Composite("root", deleting=True)
+    root, mid = (informers.composite("team", name) for name in ("root", "mid"))
+    assert root is not None
+    assert mid is not None
+    assert (root.parent, root.deleting) == ("", False)
+    assert (mid.parent, mid.deleting) == ("root", True)
     assert informers.composite("team", "gone") is None
     assert informers.group_is_taken("CompositePodGroup", "team", "root", ("JobSet", "j"))
     assert not informers.group_is_taken("CompositePodGroup", "team", "gone", ("JobSet", "j"))

@@ -11,7 +11,7 @@ from api.constants import JOB, POD_GROUP, WORKLOAD
 from tests.webhooks.object_fields import kinds
 from tests.webhooks.review_requests import FakeLister, Read, encoded, pod_group, read, review_of
 from tools.testing.effort import selected
-from webhooks.cache.informers import Composite
+from webhooks.cache.informers import GroupObject
 from webhooks.reviews.review import MalformedReviewError, decode, memory_of
 from webhooks.routing import conversion
 from webhooks.routing.reviewer import ROUTES, Reviewer, UnknownRouteError
@@ -128,7 +128,7 @@ def test_a_core_group_is_left_out_of_the_words_for_a_user() -> None:
 class Failing(FakeLister):
     """A lister with a bug that one object triggers."""
 
-    def composite(self, namespace: str, name: str) -> Composite | None:
+    def composite(self, namespace: str, name: str) -> GroupObject | None:
         if name == "poison":
             raise LookupError(name)
         return super().composite(namespace, name)

@@ -38,7 +38,8 @@ from api.scheduler_names import USUAL
 from certs.authority import new_material
 from certs.context import client_context, server_context
 from certs.material import Material, ServerNames
-from webhooks.cache.informers import Composite
+from kube.client.meta import Identity
+from webhooks.cache.informers import GroupObject
 from webhooks.reviews.review import AdmissionResponse, decode, encode
 from webhooks.routing.reviewer import Reviewer
 from webhooks.server.readiness import SERVING, Readiness
@@ -78,8 +79,8 @@ class StaticLister:
     def workload_of_owner(self, namespace: str, owner: OwnerName) -> None:
         return None
 
-    def composite(self, namespace: str, name: str) -> Composite | None:
-        return Composite()
+    def composite(self, namespace: str, name: str) -> GroupObject | None:
+        return GroupObject(Identity(), None, deleting=False, parent="", claims={})
 
     def pod_group_is_deleting(self, namespace: str, name: str, claims: Owners) -> bool:
         return False
