@@ -125,10 +125,8 @@ def job_of(fields: Mapping[str, Any], place: str) -> Job:
             # Any other column is a resource. A misspelt field fails later, as no node offers it.
             requests[name] = value
     values["requests"] = _requests(requests, place)
-    try:
+    with input_of(place):
         job = msgspec.convert(values, Job)
-    except msgspec.ValidationError as error:
-        raise LabError(f"{place}: {error}") from error
     _check(job, place)
     return job
 
@@ -152,10 +150,8 @@ def _json_rows(text: str, source: str) -> Iterator[tuple[int, dict[str, Any]]]:
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip():
             continue
-        try:
+        with input_of(f"{source}: line {number}"):
             fields = msgspec.json.decode(line, type=dict[str, Any])
-        except (msgspec.DecodeError, RecursionError) as error:
-            raise LabError(f"{source}: line {number}: {error}") from error
         yield number, fields
 
 

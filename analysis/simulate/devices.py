@@ -19,6 +19,13 @@ from api.constants import POD_GROUP
 from api.group_claims import own_claims, template_entries
 from api.groups import groups_of_object, is_native
 from kube.base.errors import ConfigError
+from kube.client.resources import (
+    DEVICE_CLASSES,
+    DEVICE_TAINT_RULES,
+    RESOURCE_CLAIM_TEMPLATES,
+    RESOURCE_CLAIMS,
+    RESOURCE_SLICES,
+)
 from scheduler.core.state.state import State
 from scheduler.core.values.device_asks import Ask
 from scheduler.core.values.devices import DeviceClaimInfo
@@ -42,19 +49,16 @@ from scheduler.decoding.objects import decode_pod
 
 Json = dict[str, Any]
 
-RESOURCE_CLAIM: Final = "ResourceClaim"
-RESOURCE_CLAIM_TEMPLATE: Final = "ResourceClaimTemplate"
-DEVICE_CLASS: Final = "DeviceClass"
-RESOURCE_SLICE: Final = "ResourceSlice"
-DEVICE_TAINT_RULE: Final = "DeviceTaintRule"
-
-DEVICE_KINDS: Final = (
-    DEVICE_CLASS,
-    DEVICE_TAINT_RULE,
-    RESOURCE_SLICE,
-    RESOURCE_CLAIM,
-    RESOURCE_CLAIM_TEMPLATE,
-)
+DEVICE_KINDS: Final = {
+    it.kind: it
+    for it in (
+        DEVICE_CLASSES,
+        DEVICE_TAINT_RULES,
+        RESOURCE_SLICES,
+        RESOURCE_CLAIMS,
+        RESOURCE_CLAIM_TEMPLATES,
+    )
+}
 
 _UNSUPPORTED: Final = "resourceClaims"
 
@@ -83,17 +87,17 @@ class SimulatedDevices:
         table, data = self._state.devices, msgspec.json.encode(obj)
         problem = ""
         try:
-            if kind == DEVICE_CLASS:
+            if kind == DEVICE_CLASSES.kind:
                 table.set_class(device_class_info(decode_device_class(data), implicit=True))
-            elif kind == DEVICE_TAINT_RULE:
+            elif kind == DEVICE_TAINT_RULES.kind:
                 rule = device_taint_rule(decode_taint_rule(data), self._state.release)
                 if rule is not None:
                     table.slices.set_rule(rule)
-            elif kind == RESOURCE_SLICE:
+            elif kind == RESOURCE_SLICES.kind:
                 info, hidden = slice_info(decode_resource_slice(data))
                 table.slices.set(info)
                 problem = next(iter(hidden), "")
-            elif kind == RESOURCE_CLAIM:
+            elif kind == RESOURCE_CLAIMS.kind:
                 # The status in a file is that of another cluster: the claim is not allocated here.
                 obj.pop("status", None)
                 claim, problem = resource_claim_info(

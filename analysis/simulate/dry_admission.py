@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from analysis.simulate.jobs import place
@@ -73,8 +73,14 @@ def apply(obj: Json, causes: Iterable[Cause], patch: Iterable[Mapping[str, Any]]
         *way, last = (_unescape(token) for token in operation["path"].split("/")[1:])
         holder: Any = obj
         for token in way:
-            holder = holder[int(token)] if isinstance(holder, list) else holder[token]
-        _EDITS[operation["op"]](holder, last, operation.get("value"))
+            holder = holder[_place(holder, token)]
+        at = _place(holder, last)
+        if operation["op"] == "remove":
+            del holder[at]
+        elif operation["op"] == "add" and isinstance(holder, list):
+            holder.insert(at, operation["value"])
+        else:
+            holder[at] = operation["value"]
 
 
 def _key(meta: Json) -> tuple[str, str]:
@@ -85,28 +91,11 @@ def _name(obj: Json) -> str:
     return f"{obj['kind']} {obj['metadata'].get('name')}"
 
 
-def _put(holder: Any, last: str, value: Any) -> None:
+def _place(holder: Any, name: str) -> Any:
+    """Return the key or index that a name of a path means."""
     if not isinstance(holder, list):
-        holder[last] = value
-    elif last == "-":
-        holder.append(value)
-    else:
-        holder.insert(int(last), value)
-
-
-def _replace(holder: Any, last: str, value: Any) -> None:
-    holder[int(last) if isinstance(holder, list) else last] = value
-
-
-def _drop(holder: Any, last: str, _value: Any) -> None:
-    del holder[int(last) if isinstance(holder, list) else last]
-
-
-_EDITS: dict[str, Callable[[Any, str, Any], None]] = {
-    "add": _put,
-    "replace": _replace,
-    "remove": _drop,
-}
+        return name
+    return len(holder) if name == "-" else int(name)
 
 
 def _unescape(token: str) -> str:

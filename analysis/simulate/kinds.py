@@ -12,9 +12,8 @@ from typing import Any, Final, NamedTuple
 
 from analysis.simulate.devices import DEVICE_KINDS
 from analysis.simulate.stored_pods import KINDS as POD_RULES
-from analysis.simulate.stored_pods import LIMIT_RANGE, PRIORITY_CLASS, RUNTIME_CLASS
 from analysis.simulate.trainer import RUNTIMES
-from analysis.simulate.volumes import STORAGE_CLASS, VOLUME_KINDS
+from analysis.simulate.volumes import VOLUME_KINDS
 from api.constants import (
     COMPOSITE_POD_GROUP,
     COSCHEDULING,
@@ -40,34 +39,28 @@ from api.reading import dig, integer, labels_of, listing, mapping, text
 from api.scheduler_names import SchedulerNames
 from api.wording import count
 from kube.base.errors import ConfigError
+from kube.client.resources import REPLICA_SETS
 
 Json = dict[str, Any]
 
 LIST: Final = "List"
-REPLICA_SET: Final = "ReplicaSet"
 KUBEFLOW_JOBS: Final = ("JAXJob", "MPIJob", "PaddleJob", "PyTorchJob", "TFJob", "XGBoostJob")
 OF_PARTS: Final = (RAY_CLUSTER.kind, *KUBEFLOW_JOBS)
 """Kinds with several pod templates, each with its number of pods."""
 
 _REPLICA_SPECS: Final = "ReplicaSpecs"
 
+_KINDS: Final = (
+    *(POD, COMPOSITE_POD_GROUP, WORKLOAD, JOB, JOBSET, CRON_JOB, LEADER_WORKER_SET),
+    *(DEPLOYMENT, REPLICA_SETS, STATEFUL_SET, RAY_CLUSTER, RAY_JOB, RAY_SERVICE),
+    *(it for kinds in (DEVICE_KINDS, VOLUME_KINDS, POD_RULES) for it in kinds.values()),
+)
 _GROUPS: Final[Mapping[str, frozenset[str]]] = {
-    **{kind.kind: frozenset({kind.group}) for kind in (JOB, JOBSET, CRON_JOB, LEADER_WORKER_SET)},
-    **{kind.kind: frozenset({kind.group}) for kind in (DEPLOYMENT, STATEFUL_SET)},
-    **{kind.kind: frozenset({GROUP}) for kind in (COMPOSITE_POD_GROUP, WORKLOAD)},
-    **dict.fromkeys(DEVICE_KINDS, frozenset({"resource.k8s.io"})),
-    **{it.kind: frozenset({it.group}) for it in (RAY_CLUSTER, RAY_JOB, RAY_SERVICE)},
+    **{it.kind: frozenset({it.group}) for it in _KINDS},
     **dict.fromkeys((TRAIN_JOB.kind, *RUNTIMES), frozenset({TRAIN_JOB.group})),
     **dict.fromkeys(KUBEFLOW_JOBS, frozenset({"kubeflow.org"})),
-    POD.kind: frozenset({""}),
     LIST: frozenset({""}),
     POD_GROUP.kind: frozenset({GROUP, COSCHEDULING.group, PLUGINS_POD_GROUP.group}),
-    REPLICA_SET: frozenset({DEPLOYMENT.group}),
-    **dict.fromkeys(VOLUME_KINDS, frozenset({""})),
-    STORAGE_CLASS: frozenset({"storage.k8s.io"}),
-    LIMIT_RANGE: frozenset({""}),
-    PRIORITY_CLASS: frozenset({"scheduling.k8s.io"}),
-    RUNTIME_CLASS: frozenset({"node.k8s.io"}),
 }
 
 AS_THEY_ARE: Final = (POD.kind, *DEVICE_KINDS, *VOLUME_KINDS, *POD_RULES)

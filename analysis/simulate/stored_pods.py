@@ -20,15 +20,17 @@ from api.reading import dig, listing, mapping, text
 from kube.base.errors import Forbidden, NotFound
 from kube.client.client import Client
 from kube.client.quantity import parse_milli
-from kube.client.resources import LIMIT_RANGES, RUNTIME_CLASSES, STORAGE_CLASSES, Resource
+from kube.client.resources import (
+    LIMIT_RANGES,
+    PRIORITY_CLASSES,
+    RUNTIME_CLASSES,
+    STORAGE_CLASSES,
+    Resource,
+)
 
 Json = dict[str, Any]
 
-LIMIT_RANGE: Final = "LimitRange"
-PRIORITY_CLASS: Final = "PriorityClass"
-RUNTIME_CLASS: Final = "RuntimeClass"
-
-KINDS: Final = (LIMIT_RANGE, PRIORITY_CLASS, RUNTIME_CLASS)
+KINDS: Final = {it.kind: it for it in (LIMIT_RANGES, PRIORITY_CLASSES, RUNTIME_CLASSES)}
 """The kinds in manifests that change how pods are stored."""
 
 
@@ -65,9 +67,9 @@ class PodAdmission:
         found = {(obj["kind"], *_key(obj)): obj for obj in objects if obj["kind"] in KINDS}
         of_kind = {kind: [it for key, it in found.items() if key[0] == kind] for kind in KINDS}
         classes = {it.name: it for it in self.priority_classes}
-        ranges = {_key(it): it for it in (*self.limit_ranges, *of_kind[LIMIT_RANGE])}
-        given = [PriorityClass.of(it) for it in of_kind[PRIORITY_CLASS]]
-        runtimes = {_key(it)[1]: it for it in of_kind[RUNTIME_CLASS]}
+        ranges = {_key(it): it for it in (*self.limit_ranges, *of_kind[LIMIT_RANGES.kind])}
+        given = [PriorityClass.of(it) for it in of_kind[PRIORITY_CLASSES.kind]]
+        runtimes = {_key(it)[1]: it for it in of_kind[RUNTIME_CLASSES.kind]}
         return replace(
             self,
             priority_classes=tuple((classes | {it.name: it for it in given}).values()),

@@ -15,6 +15,7 @@ import msgspec
 from api.reading import annotations_of, dig, listing, mapping, text
 from kube.base.errors import ConfigError
 from kube.client.quantity import QuantityError
+from kube.client.resources import PVCS, PVS, STORAGE_CLASSES
 from scheduler.core.framework.events import Event
 from scheduler.core.state.state import State
 from scheduler.core.values.model import VolumeInfo
@@ -23,11 +24,7 @@ from scheduler.decoding.volume_objects import decode_claim, decode_class, decode
 
 Json = dict[str, Any]
 
-CLAIM: Final = "PersistentVolumeClaim"
-STORAGE_CLASS: Final = "StorageClass"
-VOLUME: Final = "PersistentVolume"
-
-VOLUME_KINDS: Final = (STORAGE_CLASS, VOLUME, CLAIM)
+VOLUME_KINDS: Final = {it.kind: it for it in (STORAGE_CLASSES, PVS, PVCS)}
 """The kinds, in the order in which they are added."""
 
 _DEFAULT: Final = "storageclass.kubernetes.io/is-default-class"
@@ -45,9 +42,9 @@ def default_class(classes: Iterable[Json]) -> str:
 def add_volumes(state: State, objects: Iterable[Json], default: str) -> list[str]:
     """Add the new ones among the objects; return notes. Raises ConfigError."""
     found = [obj for obj in objects if obj["kind"] in VOLUME_KINDS]
-    default = default_class(obj for obj in found if obj["kind"] == STORAGE_CLASS) or default
+    default = default_class(obj for obj in found if obj["kind"] == STORAGE_CLASSES.kind) or default
     notes: list[str] = []
-    for obj in sorted(found, key=lambda it: VOLUME_KINDS.index(it["kind"])):
+    for obj in sorted(found, key=lambda it: [*VOLUME_KINDS].index(it["kind"])):
         try:
             notes += _add(state, obj, default)
         except (msgspec.DecodeError, QuantityError) as error:
@@ -60,9 +57,9 @@ def add_volumes(state: State, objects: Iterable[Json], default: str) -> list[str
 
 def _add(state: State, obj: Json, default: str) -> Iterator[str]:
     volumes, data = state.volumes, msgspec.json.encode(obj)
-    if obj["kind"] == STORAGE_CLASS:
+    if obj["kind"] == STORAGE_CLASSES.kind:
         volumes.set_class(class_info(decode_class(data)))
-    elif obj["kind"] == VOLUME:
+    elif obj["kind"] == PVS.kind:
         # A file has no phase: the PV controller would set it to Available.
         volumes.set_volume(replace(volume_info(decode_volume(data)), available=True))
     else:
@@ -78,7 +75,7 @@ def _add(state: State, obj: Json, default: str) -> Iterator[str]:
             volumes.set_volume(VolumeInfo(name, claim=claim.key))
             claim = replace(claim, volume=name)
             yield (
-                f"{CLAIM} {claim.key[1]}: StorageClass {found.name} provisions its volume"
+                f"{PVCS.kind} {claim.key[1]}: StorageClass {found.name} provisions its volume"
                 " immediately, on unknown nodes: its pods are placed as if all nodes could use it"
             )
         volumes.set_claim(claim)
@@ -92,7 +89,7 @@ def with_claims(owner: Json, pods: Iterable[Json]) -> Iterator[Json]:
             entry = text(dig(template, "metadata", "name"))
             meta = {"namespace": pod["metadata"]["namespace"]}
             meta["name"] = f"{entry}-{pod['metadata']['name']}"
-            yield {"apiVersion": "v1", "kind": CLAIM} | template | {"metadata": meta}
+            yield {"apiVersion": "v1", "kind": PVCS.kind} | template | {"metadata": meta}
             spec = pod.setdefault("spec", {})
             # As in the StatefulSet controller, a claim replaces a volume of the template with its
             # name.

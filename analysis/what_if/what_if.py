@@ -36,7 +36,7 @@ from scheduler.core.explain.explain import explain
 from scheduler.core.groups.forest import Group, Pod
 from scheduler.core.preemption.dry_run import SearchEffort
 from scheduler.core.preemption.plan import Plan, preempt
-from scheduler.core.search.place import Placement, Refusal, SearchBudget
+from scheduler.core.search.place import Placement, SearchBudget
 from scheduler.core.state.state import State
 from scheduler.core.values.model import SINGLE_POD, GroupKey, PodInfo
 from scheduler.snapshot.snapshot import queue_of
@@ -223,8 +223,8 @@ def _decide(state: State, entity: Group | Pod, setup: Setup, outcome: _Outcome) 
     if isinstance(found, Placement):
         _place(state, entity, found, outcome)
         return
-    plan = _plan(state, entity, found, setup)
-    if plan is None:
+    plan = preempt(state, entity, found, setup.budget, setup.effort) if setup.preempts else None
+    if not isinstance(plan, Plan):
         summary = explain(state, found).summary
         outcome.waiting.append(WouldWait(id=_id(entity.key), sentence=summary))
         return
@@ -235,13 +235,6 @@ def _decide(state: State, entity: Group | Pod, setup: Setup, outcome: _Outcome) 
         for pod in pods:
             state.remove_pod(pod.info.uid)
     _place(state, entity, plan.placement, outcome)
-
-
-def _plan(state: State, entity: Group | Pod, refusal: Refusal, setup: Setup) -> Plan | None:
-    if not setup.preempts:
-        return None
-    plan = preempt(state, entity, refusal, setup.budget, setup.effort)
-    return plan if isinstance(plan, Plan) else None
 
 
 def _victims(state: State, plan: Plan) -> dict[str, list[Pod]]:

@@ -16,7 +16,7 @@ from typing import Final
 
 import msgspec
 
-from analysis.lab.errors import LabError, input_of
+from analysis.lab.errors import input_of
 from analysis.lab.trace import Job, checked, from_zero, job_of
 
 MACHINE_CPU: Final = 64
@@ -84,10 +84,8 @@ def _collected(lines: Iterator[str], source: str) -> dict[int, _Collection]:
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
-        try:
+        with input_of(f"{source}: line {number}"):
             event = decoder.decode(line)
-        except (msgspec.DecodeError, RecursionError) as error:
-            raise LabError(f"{source}: line {number}: {error}") from error
         # An alloc set reserves resources for jobs, and is not a job.
         if event.collection_type in (1, "1", "ALLOC_SET"):
             continue
