@@ -60,56 +60,42 @@ class Feature(StrEnum):
 
 
 class Gate(NamedTuple):
-    """The stage of a feature, its default, and a summary."""
+    """A summary of a feature, its stage and default."""
 
-    stage: FeatureStage
-    default: bool
     summary: str
+    stage: FeatureStage = FeatureStage.BETA
+    default: bool = True
 
 
 GATES: Final[Mapping[Feature, Gate]] = {
     Feature.COMPOSITE_POD_GROUP: Gate(
-        FeatureStage.BETA, True, "trees of groups: CompositePodGroups, and groups with a parent"
+        "trees of groups: CompositePodGroups, and groups with a parent"
     ),
-    Feature.TOPOLOGY: Gate(
-        FeatureStage.BETA, True, "required and preferred topology constraints of groups"
-    ),
-    Feature.PREEMPTION: Gate(FeatureStage.BETA, True, "eviction of pods of lower priority"),
-    Feature.JOB: Gate(FeatureStage.BETA, True, "groups created for Jobs"),
-    Feature.JOBSET: Gate(FeatureStage.BETA, True, "groups created for JobSets"),
-    Feature.STATEFUL_SET: Gate(FeatureStage.BETA, True, "groups created for StatefulSets"),
-    Feature.DEPLOYMENT: Gate(FeatureStage.BETA, True, "groups created for Deployments"),
-    Feature.LEADER_WORKER_SET: Gate(
-        FeatureStage.BETA, True, "groups created for the replicas of LeaderWorkerSets"
-    ),
+    Feature.TOPOLOGY: Gate("required and preferred topology constraints of groups"),
+    Feature.PREEMPTION: Gate("eviction of pods of lower priority"),
+    Feature.JOB: Gate("groups created for Jobs"),
+    Feature.JOBSET: Gate("groups created for JobSets"),
+    Feature.STATEFUL_SET: Gate("groups created for StatefulSets"),
+    Feature.DEPLOYMENT: Gate("groups created for Deployments"),
+    Feature.LEADER_WORKER_SET: Gate("groups created for the replicas of LeaderWorkerSets"),
     Feature.RAY_CLUSTER: Gate(
-        FeatureStage.BETA,
-        True,
-        "groups created for RayClusters, including those of RayJobs and RayServices",
+        "groups created for RayClusters, including those of RayJobs and RayServices"
     ),
-    Feature.MPI_JOB: Gate(FeatureStage.BETA, True, "groups created for MPIJobs"),
-    Feature.COSCHEDULING: Gate(
-        FeatureStage.BETA, True, "groups created for PodGroups of KEP-3370 and of scheduler-plugins"
-    ),
+    Feature.MPI_JOB: Gate("groups created for MPIJobs"),
+    Feature.COSCHEDULING: Gate("groups created for PodGroups of KEP-3370 and of scheduler-plugins"),
     Feature.IMPLICIT_POD_GROUPS: Gate(
-        FeatureStage.BETA,
-        True,
-        "groups created from the templates of a Workload for the pods that name these templates",
+        "groups created from the templates of a Workload for the pods that name these templates"
     ),
     Feature.POD_GROUPS_FROM_PODS: Gate(
-        FeatureStage.BETA, True, "groups created for pods that describe their group in annotations"
+        "groups created for pods that describe their group in annotations"
     ),
-    Feature.DEVICE_CLAIMS: Gate(
-        FeatureStage.BETA, True, "pods with resourceClaims (dynamic resource allocation)"
-    ),
+    Feature.DEVICE_CLAIMS: Gate("pods with resourceClaims (dynamic resource allocation)"),
     Feature.EXPECTED_PODS: Gate(
-        FeatureStage.ALPHA, False, "capacity reserved for pods of a group that do not exist yet"
+        "capacity reserved for pods of a group that do not exist yet", FeatureStage.ALPHA, False
     ),
     Feature.NATIVE_GROUPS: Gate(
-        FeatureStage.BETA,
-        True,
         "Kubernetes' own PodGroups and CompositePodGroups (`scheduling.k8s.io`), where the API "
-        "server serves them",
+        "server serves them"
     ),
 }
 

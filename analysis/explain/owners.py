@@ -13,11 +13,10 @@ from api.integration.kinds import CREATOR_KINDS, OWNER_KINDS
 from api.reading import annotations_of, text
 from kube.base.errors import Forbidden, NotFound
 from kube.client.client import Client
-from kube.client.resources import Resource
 
 _SHORT: Final = {LEADER_WORKER_SET: "lws", STATEFUL_SET: "sts", DEPLOYMENT: "deploy"}
 NAMES: Final = {
-    Resource(*kind): tuple(filter(None, (kind.kind.lower(), kind.plural, _SHORT.get(kind))))
+    kind: tuple(filter(None, (kind.kind.lower(), kind.plural, _SHORT.get(kind))))
     for kind in (*(it.kind for it in OWNER_KINDS.values()), *CREATOR_KINDS)
 }
 """The kinds that Muster writes annotations on, with kubectl's names for them."""

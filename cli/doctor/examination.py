@@ -53,15 +53,14 @@ from kube.client.resources import (
 RENEWALS: Final = 4.0
 """Seconds between two readings of the leases: longer than leaders wait between renewals."""
 
-_COSCHEDULING: Final = Resource(*COSCHEDULING)
 # Kinds whose annotations are checked, and whether their metadata suffices. Owners and kinds that
 # embed templates need the complete object.
 _ANNOTATED: Final = (
-    *((Resource(*it.kind), False) for it in OWNER_KINDS.values()),
-    *((Resource(*it.kind), False) for it in EMBEDDING_KINDS.values()),
-    (Resource(*TRAIN_JOB), True),
+    *((it.kind, False) for it in OWNER_KINDS.values()),
+    *((it.kind, False) for it in EMBEDDING_KINDS.values()),
+    (TRAIN_JOB, True),
     (WORKLOADS, True),
-    (_COSCHEDULING, True),
+    (COSCHEDULING, True),
     (NAMESPACES, True),
 )
 

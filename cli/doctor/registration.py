@@ -255,18 +255,17 @@ def _trial_objects(name: str) -> dict[str, tuple[Resource, Json]]:
         head = {"apiVersion": resource.api_version, "kind": resource.kind}
         return resource, {**head, "metadata": {"name": name}, "spec": spec}
 
-    groups = Resource(*POD_GROUP)
     older = Resource(GROUP, V1ALPHA2, POD_GROUP.plural, POD_GROUP.kind)
     oldest = Resource(GROUP, V1ALPHA1, WORKLOAD.plural, WORKLOAD.kind)
     template = {"name": "workers", "policy": {"gang": {"minCount": 1}}}
     policy = {"schedulingPolicy": {"gang": {"minCount": 1}}}
     wrong = {"schedulingConstraints": {"topology": [{"key": "not a label key"}]}}
     return {
-        VALID: made(groups, policy),
-        REFUSED: made(groups, policy | wrong),
+        VALID: made(POD_GROUP, policy),
+        REFUSED: made(POD_GROUP, policy | wrong),
         CONVERTED: made(older, {"workloadRef": {"name": name}, "podGroupTemplateName": "workers"}),
         CONVERTED_WORKLOAD: made(oldest, {"podGroups": [template]}),
-        COSCHEDULED: made(Resource(*COSCHEDULING), {"subsets": [{"minMember": 1}]}),
+        COSCHEDULED: made(COSCHEDULING, {"subsets": [{"minMember": 1}]}),
     }
 
 

@@ -51,8 +51,8 @@ _OURS: Final = (
     COMPOSITE_POD_GROUPS,
     *NATIVE,
     WORKLOADS,
-    Resource(*RESERVATION),
-    Resource(*COSCHEDULING),
+    RESERVATION,
+    COSCHEDULING,
 )
 
 Members = dict[str, bytes]
@@ -81,17 +81,12 @@ class _Collection:
         **chosen: str,
     ) -> None:
         """Add the objects of a kind."""
-        await self.add(name, self._objects(resource, keep, namespace, chosen))
 
-    async def _objects(
-        self,
-        resource: Resource,
-        keep: Callable[[Json], Json],
-        namespace: str | None,
-        chosen: dict[str, str],
-    ) -> bytes:
-        found = await all_of(self.client, resource, namespace, most=MOST_OBJECTS, **chosen)
-        return _json({"most": MOST_OBJECTS, "items": [keep(one) for one in found]})
+        async def read() -> bytes:
+            found = await all_of(self.client, resource, namespace, most=MOST_OBJECTS, **chosen)
+            return _json({"most": MOST_OBJECTS, "items": [keep(one) for one in found]})
+
+        await self.add(name, read())
 
 
 async def collect(client: Client, options: Options) -> Members:
@@ -121,13 +116,8 @@ async def collect(client: Client, options: Options) -> Members:
 
 async def _versions(client: Client) -> bytes:
     build = read_build()
-    return _json(
-        {
-            "muster": build.version,
-            "commit": build.commit,
-            "kubernetes": await read_version(client),
-        }
-    )
+    kubernetes = await read_version(client)
+    return _json({"muster": build.version, "commit": build.commit, "kubernetes": kubernetes})
 
 
 async def _installed(found: _Collection, namespace: str) -> None:

@@ -11,10 +11,10 @@ from kube.base.errors import Forbidden, NotFound
 from kube.client.client import Client
 from kube.client.resources import JOBS, JOBSETS, NODES, PODS, Resource
 
-WORKLOADS = Resource(*constants.WORKLOAD)
-POD_GROUPS = Resource(*constants.POD_GROUP)
-COMPOSITE_POD_GROUPS = Resource(*constants.COMPOSITE_POD_GROUP)
-NATIVE: Final = tuple(Resource(*kind) for kind in constants.NATIVE_GROUP_KINDS)
+WORKLOADS = constants.WORKLOAD
+POD_GROUPS = constants.POD_GROUP
+COMPOSITE_POD_GROUPS = constants.COMPOSITE_POD_GROUP
+NATIVE: Final = constants.NATIVE_GROUP_KINDS
 DRAWN: Final = (JOBSETS, JOBS, COMPOSITE_POD_GROUPS, POD_GROUPS, PODS, *NATIVE)
 
 

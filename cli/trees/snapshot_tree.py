@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 from api import features
-from cli.trees.tree import SCHEDULED, STARTING, WAITING, Branch
+from cli.trees.tree import SCHEDULED, STARTING, WAITING, Branch, branch_of
 from scheduler.core.decide import decide
 from scheduler.core.explain.explain import Blocker, explain
 from scheduler.core.groups.forest import Group
@@ -54,22 +52,8 @@ def _blocker(state: State, root: Group, budget: SearchBudget) -> Blocker | None:
 
 def _branch(group: Group, said: dict[GroupKey, tuple[str, str]]) -> Branch:
     children = tuple(_branch(child, said) for child in group.children_in_order())
-    pods = [pod for pod in group.members.values() if not pod.info.expected]
-    nodes = Counter(pod.node for pod in pods if pod.node)
-    for child in children:
-        nodes.update(child.nodes)
+    nodes = [pod.node for pod in group.members.values() if not pod.info.expected]
     state, reason = said.get(group.key, (WAITING, ""))
-    kind, namespace, name = group.key
-    return Branch(
-        kind,
-        namespace,
-        name,
-        state,
-        reason,
-        group.minimum if group.spec is None or group.spec.gang else None,
-        len(pods) + sum(child.members for child in children),
-        nodes.total(),
-        dict(sorted(nodes.items())),
-        children,
-        group.expected_held,
-    )
+    minimum = group.minimum if group.spec is None or group.spec.gang else None
+    held = 0 if group.composite else group.expected_held
+    return branch_of(group.key, state, reason, minimum, children, nodes=nodes, held=held)

@@ -7,14 +7,14 @@ lines of the demo all draw the same values.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from api import constants
 from api.eviction import eviction_of
 from api.groups import Form, groups_of_object
-from api.reading import integer
+from api.reading import annotations_of, controller_of, integer, text
 
 Object = Mapping[str, Any]
 
@@ -103,20 +103,19 @@ def build(objects: Objects) -> tuple[Branch, ...]:
         if _key_uid(obj) in owned
     ]
     owners = {_key_uid(obj) for obj in [*objects.jobsets, *objects.jobs]}
-    others: dict[tuple[str, ...], list[Branch]] = {}
+    others: dict[tuple[str, str, str], list[Branch]] = {}
     for kind, obj in objects.groups:
         namespace = obj["metadata"].get("namespace", "")
         if _parent(obj) or any((namespace, uid) in owners for uid in _owner_uids(obj)):
             continue
         above = _other_owner(obj)
         if above:
-            others.setdefault((namespace, *above), []).append(forest.group(kind, obj))
+            others.setdefault((above[0], namespace, above[1]), []).append(forest.group(kind, obj))
         else:
             roots.append(forest.group(kind, obj))
-    for (namespace, kind, name), children in others.items():
+    for key, children in others.items():
         below = tuple(sorted(children, key=lambda it: it.name))
-        meta = {"metadata": {"namespace": namespace, "name": name}}
-        roots.append(_branch(kind, meta, below, state=_all_state(below)))
+        roots.append(branch_of(key, _all_state(below), children=below))
     return tuple(sorted(roots, key=lambda b: (b.namespace, b.name, b.kind)))
 
 
@@ -151,37 +150,28 @@ class _Forest:
         if ended:
             # Its groups stay until it is deleted, and wait for no pod.
             children = tuple(_without_reason(each, ended) for each in children)
-        return _branch(kind, obj, children, state=ended or _all_state(effective or children))
+        namespace, name = obj["metadata"].get("namespace", ""), obj["metadata"]["name"]
+        state = ended or _all_state(effective or children)
+        return branch_of((kind, namespace, name), state, children=children)
 
     def group(self, kind: str, obj: Object, above: frozenset[str] = frozenset()) -> Branch:
         """Return a group with its descendants, down to `_LEVELS`; cycles are cut."""
-        namespace, name = obj["metadata"].get("namespace", ""), obj["metadata"]["name"]
-        minimum = _minimum(obj)
+        name, minimum = obj["metadata"]["name"], _minimum(obj)
+        key = (kind, obj["metadata"].get("namespace", ""), name)
         if kind in (_GROUP, _NATIVE_GROUP):
-            pods = self._pods.get((kind, namespace, name), [])
-            nodes = Counter(p["spec"]["nodeName"] for p in pods if p["spec"].get("nodeName"))
+            pods = self._pods.get(key, [])
             state, reason = _condition(obj, starting=_is_starting(obj, sum(map(_counts, pods))))
-            return Branch(
-                kind,
-                namespace,
-                name,
-                state,
-                reason,
-                minimum,
-                len(pods),
-                nodes.total(),
-                dict(sorted(nodes.items())),
-                held=held_places(obj),
-            )
+            nodes = [pod["spec"].get("nodeName", "") for pod in pods]
+            return branch_of(key, state, reason, minimum, nodes=nodes, held=held_places(obj))
         ends = name in above or len(above) >= _LEVELS
-        below = [] if ends else _by_name(self._below.get((kind, namespace, name), ()))
+        below = [] if ends else _by_name(self._below.get(key, ()))
         children = tuple(self.group(k, o, above | {name}) for k, o in below)
         # One child that is scheduled is not enough: the composite may need more of them.
         placed = sum(child.state in {SCHEDULED, STARTING} for child in children)
         starting = any(child.state == STARTING for child in children)
         starting = starting or (bool(children) and placed >= (minimum or 1))
         state, reason = _condition(obj, starting=starting)
-        return _branch(kind, obj, children, state=state, reason=reason, minimum=minimum)
+        return branch_of(key, state, reason, minimum, children)
 
 
 def _composite_of(kind: str) -> str:
@@ -189,41 +179,43 @@ def _composite_of(kind: str) -> str:
     return _COMPOSITE + kind.removeprefix(_COMPOSITE).removeprefix(_GROUP)
 
 
-def _branch(
-    kind: str,
-    obj: Object,
-    children: tuple[Branch, ...],
-    *,
+def branch_of(
+    key: tuple[str, str, str],
     state: str,
     reason: str = "",
     minimum: int | None = None,
+    children: tuple[Branch, ...] = (),
+    *,
+    nodes: Collection[str] = (),
+    held: int = 0,
 ) -> Branch:
-    nodes: Counter[str] = Counter()
+    """Return a branch with the sums of its children, and of its own pods and held places.
+
+    `nodes` has the node of each of its own pods, empty for one without a node.
+    """
+    used = Counter(filter(None, nodes))
     for child in children:
-        nodes.update(child.nodes)
+        used.update(child.nodes)
     return Branch(
-        kind=kind,
-        namespace=obj["metadata"].get("namespace", ""),
-        name=obj["metadata"]["name"],
-        state=state,
-        reason=reason,
-        minimum=minimum,
-        members=sum(child.members for child in children),
-        placed=sum(child.placed for child in children),
-        nodes=dict(sorted(nodes.items())),
+        *key,
+        state,
+        reason,
+        minimum,
+        members=len(nodes) + sum(child.members for child in children),
+        placed=used.total(),
+        nodes=dict(sorted(used.items())),
         children=children,
-        held=sum(child.held for child in children),
+        held=held + sum(child.held for child in children),
     )
 
 
 def _below_its_owner(obj: Object, branch: Branch) -> Branch:
     """Return the branch below the controller of its JobSet, such as a TrainJob."""
-    references = (it for it in obj["metadata"].get("ownerReferences", ()) if it.get("controller"))
-    above = next(references, None)
-    if above is None or branch.kind != "JobSet":
+    above = controller_of(obj)
+    if not above or branch.kind != "JobSet":
         return branch
-    meta = {"metadata": {"namespace": branch.namespace, "name": above["name"]}}
-    return _branch(above["kind"], meta, (branch,), state=branch.state)
+    key = (above["kind"], branch.namespace, above["name"])
+    return branch_of(key, branch.state, children=(branch,))
 
 
 def _ended(owner: Object) -> str:
@@ -326,15 +318,11 @@ def _other_owner(obj: Object) -> tuple[str, str] | None:
     Groups that users wrote themselves do not count as controllers: a Workload, or a group of
     KEP-3370.
     """
-    meta = obj["metadata"]
-    if not (meta.get("annotations") or {}).get(constants.ANNOTATION_MADE_FOR):
+    above = controller_of(obj)
+    if not above or not annotations_of(obj).get(constants.ANNOTATION_MADE_FOR):
         return None
-    references = (it for it in meta.get("ownerReferences", ()) if it.get("controller"))
-    return next(((it["kind"], it["name"]) for it in references if _is_owner(it)), None)
-
-
-def _is_owner(reference: Mapping[str, Any]) -> bool:
-    return str(reference.get("apiVersion")).rpartition("/")[0] not in _GROUPS_OF_GROUPS
+    group = text(above.get("apiVersion")).rpartition("/")[0]
+    return None if group in _GROUPS_OF_GROUPS else (above["kind"], above["name"])
 
 
 def _key_uid(obj: Object) -> tuple[str, str]:

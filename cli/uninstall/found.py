@@ -49,8 +49,8 @@ _OWNERS: Final = {
 """Kinds that create pods from `spec.template`."""
 
 _TOLD: Final = (
-    *(Resource(*it.kind) for it in OWNER_KINDS.values() if it.kind not in (JOB, JOBSET)),
-    *(Resource(*it) for it in CREATOR_KINDS),
+    *(it.kind for it in OWNER_KINDS.values() if it.kind not in (JOB, JOBSET)),
+    *CREATOR_KINDS,
     REPLICA_SETS,
 )
 """Kinds that have the annotation `waiting-for`, or a copy of it, besides Jobs and JobSets."""

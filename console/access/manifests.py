@@ -15,8 +15,8 @@ from scheduler.support.kinds import GROUPS, NATIVE_GROUPS
 _RESOURCES: Final = NATIVE_GROUPS | {
     resource.kind: resource
     for resource in (
-        *(Resource(*it.kind) for it in OWNER_KINDS.values()),
-        *(Resource(*it) for it in CREATOR_KINDS),
+        *(it.kind for it in OWNER_KINDS.values()),
+        *CREATOR_KINDS,
         PODS,
         *GROUPS.values(),
     )

@@ -27,6 +27,6 @@ NATIVE_GROUPS: Final = {
 
 GROUP_RESOURCES: Final = {**GROUPS, **NATIVE_GROUPS}
 
-RESERVATIONS: Final = Resource(*RESERVATION)
-WORKLOADS: Final = Resource(*WORKLOAD)
+RESERVATIONS: Final = RESERVATION
+WORKLOADS: Final = WORKLOAD
 """Workloads, with whose templates groups are compared."""

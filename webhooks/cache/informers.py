@@ -22,7 +22,7 @@ from kube.client.client import Client
 from kube.client.decoding import Decoder
 from kube.client.discovery import PROBE_SECONDS, Discovery
 from kube.client.meta import Identity
-from kube.client.resources import PRIORITY_CLASSES, Resource
+from kube.client.resources import PRIORITY_CLASSES
 from kube.informers.cache import Cache
 from kube.informers.quarantine import Quarantine
 from kube.informers.reflector import Delivery, Reflector
@@ -120,7 +120,6 @@ class GroupObject(msgspec.Struct, gc=False):
     claims: Mapping[str, str]
 
 
-_NATIVE: Final = Resource(*NATIVE_POD_GROUP)
 _NO_CLAIMS: Final[Mapping[str, str]] = {}
 _decode_class: Final = Decoder(_PriorityClass)
 _decode_group: Final = Decoder(_RawGroup)
@@ -174,7 +173,7 @@ class ClusterInformers:
         self._groups_api = groups_api
         clock = clock or SystemClock()
         self._kept = KeptFields(client, namespace, clock)
-        self._discovery = Discovery(client, {_NATIVE.full_kind: _NATIVE}, clock)
+        self._discovery = Discovery(client, {"native": NATIVE_POD_GROUP}, clock)
         # Undecodable objects are skipped. One of them must not keep a cache incomplete, and so stop
         # admission.
         delivery = Delivery(Quarantine() if quarantine is None else quarantine)
