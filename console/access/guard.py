@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Final
 from urllib.parse import urlsplit
 
+import msgspec
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -40,7 +41,7 @@ def named(*hosts: str) -> Hosts:
 
 def problem(error: RefusedError) -> Response:
     """Return the response for a rejected request."""
-    body = messages.encoded(messages.Problem(message=error.message))
+    body = msgspec.json.encode(messages.Problem(message=error.message))
     return Response(body, error.status, media_type=JSON)
 
 

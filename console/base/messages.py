@@ -6,7 +6,7 @@ A workload's ID is `NAMESPACE/KIND/NAME`. Every text may come from a user of the
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
@@ -293,8 +293,3 @@ class HistoryStep(Message):
     arrivals: int
     preemptions: int
     utilisation: dict[str, float]
-
-
-def encoded(value: Any) -> bytes:
-    """Return the JSON of a message, or of a list of messages."""
-    return msgspec.json.encode(value)

@@ -91,7 +91,7 @@ def _encoded(handler: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[
         found = await handler(*args, **parameters)
         if isinstance(found, Response):
             return found
-        return Response(messages.encoded(found), media_type=JSON)
+        return Response(msgspec.json.encode(found), media_type=JSON)
 
     return encoded
 

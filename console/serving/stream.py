@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
+import msgspec
 import structlog
 
 from console.base import messages
@@ -328,7 +329,7 @@ class Streams:
 
 def _event(name: str, data: Any) -> bytes:
     # JSON has no raw line breaks, so one line of data suffices.
-    return b"event: " + name.encode() + b"\ndata: " + messages.encoded(data) + b"\n\n"
+    return b"event: " + name.encode() + b"\ndata: " + msgspec.json.encode(data) + b"\n\n"
 
 
 RESYNC: Final = b"event: resync\ndata: {}\n\n"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import Final
@@ -160,27 +160,19 @@ def _tree(cluster: ClusterState, subject: Subject, *, pods: bool = True) -> Bran
     if len(children) == 1 and children[0].kind == subject.kind:
         return children[0]
     # Next to Muster's group, a Job may have a native one that no pod names: it has no effect.
-    effective = [each for each in children if not _is_native(each) or each.counts.pods] or children
+    ours = [each for each in children if plain_kind(each.kind) == each.kind or each.counts.pods]
+    effective = ours or children
     minimums = [each.counts.minimum for each in effective if each.counts.minimum is not None]
     states = [each.state for each in effective]
     return Branch(
         kind=subject.kind,
         name=subject.name,
         state=next((state for state in _WORST_FIRST if state in states), states[0]),
-        counts=Counts(
-            pods=sum(child.counts.pods for child in children),
-            bound=sum(child.counts.bound for child in children),
-            running=sum(child.counts.running for child in children),
-            minimum=sum(minimums) if minimums else None,
-        ),
+        counts=_counts((), children, sum(minimums) if minimums else None),
         conditions=[],
         children=children,
         pods=[],
     )
-
-
-def _is_native(branch: Branch) -> bool:
-    return plain_kind(branch.kind) != branch.kind
 
 
 _OF_OTHERS: Final = "Other scheduler"
@@ -203,14 +195,7 @@ def _branch(cluster: ClusterState, group: Group, room: list[int]) -> Branch:
     members = in_order(group.members.values())
     shown = members[: room[0]]
     room[0] -= len(shown)
-    counts = Counts(
-        pods=len(members) + sum(child.counts.pods for child in children),
-        bound=sum(bool(pod.info.node) for pod in members)
-        + sum(child.counts.bound for child in children),
-        running=sum(pod.info.phase in ("Running", "Succeeded") for pod in members)
-        + sum(child.counts.running for child in children),
-        minimum=minimum_of(group),
-    )
+    counts = _counts(members, children, minimum_of(group))
     return Branch(
         kind=group.key[0],
         name=group.name,
@@ -219,6 +204,19 @@ def _branch(cluster: ClusterState, group: Group, room: list[int]) -> Branch:
         conditions=_conditions(cluster, group),
         children=children,
         pods=[_row(pod) for pod in shown],
+    )
+
+
+def _counts(pods: Collection[Pod], children: Iterable[Branch], minimum: int | None) -> Counts:
+    """Return the numbers of these pods and of all below the children."""
+    below = [child.counts for child in children]
+    bound = sum(bool(pod.info.node) for pod in pods)
+    running = sum(pod.info.phase in ("Running", "Succeeded") for pod in pods)
+    return Counts(
+        pods=len(pods) + sum(each.pods for each in below),
+        bound=bound + sum(each.bound for each in below),
+        running=running + sum(each.running for each in below),
+        minimum=minimum,
     )
 
 
@@ -249,12 +247,11 @@ def _all_succeeded(group: Group) -> bool:
 
 def _single(pod: Pod) -> Branch:
     row = _row(pod)
-    running = int(pod.info.phase in ("Running", "Succeeded"))
     return Branch(
         kind=SINGLE_POD,
         name=pod.info.name,
         state=row.state,
-        counts=Counts(pods=1, bound=int(bool(pod.info.node)), running=running, minimum=None),
+        counts=_counts([pod], (), None),
         conditions=[],
         children=[],
         pods=[row],

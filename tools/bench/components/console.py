@@ -16,7 +16,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from console.base.messages import encoded
+import msgspec
+
 from console.base.protocols import Viewer
 from console.following.following import Following
 from console.following.history import RecentHistory
@@ -112,7 +113,7 @@ def maps(rounds: int = 10) -> Iterator[float]:
     following = watched()
     for _ in range(rounds):
         start = clock()
-        answer = encoded(following.map.full("cpu"))
+        answer = msgspec.json.encode(following.map.full("cpu"))
         yield clock() - start
         assert len(answer) > 100 * NODES
 
@@ -123,7 +124,7 @@ def queues(rounds: int = 20) -> Iterator[float]:
     for _ in range(rounds):
         start = clock()
         page = following.queue.page(ALL, Filters(), "", 200)
-        encoded(page)
+        msgspec.json.encode(page)
         yield clock() - start
         assert len(page.items) == 200
 
