@@ -102,7 +102,8 @@ def run(  # noqa: PLR0917 - options, which are given by name
         if json is not None:
             json.write_bytes(to_json(results))
         if html is not None:
-            html.write_text(page(results, _title(trace, recipe, seed)), "utf-8")
+            title = f"{recipe and recipe.name}, seed {seed}" if trace is None else trace.name
+            html.write_text(page(results, title), "utf-8")
         _check_limits(broken(limits, results))
 
 
@@ -177,10 +178,6 @@ def _jobs(trace: Path | None, recipe: Path | None, seed: int) -> list[Job]:
     if recipe is not None:
         return generate(read_recipe(recipe), seed)
     return read_trace(trace or Path())
-
-
-def _title(trace: Path | None, recipe: Path | None, seed: int) -> str:
-    return f"{trace.name}" if trace is not None else f"{recipe and recipe.name}, seed {seed}"
 
 
 def _check_limits(lines: list[str]) -> None:

@@ -58,13 +58,16 @@ def needed(installed: Installation) -> list[Right]:
     """
     mounted = installed.config.webhook.certificates.mounted is not None
     leads = installed.config.leader_election.enabled
-    found = {right for binding in _bindings() for right in _given(binding, installed.namespace)}
+    bindings = (obj for obj in roles() if obj["kind"].endswith("RoleBinding"))
+    found = {right for binding in bindings for right in _given(binding, installed.namespace)}
     return sorted(
         right
         for right in found
         if (right.part != CONSOLE or CONSOLE in installed.accounts)
         and not (
-            mounted and right.part == "webhook" and (right.verb == "patch" or _is_secret(right))
+            mounted
+            and right.part == "webhook"
+            and (right.verb == "patch" or right.resource == "secrets")
         )
         and (leads or right.resource != "leases")
         and (not _is_native_group(right) or _has_native_groups(right, installed.config))
@@ -80,14 +83,6 @@ def _has_native_groups(right: Right, config: File) -> bool:
     if right.part == "scheduler":
         return Feature.NATIVE_GROUPS in config.gates
     return config.groups.api is not GroupsApi.MUSTER
-
-
-def _is_secret(right: Right) -> bool:
-    return right.resource == "secrets"
-
-
-def _bindings() -> Iterator[Object]:
-    return (obj for obj in roles() if obj["kind"].endswith("RoleBinding"))
 
 
 def _given(binding: Object, namespace: str) -> Iterator[Right]:

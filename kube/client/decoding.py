@@ -87,7 +87,8 @@ def _without_nulls(data: bytes | msgspec.Raw, form: inspect.Type) -> bytes | msg
             case inspect.ListType() | inspect.VarTupleType():
                 return msgspec.json.encode([_part(it, form.item_type) for it in _items(data)])
             case inspect.UnionType():
-                return _without_nulls(data, next(filter(_has_parts, form.types), form.types[0]))
+                with_parts = (it for it in form.types if isinstance(it, _WITH_PARTS))
+                return _without_nulls(data, next(with_parts, form.types[0]))
     except msgspec.ValidationError:
         pass  # Of another type: that error is for the caller.
     return data
@@ -110,10 +111,6 @@ def without_nulls(fields: Mapping[str, msgspec.Raw]) -> dict[str, msgspec.Raw]:
 
 def _is_null(data: bytes | msgspec.Raw) -> bool:
     return bytes(data) == _NULL
-
-
-def _has_parts(form: inspect.Type) -> bool:
-    return isinstance(form, _WITH_PARTS)
 
 
 _NULL: Final = b"null"

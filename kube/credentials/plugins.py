@@ -91,11 +91,8 @@ async def read(paths: Sequence[Path], context: str | None = None) -> RestConfig:
     try:
         chosen = choose(paths, context)
         renewed = _Renewed(named, _source(chosen))
-    except (OSError, ValueError) as error:
-        raise ConfigError(f"kubeconfig {named}: {error}") from error
-    # Now: who reads the configuration wants to know that there is no credential.
-    await renewed.authorization()
-    try:
+        # Now: who reads the configuration wants to know that there is no credential.
+        await renewed.authorization()
         return chosen.rest_config(renewed.authorization, lambda: renewed.certificate)
     except (OSError, ValueError) as error:
         raise ConfigError(f"kubeconfig {named}: {error}") from error

@@ -86,7 +86,7 @@ def _literal(source: str, at: int) -> Token:
         body = _ESCAPE.sub(lambda found: _unescaped(found, at, binary=binary), body)
     if not binary:
         return Token("text", body, at)
-    return Token("bytes", _bytes(body), at)
+    return Token("bytes", body.encode("utf-8", "surrogateescape"), at)
 
 
 def _split(source: str) -> tuple[str, str]:
@@ -115,7 +115,3 @@ def _unescaped(found: re.Match[str], at: int, *, binary: bool) -> str:
     if code > 0x10FFFF or 0xD800 <= code <= 0xDFFF:
         raise syntax_error(at, f"{found[0]!r} names no character")
     return chr(code)
-
-
-def _bytes(body: str) -> bytes:
-    return body.encode("utf-8", "surrogateescape")

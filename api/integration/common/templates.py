@@ -50,7 +50,8 @@ class WorkloadTemplate:
         """
         if self.kind != POD_GROUP.kind:
             return {}
-        claims = {text(mapping(it).get("name")): it for it in self._claims}
+        own = listing(self.fields.get("resourceClaims"))
+        claims = {text(mapping(it).get("name")): it for it in own}
         for entry in listing(spec.get("resourceClaims")):
             if claims.setdefault(entry["name"], entry) != entry:
                 raise TemplateNotFoundError(
@@ -64,10 +65,6 @@ class WorkloadTemplate:
                 f"PodGroup can have at most {MAX_RESOURCE_CLAIMS}"
             )
         return {"resourceClaims": list(claims.values())} if claims else {}
-
-    @property
-    def _claims(self) -> list[Any]:
-        return listing(self.fields.get("resourceClaims"))
 
 
 def templates_of(workload: Mapping[str, Any]) -> list[WorkloadTemplate]:

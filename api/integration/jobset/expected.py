@@ -90,7 +90,11 @@ def is_expecting(view: JobSetView, jobs: list[ReplicatedJob]) -> bool:
 def _kinds(view: JobSetView, jobs: list[ReplicatedJob]) -> Iterator[list[_ExpectedPodKind]]:
     """Yield the kinds of pods of the one group, or of the groups of each replicatedJob."""
     stage_of = stages(view, jobs)
-    kinds = [_ExpectedPodKind(_template(view, job), stage_of[job.name], [job]) for job in jobs]
+    labels = {JOBSET_LABEL_NAME: view.name}
+    kinds = [
+        _ExpectedPodKind(placement_template(job.pod_template, labels), stage_of[job.name], [job])
+        for job in jobs
+    ]
     if view.options.mode == COMPOSITE:
         yield from ([kind] for kind in kinds)
     else:
@@ -105,10 +109,6 @@ def _merged(kinds: list[_ExpectedPodKind]) -> list[_ExpectedPodKind]:
         same = found.setdefault((encoded(kind.template), kind.stage), replace(kind, jobs=[]))
         same.jobs += kind.jobs
     return list(found.values())
-
-
-def _template(view: JobSetView, job: ReplicatedJob) -> Json:
-    return placement_template(job.pod_template, {JOBSET_LABEL_NAME: view.name})
 
 
 def _faults(view: JobSetView, kinds: list[_ExpectedPodKind]) -> Iterator[Cause]:

@@ -29,7 +29,7 @@ from api.integration.common.templates import (
 )
 from api.integration.jobset.groups import jobset_labels
 from api.integration.jobset.view import SCOPE_JOB, SCOPE_JOBSET
-from api.reading import annotations_of, dig, labels_of, listing, mapping, text
+from api.reading import annotations_of, dig, labels_of, mapping, mappings, text
 
 _KEYS: Final = ("mode", "topology", "disruption-mode", "provisioning-request", "shared-claims")
 
@@ -58,7 +58,9 @@ def levels_of(
     has no template for the Job: the group is not created before there is one.
     """
     if workload is None:
-        return _levels_in_jobset(job, scope) if scope else _own_levels(job)
+        if scope:
+            return _levels_in_jobset(job, scope)
+        return [_level(AffinityScope.POD_GROUP, read_options(job, "", JOB_MODES, []))]
     templates = templates_of(workload)
     wanted = names.template_name(*_template_of(job, scope), namespace)
     leaf = choose_template(templates, POD_GROUP.kind, wanted, alone=True)
@@ -71,10 +73,6 @@ def levels_of_template(workload: Mapping[str, Any], name: str) -> list[Level]:
     # The template alone: no label selects the pods of a composite above it, which may have pods of
     # other owners.
     return [] if leaf is None else _levels_from([], leaf, deep=False)
-
-
-def _own_levels(job: Mapping[str, Any]) -> list[Level]:
-    return [_level(AffinityScope.POD_GROUP, read_options(job, "", JOB_MODES, []))]
 
 
 def _levels_in_jobset(job: Mapping[str, Any], scope: str) -> list[Level]:
@@ -124,7 +122,7 @@ def _levels_from(
 
 
 def _template_level(scope: AffinityScope, template: WorkloadTemplate) -> Level:
-    entries = listing(dig(template.fields, "schedulingConstraints", "topology"))
-    first = mapping(entries[0]) if entries else {}
+    entries = mappings(template.fields, "schedulingConstraints", "topology")
+    first = entries[0] if entries else {}
     topology = "" if first.get("preferred") else text(first.get("key"))
     return Level(scope, topology, "all" in mapping(template.fields.get("disruptionMode")))

@@ -121,9 +121,7 @@ def lws_expected(
 
 def workers_min_count(view: LwsView, size: int) -> int:
     """Return the minCount of a workers' group for a replica of `size` pods, at most the set's."""
-    # In mode Composite the annotation counts replicas.
-    composite = view.options.mode == COMPOSITE
-    asked = None if composite else view.options.min_count
+    asked = _pods_at_least(view)
     pods = min(size, view.size if asked is None else min(asked, view.size))
     return max(1, pods - 1 if view.leader_first else pods)
 
@@ -148,7 +146,12 @@ class _Groups:
 
     def objects(self) -> list[Json]:
         """Return Workload, composites from the root down, PodGroups."""
-        replica = self._leader_first() if self._view.leader_first else self._together()
+        if self._view.leader_first:
+            replica = self._leader_first()
+        else:
+            replica = self._template(
+                _REPLICA, _pods_at_least(self._view), self._view.size, replica=True
+            )
         key = _list_of(replica)
         if self._view.options.mode != COMPOSITE:
             return [self._workload_of({key: [replica]}), *self._of_replicas(replica, "")]
@@ -161,27 +164,17 @@ class _Groups:
             *self._of_replicas(replica, name),
         ]
 
-    def _together(self) -> Json:
-        """Return the template of a replica whose pods are created together."""
-        return self._template(_REPLICA, self._pods_at_least, self._view.size, replica=True)
-
     def _leader_first(self) -> Json:
         """Return the template of a replica of two groups, or of one if it has no workers."""
         # A replica for which one pod is enough needs only its leader.
-        both = self._expects and self._pods_at_least != 1
+        both = self._expects and _pods_at_least(self._view) != 1
         above = self._template(_REPLICA, 2 if both else 1, 2, composite=True, replica=True)
         leaves = [self._template(_LEADER, None, 1, leaf=True)]
         if self._view.size > 1:
-            asked = self._pods_at_least
+            asked = _pods_at_least(self._view)
             workers = None if asked is None else asked - 1  # a group has 1 at least
             leaves.append(self._template(_WORKERS, workers, self._view.size - 1, leaf=True))
         return above | {"podGroupTemplates": leaves}
-
-    @property
-    def _pods_at_least(self) -> int | None:
-        """The `min-count` of a replica: in mode Composite the annotation counts replicas."""
-        composite = self._view.options.mode == COMPOSITE
-        return None if composite else self._view.options.min_count
 
     def _template(
         self,
@@ -218,11 +211,10 @@ class _Groups:
         above = names.lws_composite(self._view.namespace, name, index)
         made = self._group(COMPOSITE_POD_GROUP, above, made_from, parent)
         leader, *workers = made_from["podGroupTemplates"]
-        first = leader_group(self._view, index)
         then = workers_group(self._view, index)
         return [
             made if parent else as_root(made, self._root_options),
-            self._group(POD_GROUP, first, leader, above),
+            self._group(POD_GROUP, leader_group(self._view, index), leader, above),
             *(self._group(POD_GROUP, then, self._of_now(it, index), above) for it in workers),
         ]
 
@@ -238,6 +230,11 @@ class _Groups:
 
     def _workload_of(self, templates: Json) -> Json:
         return workload_object(self._owner, self._workload, templates)
+
+
+def _pods_at_least(view: LwsView) -> int | None:
+    """Return the `min-count` of a replica: in mode Composite the annotation counts replicas."""
+    return None if view.options.mode == COMPOSITE else view.options.min_count
 
 
 def _list_of(made_from: Json) -> str:

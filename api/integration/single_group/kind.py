@@ -202,7 +202,9 @@ class SingleGroupKind(OwnerKind):
         kept = noted if before is not None and before.options.asks else ""
         # Its pods exist without the label, and this kind never replaces them, so they would never
         # join the group.
-        if before is not None and not kept and not self._may_start_late(before):
+        if before is not None and not (
+            kept or self.replaces_pods or self.is_suspended(before.spec)
+        ):
             late = f"{view.options.mode_path}: {LATE_TEXT % self.kind.kind}"
             return Admission(_unmarked(obj, view, noted), warnings=[late])
         shown = view.name or text(dig(obj, "metadata", "generateName"))
@@ -243,9 +245,6 @@ class SingleGroupKind(OwnerKind):
     def not_annotated(self, obj: Mapping[str, Any]) -> str:
         view = self.read(obj)
         return view.options.mode_path if view.options.asks and not view.managed else ""
-
-    def _may_start_late(self, before: SingleGroupView) -> bool:
-        return self.replaces_pods or self.is_suspended(before.spec)
 
     def _new_faults(
         self, view: SingleGroupView, before: SingleGroupView | None, schedulers: SchedulerNames
