@@ -11,7 +11,7 @@ from api import causes, names
 from api.causes import Cause
 from api.constants import ANNOTATION_SHARED_CLAIMS, RESOURCE_CLAIM
 from api.ownership import Owner
-from api.reading import dig, listing, mapping, text
+from api.reading import dig, listing, mapping, mappings, text
 
 Json = dict[str, Any]
 
@@ -35,7 +35,7 @@ def own_claims(pod: Mapping[str, Any], group: str, shared: Mapping[str, str]) ->
     `shared` has the templates of the PodGroup `group` by entry.
     """
     # Kubernetes would create a claim for this pod alone, so the pods would run and share nothing.
-    for at, entry in enumerate(map(mapping, listing(dig(pod, "spec", "resourceClaims")))):
+    for at, entry in enumerate(mappings(pod, "spec", "resourceClaims")):
         name, template = text(entry.get("name")), text(entry.get("resourceClaimTemplateName"))
         if template and shared.get(name) == template:
             path = f"spec.resourceClaims[{at}].resourceClaimTemplateName"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from api.reading import listing, mapping
+from api.reading import listing, mapping, mappings
 
 Json = dict[str, Any]
 
@@ -43,7 +43,7 @@ def _container(container: Any, on_host: bool) -> Any:
 
 
 def _on_host(container: Mapping[str, Any]) -> Iterator[Json]:
-    for port in map(mapping, listing(container.get("ports"))):
+    for port in mappings(container, "ports"):
         number = port.get("hostPort") or port.get("containerPort")
         yield {**port, "hostPort": number} if number else dict(port)
 

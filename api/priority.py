@@ -6,7 +6,7 @@ from typing import Any, Final, Self
 
 from api import causes
 from api.causes import Cause
-from api.reading import integer, listing, mapping, text
+from api.reading import integer, mappings, text
 
 DEFAULT_PREEMPTION_POLICY: Final = "PreemptLowerPriority"
 NEVER: Final = "Never"
@@ -126,7 +126,7 @@ def check_templates(
 ) -> Iterator[Cause]:
     """Yield these causes for every template of a valid Workload's spec."""
     for key in ("podGroupTemplates", "compositePodGroupTemplates"):
-        for at, template in enumerate(map(mapping, listing(spec.get(key)))):
+        for at, template in enumerate(mappings(spec, key)):
             here = f"{path}.{key}[{at}]"
             denied = check_preemption(template, classes, here)
             if denied is not None:

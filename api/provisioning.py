@@ -21,7 +21,7 @@ from api.constants import (
     PROVISIONING_REQUEST,
 )
 from api.ownership import Owner
-from api.reading import dig, labels_of, listing, mapping, text
+from api.reading import dig, labels_of, listing, mapping, mappings, text
 
 Json = dict[str, Any]
 
@@ -89,10 +89,10 @@ def pod_template(pod: Mapping[str, Any]) -> Json:
     kept: Json = {key: spec[key] for key in _OF_POD if spec.get(key) not in (None, {}, [])}
     own_network = spec.get("hostNetwork") is True
     for key in ("initContainers", "containers"):
-        found = [_container(mapping(it), own_network) for it in listing(spec.get(key))]
+        found = [_container(it, own_network) for it in mappings(spec, key)]
         if found:
             kept[key] = found
-    volumes = [_volume(mapping(it)) for it in listing(spec.get("volumes"))]
+    volumes = [_volume(it) for it in mappings(spec, "volumes")]
     if any(volumes):
         kept["volumes"] = [it for it in volumes if it]
     terms = list(_terms(spec))
@@ -136,7 +136,7 @@ def request_object(root: Root, asked: str, wanted: Mapping[str, int], attempt: i
 
 def _container(container: Mapping[str, Any], own_network: bool) -> Json:
     kept = {key: container[key] for key in _OF_CONTAINER if container.get(key) is not None}
-    ports = [mapping(it) for it in listing(container.get("ports"))]
+    ports = mappings(container, "ports")
     taken = [dict(it) for it in ports if it.get("hostPort") or own_network]
     return kept | ({"ports": taken} if taken else {})
 
@@ -148,11 +148,11 @@ def _volume(volume: Mapping[str, Any]) -> Json:
 
 def _terms(spec: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     """Yield all terms of a pod spec that select pods by labels."""
-    yield from map(mapping, listing(spec.get("topologySpreadConstraints")))
+    yield from mappings(spec, "topologySpreadConstraints")
     for kind in ("podAffinity", "podAntiAffinity"):
         affinity = mapping(dig(spec, "affinity", kind))
         required = "requiredDuringSchedulingIgnoredDuringExecution"
-        yield from map(mapping, listing(affinity.get(required)))
+        yield from mappings(affinity, required)
         preferred = listing(affinity.get("preferredDuringSchedulingIgnoredDuringExecution"))
         yield from (mapping(mapping(it).get("podAffinityTerm")) for it in preferred)
 
@@ -169,7 +169,7 @@ def _selected_keys(terms: list[Mapping[str, Any]]) -> set[str]:
 
 def _keys_of_selector(term: Mapping[str, Any]) -> set[str]:
     selector = mapping(term.get("labelSelector"))
-    expressions = map(mapping, listing(selector.get("matchExpressions")))
+    expressions = mappings(selector, "matchExpressions")
     return {*mapping(selector.get("matchLabels")), *(text(it.get("key")) for it in expressions)}
 
 

@@ -35,7 +35,7 @@ from api.constants import (
 )
 from api.groups import is_native
 from api.integration.ray.kinds import workers_of
-from api.reading import dig, integer, labels_of, listing, mapping, text
+from api.reading import dig, integer, labels_of, mapping, mappings, text
 from api.scheduler_names import SchedulerNames
 from api.wording import count
 from kube.base.errors import ConfigError
@@ -177,7 +177,7 @@ def _of_ray(name: str, cluster: Mapping[str, Any]) -> Iterator[EqualPods]:
     yield EqualPods(
         f"{name}-head", 1, head, labels | {"ray.io/group": "headgroup", _NODE_TYPE: "head"}
     )
-    for group in map(mapping, listing(cluster.get("workerGroupSpecs"))):
+    for group in mappings(cluster, "workerGroupSpecs"):
         title = text(group.get("groupName"))
         pods = workers_of(group, autoscaled=False)
         said = labels | {"ray.io/group": title, _NODE_TYPE: "worker"}

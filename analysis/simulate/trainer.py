@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from api.constants import JOBSET, TRAIN_JOB
-from api.reading import dig, integer, labels_of, listing, mapping, text
+from api.reading import dig, integer, labels_of, listing, mapping, mappings, text
 from kube.base.errors import ConfigError
 
 Json = dict[str, Any]
@@ -104,7 +104,7 @@ def _complete(replicated: Json, spec: Mapping[str, Any], policy: Mapping[str, An
     """Write the settings of its TrainJob into a replicatedJob."""
     job = replicated["template"]["spec"]
     pod_spec = job["template"]["spec"]
-    for override in map(mapping, listing(spec.get("podSpecOverrides"))):
+    for override in mappings(spec, "podSpecOverrides"):
         if any(it.get("name") == replicated["name"] for it in listing(override.get("targetJobs"))):
             _override(pod_spec, override)
     step = text(labels_of(replicated["template"]).get(_ANCESTOR))

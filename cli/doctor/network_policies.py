@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from api.reading import dig, labels_of, listing, mapping, text
+from api.reading import condition_of, dig, labels_of, listing, mapping, mappings, text
 from api.wording import count
 from cli.doctor.findings import About, Check, Finding
 from cli.doctor.health import HEALTH_PORT, Process, port_of
@@ -70,10 +70,7 @@ def check_unreadable(
 
 
 def _readiness(pod: Json) -> Finding:
-    meta = mapping(pod.get("metadata"))
-    check = Check("health", About("Pod", text(meta.get("name")), text(meta.get("namespace"))))
-    conditions = map(mapping, listing(dig(pod, "status", "conditions")))
-    ready = next((one for one in conditions if one.get("type") == "Ready"), {})
+    check, ready = Check("health", About.of("Pod", pod)), condition_of(pod, "Ready")
     if ready.get("status") == "True":
         return check.info("it is ready")
     why = text(ready.get("message")) or text(ready.get("reason")) or "no condition Ready"
@@ -121,7 +118,7 @@ def _selecting(policies: Sequence[Json], pod: Json) -> list[Json]:
 
 def _selects(selector: Mapping[str, Any], labels: Mapping[str, Any]) -> bool:
     wanted = mapping(selector.get("matchLabels"))
-    expressions = map(mapping, listing(selector.get("matchExpressions")))
+    expressions = mappings(selector, "matchExpressions")
     return all(labels.get(key) == value for key, value in wanted.items()) and all(
         _holds(one, labels) for one in expressions
     )

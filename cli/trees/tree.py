@@ -14,7 +14,7 @@ from typing import Any, Final
 from api import constants
 from api.eviction import eviction_of
 from api.groups import Form, groups_of_object
-from api.reading import annotations_of, controller_of, integer, text
+from api.reading import annotations_of, controller_of, dig, integer, is_true, text
 
 Object = Mapping[str, Any]
 
@@ -220,10 +220,8 @@ def _below_its_owner(obj: Object, branch: Branch) -> Branch:
 
 def _ended(owner: Object) -> str:
     """Return `Completed`, `Complete` or `Failed` for a JobSet or Job that has ended, or nothing."""
-    status = owner.get("status") or {}
-    conditions = (it for it in status.get("conditions") or () if it.get("status") == "True")
-    ends = (it["type"] for it in conditions if it.get("type") in {"Complete", "Failed"})
-    return str(status.get("terminalState") or next(ends, ""))
+    ended = (it for it in ("Complete", "Failed") if is_true(owner, it))
+    return text(dig(owner, "status", "terminalState")) or next(ended, "")
 
 
 def _without_reason(branch: Branch, state: str) -> Branch:

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from api.constants import MAX_EXPECTED_TEMPLATE
 from api.pod_defaults import CONTAINERS, with_defaults
-from api.reading import labels_of, listing, mapping
+from api.reading import labels_of, listing, mapping, mappings
 
 Json = dict[str, Any]
 
@@ -36,13 +36,13 @@ def placement_template(pod_template: Mapping[str, Any], labels: Mapping[str, str
     spec = with_defaults(mapping(pod_template.get("spec")))
     made: Json = {key: spec[key] for key in _COPIED if spec.get(key)}
     for key in CONTAINERS:
-        containers = [_container(it) for it in map(mapping, listing(spec.get(key)))]
+        containers = [_container(it) for it in mappings(spec, key)]
         if containers:
             made[key] = containers
     requests = mapping(spec.get("resources")).get("requests")
     if requests:
         made["resources"] = {"requests": requests}
-    volumes = [it for it in map(mapping, listing(spec.get("volumes"))) if not _ANYWHERE & it.keys()]
+    volumes = [it for it in mappings(spec, "volumes") if not _ANYWHERE & it.keys()]
     if volumes:
         made["volumes"] = volumes
     said = {**labels_of(pod_template), **labels}
@@ -72,7 +72,7 @@ def _container(container: Mapping[str, Any]) -> Json:
     }
     if any(asked.values()):
         made["resources"] = {key: value for key, value in asked.items() if value}
-    ports = [_host_port(it) for it in map(mapping, listing(container.get("ports")))]
+    ports = [_host_port(it) for it in mappings(container, "ports")]
     if any(ports):
         made["ports"] = [it for it in ports if it]
     return made

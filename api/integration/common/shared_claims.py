@@ -20,7 +20,7 @@ from api.constants import (
     MAX_RESOURCE_CLAIMS,
 )
 from api.integration.common.result import Operation, drop_entry
-from api.reading import annotations_of, dig, listing, mapping, text
+from api.reading import annotations_of, dig, listing, mapping, mappings, text
 from api.rules.table import DNS_LABEL_TEXT
 
 Json = dict[str, Any]
@@ -61,7 +61,7 @@ def read_shared(value: Any, path: str, report: list[Cause]) -> tuple[str, ...]:
 
 def entries_of(pod_spec: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     """Return the claims of a pod template by the names of their entries."""
-    found = map(mapping, listing(pod_spec.get("resourceClaims")))
+    found = mappings(pod_spec, "resourceClaims")
     return {text(entry.get("name")): entry for entry in found}
 
 
@@ -202,7 +202,7 @@ def _entries(job: Mapping[str, Any]) -> list[Any]:
 
 
 def _names(sharer: Sharer) -> list[str]:
-    found = map(mapping, listing(sharer.pod_spec.get("resourceClaims")))
+    found = mappings(sharer.pod_spec, "resourceClaims")
     return [text(entry.get("name")) for entry in found]
 
 

@@ -29,7 +29,7 @@ from api.integration.common.options import (
 )
 from api.integration.jobset.exclusive_topology import exclusive_path
 from api.names import is_dns_label
-from api.reading import annotations_of, count, dig, integer, listing, mapping, text
+from api.reading import annotations_of, count, dig, integer, listing, mapping, mappings, text
 
 # The scope of a group: the pods that it contains. The annotation on each Job template states it, so
 # that a Job's group can be computed from the Job alone.
@@ -244,7 +244,7 @@ def _read_replicated_job(
     grouped = bool(groups.groups_of_object(pod_template, ours=True))
     managed_by = other_controller(job_spec, JOB_CONTROLLER)
     noted = read_scope(text(annotations_of(template).get(ANNOTATION_GROUP_SCOPE)))
-    dependencies = list(map(mapping, listing(job.get("dependsOn"))))
+    dependencies = mappings(job, "dependsOn")
     return ReplicatedJob(
         name=text(job.get("name")),
         path=path,

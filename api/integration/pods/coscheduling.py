@@ -18,7 +18,7 @@ from api.constants import (
 )
 from api.integration.common import objects
 from api.ownership import Owner
-from api.reading import dig, integer, listing, mapping, text
+from api.reading import dig, integer, mapping, mappings, text
 
 Json = dict[str, Any]
 
@@ -35,7 +35,7 @@ def subsets_of(obj: Mapping[str, Any]) -> list[tuple[str, int]]:
     spec = mapping(obj.get("spec"))
     if "subsets" not in spec:
         return [("", max(1, integer(spec.get("minMember")) or 1))]
-    found = [mapping(item) for item in listing(spec.get("subsets"))]
+    found = mappings(spec, "subsets")
     return [(text(it.get("name")), max(1, integer(it.get("minMember")) or 1)) for it in found]
 
 
