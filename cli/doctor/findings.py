@@ -121,7 +121,7 @@ class Limited:
 
     check: str
     found: list[Finding] = field(default_factory=list)
-    not_simulated_line: int = 0
+    left_out: int = 0
     _of: Counter[str] = field(default_factory=Counter)
 
     def full(self, namespace: str) -> bool:
@@ -132,7 +132,7 @@ class Limited:
         """Add a finding, or count it as left out."""
         namespace = finding.about.namespace
         if self.full(namespace):
-            self.not_simulated_line += 1
+            self.left_out += 1
             return
         self._of[namespace] += 1
         self.found.append(finding)
@@ -144,14 +144,14 @@ class Limited:
     def findings(self) -> Iterator[Finding]:
         """Yield all findings that were added, and one that counts the others."""
         yield from self.found
-        if self.not_simulated_line:
+        if self.left_out:
             severity = max((one.severity for one in self.found), default=Severity.WARNING)
             yield Finding(
                 severity,
                 self.check,
                 About("Cluster", "all"),
-                f"{self.not_simulated_line} more of this kind"
-                f" {'is' if self.not_simulated_line == 1 else 'are'} not shown",
+                f"{self.left_out} more of this kind"
+                f" {'is' if self.left_out == 1 else 'are'} not shown",
                 "correct those that are shown, then run muster doctor again",
             )
 

@@ -10,7 +10,6 @@ import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 import aiohttp
@@ -50,12 +49,7 @@ class ChildProcesses:
         self.logs.mkdir(parents=True, exist_ok=True)
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_error: object) -> None:
         """End all children."""
         # Newest first: later children use earlier ones, as Muster's processes use the API server.
         for name in reversed(list(self.children)):

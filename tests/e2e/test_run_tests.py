@@ -245,11 +245,11 @@ def test_what_is_not_long_runs_on_one_of_the_two_at_least(runs: Runs) -> None:
     """The embedded cluster omits what the real control plane runs, and no more."""
     run_tests.run_suites(long=False, require_real=True)
 
-    not_simulated_line = {
+    left_out = {
         it.removeprefix("--ignore=") for part in runs.of("local") for it in part if "ignore" in it
     }
     folders = {it for part in PARTS.values() for it in part if not it.startswith("--")}
-    assert not_simulated_line - folders == {*REAL_SUITES} - {*ON_BOTH}
+    assert left_out - folders == {*REAL_SUITES} - {*ON_BOTH}
     assert LOCAL_PARTS.keys() == PARTS.keys()
 
 

@@ -37,7 +37,7 @@ class FollowedServer(RuleBasedStateMachine):
         self.expired = 0
         self.state: WatchState[Thing] = WatchState(msgspec.json.Decoder(Thing).decode)
         self.sink: dict[Key, str] = {}
-        self.not_simulated_line: set[Key] = set()
+        self.left_out: set[Key] = set()
         self.pages: list[bytes] = []
 
     # The server
@@ -124,7 +124,7 @@ class FollowedServer(RuleBasedStateMachine):
         # The previous state of an odd object may remain, but never another object of its name.
         assert {name: uid for name, uid in held.items() if uids.get(name) != uid} == {}
         assert uids.keys() - held.keys() <= odd
-        assert {name for _, name in self.not_simulated_line} == odd
+        assert {name for _, name in self.left_out} == odd
 
     def _store(self, kind: str, name: str, uid: str, odd: bool) -> None:
         self.version += 1
@@ -140,12 +140,12 @@ class FollowedServer(RuleBasedStateMachine):
             match change:
                 case Upserted(obj):
                     self.sink[obj.metadata.key] = obj.metadata.uid
-                    self.not_simulated_line.discard(obj.metadata.key)
+                    self.left_out.discard(obj.metadata.key)
                 case Deleted(key):
                     self.sink.pop(key, None)
-                    self.not_simulated_line.discard(key)
+                    self.left_out.discard(key)
                 case Undecodable(key):
-                    self.not_simulated_line.add(key)
+                    self.left_out.add(key)
 
 
 TestFollowedServer = FollowedServer.TestCase

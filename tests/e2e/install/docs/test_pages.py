@@ -52,6 +52,6 @@ def test_the_readme_shows_output_of_the_guide() -> None:
 
 @pytest.mark.parametrize("page", sorted(RUN))
 def test_what_is_not_run_is_counted(page: str) -> None:
-    not_simulated_line = [block.where for block in blocks(ROOT / "docs" / page) if block.not_run]
+    left_out = [block.where for block in blocks(ROOT / "docs" / page) if block.not_run]
 
-    assert len(not_simulated_line) == NOT_RUN.get(page, 0), not_simulated_line
+    assert len(left_out) == NOT_RUN.get(page, 0), left_out
