@@ -12,8 +12,6 @@ from datetime import datetime
 from functools import partial
 from typing import Any, Final, TypeVar
 
-import msgspec
-
 from analysis.lab.trace import Job, checked, job_of
 from api.constants import NATIVE_POD_GROUP
 from scheduler.core.values.model import (
@@ -96,13 +94,7 @@ def _read(convert: Callable[[T], U], obj: T, odd: list[str]) -> U | None:
     """Decode an object; leave out and count what a user wrote in an invalid form."""
     try:
         return convert(obj)
-    except (
-        msgspec.ValidationError,
-        ValueError,
-        TypeError,
-        AttributeError,
-        RecursionError,
-    ) as error:
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
         odd.append(str(error))
         return None
 

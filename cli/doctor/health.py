@@ -83,7 +83,7 @@ async def _get(url: str, largest: int, seconds: float) -> Response:
                     response.status, "", body.decode(errors="replace"), path=url, method="GET"
                 )
             return Response(response.status, body, date=response.headers.get("Date"))
-    except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as problem:
+    except (aiohttp.ClientError, OSError, ValueError) as problem:
         raise Unreachable("GET", url, str(problem) or type(problem).__name__) from problem
 
 

@@ -18,6 +18,7 @@ from cli.manifests.packaged_manifests import definitions
 from cli.trees.listing import get_or_none
 from kube.base.errors import ConfigError
 from kube.client.client import Client
+from kube.client.decoding import decode_mapping
 from kube.client.meta import Json
 from kube.client.resources import CONFIG_MAPS, CRDS, DEPLOYMENTS, PODS
 from kube.client.server_version import release_in
@@ -276,15 +277,7 @@ def _served(definition: Json) -> dict[str, bool]:
 
 async def read_version(client: Client) -> Json:
     """Return the API server's own version. Raises kube errors."""
-    return mapping_of(await client.request("GET", "/version"))
-
-
-def mapping_of(body: bytes) -> Json:
-    """Decode a JSON object; return an empty one for any other body."""
-    try:
-        return msgspec.json.decode(body, type=dict[str, Any])
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return {}
+    return decode_mapping(await client.request("GET", "/version"))
 
 
 def check_version(said: Json, ours: str) -> Iterator[Finding]:

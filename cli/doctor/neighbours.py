@@ -17,9 +17,9 @@ from api.features import USUAL, Feature, FeatureGates
 from api.integration.common.native import UNSERVED_TEXT, GroupsApi
 from api.reading import dig, labels_of, listing, mapping, text
 from cli.doctor.findings import About, Check, Finding
-from cli.doctor.installation import mapping_of
 from kube.base.errors import NotFound
 from kube.client.client import Client
+from kube.client.decoding import decode_mapping
 from kube.client.meta import Json
 
 _SERVE: Final = "turn it on as docs/native-groups.md describes, or set groups.api to muster"
@@ -152,7 +152,7 @@ def _finding(neighbour: Neighbour, about: About) -> Finding:
 async def read_native(client: Client) -> dict[str, list[str]]:
     """Return the resources of Kubernetes' own API group, by version. Raises kube errors."""
     try:
-        group = mapping_of(await client.request("GET", f"/apis/{NATIVE}"))
+        group = decode_mapping(await client.request("GET", f"/apis/{NATIVE}"))
     except NotFound:
         return {}
     versions = [text(mapping(one).get("version")) for one in listing(group.get("versions"))]
@@ -161,7 +161,7 @@ async def read_native(client: Client) -> dict[str, list[str]]:
 
 async def _plurals(client: Client, version: str) -> list[str]:
     try:
-        found = mapping_of(await client.request("GET", f"/apis/{NATIVE}/{version}"))
+        found = decode_mapping(await client.request("GET", f"/apis/{NATIVE}/{version}"))
     except NotFound:
         return []
     return [text(mapping(one).get("name")) for one in listing(found.get("resources"))]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import binascii
 import secrets
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -194,7 +193,7 @@ def certificates_of(encoded: str) -> list[x509.Certificate]:
     """Return the certificates of PEM in base64; none if it cannot be read."""
     try:
         return x509.load_pem_x509_certificates(base64.b64decode(encoded, validate=True))
-    except (binascii.Error, ValueError):
+    except ValueError:
         return []
 
 

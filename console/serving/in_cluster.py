@@ -89,7 +89,7 @@ class Certificate:
             # served context with half of it.
             ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(chain, key)
             self.context.load_cert_chain(chain, key)
-        except (OSError, ssl.SSLError) as error:
+        except OSError as error:
             raise ConfigError(f"no certificate in {self._folder}: {error}") from error
         self._seen = found
         return True

@@ -349,7 +349,7 @@ async def _body(request: Request, form: type[T], limit: int) -> T:
         raise RefusedError(400, "The body is incomplete.") from error
     try:
         return msgspec.json.decode(b"".join(parts), type=form)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise RefusedError(400, f"The body is invalid: {error}") from error
 
 

@@ -201,7 +201,7 @@ def from_status(
     """
     try:
         parsed = msgspec.json.decode(body, type=_Status)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except ValueError:
         # Proxies respond with text or HTML of any length.
         parsed = _Status(message=bytes(body[:500]).decode(errors="replace"))
     details = parsed.details or _Details()

@@ -135,7 +135,7 @@ class StatusServer:
         self._open[task] = str((writer.get_extra_info("peername") or ("",))[0])
         try:
             await self._exchange(reader, writer)
-        except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.CancelledError):
+        except (OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
             # `close` would wait for a client that does not read.
             writer.transport.abort()
         finally:

@@ -380,7 +380,7 @@ class Client:
                         raise ProtocolError(f"WATCH {path}: {problem}")
                 if rest := b"".join(begun):
                     yield rest
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+        except (aiohttp.ClientError, OSError) as error:
             # Before the server accepted the watch, silence means that it is not reachable.
             if accepted and isinstance(error, aiohttp.SocketTimeoutError):
                 raise Silent("WATCH", path, _error_text(error)) from error

@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 from msgspec import inspect
@@ -71,6 +71,14 @@ class Decoder(Generic[T]):
 
 _fields: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _items: Final = msgspec.json.Decoder(list[msgspec.Raw]).decode
+
+
+def decode_mapping(data: bytes) -> dict[str, Any]:
+    """Decode a JSON object; return an empty one for any other data."""
+    try:
+        return msgspec.json.decode(data, type=dict[str, Any])
+    except (ValueError, RecursionError):
+        return {}
 
 
 def _without_nulls(data: bytes | msgspec.Raw, form: inspect.Type) -> bytes | msgspec.Raw:

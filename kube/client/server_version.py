@@ -6,15 +6,12 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-import msgspec
+from kube.client.decoding import decode_mapping
 
 
 def release_of(said: bytes) -> tuple[int, int]:
     """Return major and minor from the response of `/version`; (0, 0) if it has none."""
-    try:
-        return release_in(msgspec.json.decode(said, type=dict[str, Any]))
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return (0, 0)
+    return release_in(decode_mapping(said))
 
 
 def release_in(version: Mapping[str, Any]) -> tuple[int, int]:

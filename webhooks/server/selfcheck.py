@@ -34,7 +34,7 @@ async def check(address: tuple[str, int], registered: Registered) -> None:
         raise SelfCheckError(
             f"the certificate is not valid for {registered.host}: {error.verify_message}"
         ) from error
-    except (OSError, TimeoutError) as error:
+    except OSError as error:
         raise SelfCheckError(f"the webhook's own listener does not respond: {error!r}") from error
     if b" 200 " not in status_line:
         raise SelfCheckError(f"the webhook's own listener responded {status_line!r}")
