@@ -300,7 +300,6 @@ def _is_new(entity: Group | Pod, before: set[Any]) -> bool:
 def _decide(
     state: State, entity: Group | Pod, budget: SearchBudget, gates: FeatureGates
 ) -> SimulatedRoot:
-    """Place the entity."""
     name = entity.info.name if isinstance(entity, Pod) else ""
     lines = [headline(entity) if isinstance(entity, Group) else f"{SINGLE_POD} {name}"]
     outcome = place(state, entity, budget)

@@ -144,7 +144,6 @@ def _version(version: Version, *, stored: bool) -> Json:
 
 
 def _categories(kind: KindName) -> Json:
-    """Return the categories of a kind."""
     # `kubectl get muster` must not require rights to cluster-scoped kinds.
     return {"categories": [CATEGORY]} if kind.namespaced else {}
 

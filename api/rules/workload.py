@@ -111,7 +111,6 @@ def _check_same_priority(tree: _TemplateWalk, template: Mapping[str, Any], path:
 def _check_children(
     tree: _TemplateWalk, template: Mapping[str, Any], path: str, level: int
 ) -> None:
-    """Check the children of a composite template."""
     # Report a template that is too deep and skip its children, as users decide how deep they nest.
     if level >= MAX_DEPTH:
         tree.reader.report.append(table.TREE_DEPTH.at(path, template))

@@ -199,7 +199,6 @@ class LeaderElector:
         return finished
 
     async def _renew_until_lost(self, record: Json, fence: Fence) -> None:
-        """Renew until the lease is lost."""
         asked, retry = 0.0, self._times.retry_seconds
         while (left := fence.until - self._clock.monotonic()) > 0:
             # The last attempt is in time, whatever the server asked for.

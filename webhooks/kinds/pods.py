@@ -162,7 +162,6 @@ def _changed_group(
     groups: list[GroupReference],
     pod: Mapping[str, Any],
 ) -> list[Cause]:
-    """Return causes for a changed group."""
     if _name(before) != _name(groups):
         place = groups[0] if groups else before[0]
         text_ = f"field is immutable: the group of the pod is {_name(before) or 'none'}"

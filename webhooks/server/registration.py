@@ -268,7 +268,6 @@ def load_manifests(schedulers: SchedulerNames = USUAL, folder: Path = MANIFESTS)
 
 @cache
 def _manifests(folder: Path) -> list[Json]:
-    """Return the parsed manifests."""
     # Cached, as parsing takes longer than many reviews.
     return [obj for obj in yaml_objects(folder) if obj["kind"] in RESOURCES]
 

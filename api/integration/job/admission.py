@@ -335,7 +335,6 @@ def _controller(job: Mapping[str, Any]) -> OwnerName:
 def _wanted_group(
     job: Mapping[str, Any], view: JobView, review: Review, choice: Choice
 ) -> str | None:
-    """Return the group of a new Job."""
     namespace = view.namespace or review.namespace
     # Do not trust the annotation of a new Job: it may be a copy of another Job.
     if view.names_other_group:

@@ -136,7 +136,6 @@ def _templates(view: LwsView, schedulers: SchedulerNames) -> Iterator[Cause]:
 
 
 def _changed_priority(view: LwsView, before: LwsView) -> Iterator[Cause]:
-    """Yield causes for a changed priority."""
     # The groups exist already, and their priority is immutable.
     was = {text(it.spec.get("priorityClassName")) for it in before.templates}
     for it in view.templates:
