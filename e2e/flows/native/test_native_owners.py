@@ -166,6 +166,7 @@ async def test_a_job_starts_whole_in_a_native_group_and_another_says_why_it_wait
 
 
 @pytest.mark.usefixtures("native")
+@pytest.mark.long
 async def test_a_jobset_starts_whole_in_native_groups(env: Environment) -> None:
     """One group for all of it, or one for each Job."""
     await env.add_node(cpu=7)
@@ -188,6 +189,7 @@ async def test_a_jobset_starts_whole_in_native_groups(env: Environment) -> None:
 
 
 @pytest.mark.usefixtures("native")
+@pytest.mark.long
 async def test_a_job_of_the_same_name_gets_a_group_of_its_own(env: Environment) -> None:
     await env.add_node(cpu=4)
     await env.create(JOBS, job("again", env.name))
@@ -208,6 +210,7 @@ async def test_a_job_of_the_same_name_gets_a_group_of_its_own(env: Environment) 
 
 
 @pytest.mark.usefixtures("native")
+@pytest.mark.long
 async def test_a_job_resumes_in_its_native_group(env: Environment) -> None:
     await env.add_node(cpu=4)
     await env.create(JOBS, job("paused", env.name))
@@ -219,6 +222,7 @@ async def test_a_job_resumes_in_its_native_group(env: Environment) -> None:
 
 
 @pytest.mark.usefixtures("native")
+@pytest.mark.long
 async def test_a_deployment_starts_whole_in_a_native_group_and_scales(env: Environment) -> None:
     """Its pods name the group at their creation, as those of kinds of other projects do."""
     await env.add_node(cpu=3)
@@ -257,6 +261,7 @@ async def patch(env: Environment, name: str, kind: Resource = JOBS, **spec: Any)
 
 
 @pytest.mark.usefixtures("native")
+@pytest.mark.long
 async def test_without_the_right_a_job_says_so_and_starts_once_it_is_given(
     env: Environment,
 ) -> None:
@@ -280,6 +285,7 @@ async def test_without_the_right_a_job_says_so_and_starts_once_it_is_given(
     await env.runs(of_job("denied"), 4)
 
 
+@pytest.mark.long
 async def test_what_native_groups_cannot_state_falls_back_or_waits(
     env: Environment, running_muster: Muster
 ) -> None:
@@ -308,6 +314,7 @@ async def test_what_native_groups_cannot_state_falls_back_or_waits(
     await env.runs(of_jobset("waits"), 8)
 
 
+@pytest.mark.long
 async def test_running_gangs_keep_their_groups_when_the_setting_changes(
     env: Environment, running_muster: Muster
 ) -> None:
