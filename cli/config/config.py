@@ -161,7 +161,7 @@ class File(Section, frozen=True):
     def scoring(self) -> Mapping[str, Scoring]:
         """Scoring of the pods of each schedulerName."""
         if self.scheduler.profile is not None:
-            # Whoever chose it in 0.1.0 chose it for all pods.
+            # In 0.1.0 it applied to all pods.
             return {SCHEDULER_NAME: Scoring(self.scheduler.profile, self.scheduler.profile)}
         return {
             profile.scheduler_name: Scoring(profile.scoring, profile.pod_scoring)

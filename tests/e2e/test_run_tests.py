@@ -14,8 +14,8 @@ from e2e.harness.controlplane.places import ROOT, USUAL
 from e2e.nodes.cluster import requirements
 from e2e.run_tests import (
     CHECK,
-    ENDED,
     LANES,
+    LAST_PARTS,
     LOCAL,
     LOCAL_PARTS,
     LONG_LANES,
@@ -123,8 +123,8 @@ def test_a_real_suite_that_cannot_run_says_why(
 
 def on(version: str) -> list[str]:
     """Return the runs for one Kubernetes version, in order."""
-    more = ("what ended",) if version in ENDED else ()
-    parts = (f"Kubernetes {version}, {which}" for which in (*REAL_PARTS, *more))
+    names = (*REAL_PARTS, *LAST_PARTS.get(version, ()))
+    parts = (f"Kubernetes {version}, {which}" for which in names)
     return [f"building Kubernetes {version}", *parts]
 
 

@@ -13,9 +13,7 @@ from kube.base.clock import Clock
 from kube.base.errors import STARTING, ApiError, KubeError
 from kube.client.client import Client
 from kube.client.meta import Json
-from kube.client.resources import Resource
 
-_GROUPS: Final = Resource(*NATIVE_POD_GROUP)
 _TOPOLOGY: Final = {"topology": [{"key": "kubernetes.io/hostname"}]}
 # Admission fills in preemptionPolicy, if its gate is on.
 _SPEC: Final[Json] = {
@@ -71,8 +69,12 @@ class KeptFields:
     async def _dry_run(self) -> frozenset[str]:
         """Return the fields of the spec that are kept. Raises kube errors."""
         metadata = {"generateName": "muster-dry-run-", "namespace": self._namespace}
-        obj = {"apiVersion": _GROUPS.api_version, "kind": _GROUPS.kind, "metadata": metadata}
-        made = await self._client.create(_GROUPS, obj | {"spec": _SPEC}, dry_run=True)
+        obj = {
+            "apiVersion": NATIVE_POD_GROUP.api_version,
+            "kind": NATIVE_POD_GROUP.kind,
+            "metadata": metadata,
+        }
+        made = await self._client.create(NATIVE_POD_GROUP, obj | {"spec": _SPEC}, dry_run=True)
         return frozenset(made.get("spec") or ())
 
     def _report(self, problem: str) -> None:
@@ -80,7 +82,7 @@ class KeptFields:
         if problem != self._problem:
             _log.error(
                 "failed to check which fields of native PodGroups are kept",
-                kind=_GROUPS.full_name,
+                kind=NATIVE_POD_GROUP.full_name,
                 namespace=self._namespace,
                 error=problem,
             )

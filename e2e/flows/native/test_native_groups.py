@@ -15,7 +15,8 @@ from api.constants import (
     NATIVE_GROUP,
     NATIVE_POD_GROUP,
 )
-from e2e.harness.controlplane.commands import DEVICES, Options
+from e2e.flows.native.control_plane import MARKS, serving
+from e2e.harness.controlplane.commands import DEVICES
 from e2e.harness.controlplane.controlplane import ControlPlane
 from e2e.harness.devices import (
     CLAIM_TEMPLATES,
@@ -28,7 +29,7 @@ from e2e.harness.devices import (
 from e2e.harness.environment import Environment
 from e2e.harness.muster import Muster
 from e2e.harness.objects import POD_GROUPS, Json, job, of_job, pod
-from e2e.harness.running import installed, started
+from e2e.harness.running import installed
 from e2e.harness.settled import settled
 from kube.client.resources import JOBS, PODS, PRIORITY_CLASSES, Resource
 
@@ -47,25 +48,16 @@ DEFAULT = "default-scheduler"
 OURS = "muster-scheduler"
 RACK = "example.com/rack"
 
-pytestmark = [
-    pytest.mark.timeout(300),
-    pytest.mark.since("1.37", "Kubernetes serves these versions of its groups since 1.37"),
-]
+pytestmark = MARKS
 
 
 @pytest.fixture(scope="module")
 def cluster(server_kind: str) -> Iterator[ControlPlane]:
-    if server_kind != "real":
-        pytest.skip("the gates need a real control plane: run with --cluster=real")
-    made = ControlPlane(
-        Options(
-            scheduler=True,
-            feature_gates=dict.fromkeys(GATES, True),
-            runtime_config=(f"{NATIVE_GROUP}/v1beta1=true", f"{NATIVE_GROUP}/v1alpha3=true"),
-            extra_controllers=("podgroup-protection-controller", *DEVICES),
-        )
-    )
-    with started(made):
+    controllers = ("podgroup-protection-controller", *DEVICES)
+    versions = ["v1beta1", "v1alpha3"]
+    with serving(
+        server_kind, GATES, versions, scheduler=True, extra_controllers=controllers
+    ) as made:
         yield made
 
 
@@ -107,14 +99,22 @@ async def condition(env: Environment, name: str, kind: Resource = GROUPS) -> Jso
     return next((it for it in found if it["type"].endswith("InitiallyScheduled")), {})
 
 
-async def until(env: Environment, name: str, reason: str, kind: Resource = GROUPS) -> Json:
-    """Wait until the group's condition has this reason, and return the condition."""
+async def until(
+    env: Environment, name: str, reason: str, kind: Resource = GROUPS, *, words: str = ""
+) -> Json:
+    """Wait until the group's condition has this reason and these words, and return the condition.
+
+    A group has the same reason, with other words, before all of its pods exist.
+    """
+    found: Json = {}
 
     async def probe() -> bool:
-        return (await condition(env, name, kind)).get("reason") == reason
+        nonlocal found
+        found = await condition(env, name, kind)
+        return found.get("reason") == reason and words in found.get("message", "")
 
     await env.until(f"{name} to be {reason}", probe)
-    return await condition(env, name, kind)
+    return found
 
 
 async def test_two_schedulers_serve_the_groups_of_their_own_pods(env: Environment) -> None:
@@ -123,7 +123,7 @@ async def test_two_schedulers_serve_the_groups_of_their_own_pods(env: Environmen
     for name, scheduler in (("ours", OURS), ("theirs", DEFAULT)):
         await group(env, name, 4)
         await pods(env, name, 4, scheduler)
-    waits = await until(env, "ours", "Unschedulable")
+    waits = await until(env, "ours", "Unschedulable", words="Insufficient cpu")
     await until(env, "theirs", "Unschedulable")
     assert await env.bound() == 0
     assert "Insufficient cpu" in waits["message"]
@@ -167,8 +167,8 @@ async def test_a_tree_starts_in_one_rack_or_not_at_all(env: Environment) -> None
         await pods(env, name, 2)
     for index in range(3):
         await env.add_node(cpu=2, labels={RACK: f"r{index}"})
-    refused = await until(env, "root", "Unschedulable", COMPOSITES)
-    below = await until(env, "a", "Unschedulable")
+    refused = await until(env, "root", "Unschedulable", COMPOSITES, words=RACK)
+    below = await until(env, "a", "Unschedulable", words="ancestor")
     assert await env.bound() == 0
     assert RACK in refused["message"]
     assert below["message"] == 'ancestor composite pod group "root" is unschedulable'

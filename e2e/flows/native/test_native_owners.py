@@ -19,7 +19,8 @@ from api.constants import (
     NATIVE_GROUP,
     NATIVE_POD_GROUP,
 )
-from e2e.harness.controlplane.commands import POD_MAKERS, Options
+from e2e.flows.native.control_plane import MARKS, serving
+from e2e.harness.controlplane.commands import POD_MAKERS
 from e2e.harness.controlplane.controlplane import ControlPlane
 from e2e.harness.environment import Environment
 from e2e.harness.muster import CONTROLLER, NAMESPACE, SCHEDULER, WEBHOOK, Muster
@@ -34,7 +35,7 @@ from e2e.harness.objects import (
     pod_spec,
     replicated_job,
 )
-from e2e.harness.running import installed, no_deployments, started
+from e2e.harness.running import installed, no_deployments
 from e2e.harness.settled import settled
 from e2e.harness.support import command
 from kube.client.patch import PatchBuilder
@@ -47,25 +48,14 @@ BINDINGS = Resource(
 )
 RACK = "example.com/rack"
 
-pytestmark = [
-    pytest.mark.timeout(300),
-    pytest.mark.since("1.37", "Kubernetes serves these versions of its groups since 1.37"),
-]
+pytestmark = MARKS
 
 
 @pytest.fixture(scope="module")
 def cluster(server_kind: str) -> Iterator[ControlPlane]:
-    if server_kind != "real":
-        pytest.skip("the gates need a real control plane: run with --cluster=real")
     gates = ("GenericWorkload", "TopologyAwareWorkloadScheduling", "WorkloadWithJob")
-    made = ControlPlane(
-        Options(
-            feature_gates=dict.fromkeys(gates, True),
-            runtime_config=(f"{NATIVE_GROUP}/v1beta1=true",),
-            extra_controllers=("podgroup-protection-controller", *POD_MAKERS),
-        )
-    )
-    with started(made):
+    controllers = ("podgroup-protection-controller", *POD_MAKERS)
+    with serving(server_kind, gates, ["v1beta1"], extra_controllers=controllers) as made:
         yield made
 
 

@@ -8,6 +8,7 @@ import hashlib
 import shutil
 import subprocess
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 from e2e.harness.controlplane.build import CONTAINERD
@@ -121,6 +122,7 @@ def _in_tree(script: str, binds: dict[Path, str]) -> None:
     shutil.rmtree(disk)
 
 
+@cache
 def _released() -> str:
     """Return the commit of the last released version; "" if this clone does not have it."""
     try:

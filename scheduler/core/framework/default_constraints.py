@@ -1,8 +1,8 @@
 """PodTopologySpread's default constraints: equal replicas spread over nodes and over zones.
 
 kube-scheduler adds two ScheduleAnyway constraints to pods that have none. Nodes in one zone with
-equally many replicas have equal points. So the points are computed for each such level, of which
-there are few, and not for each node.
+the same number of replicas have equal points: a level. There are few levels, so points are computed
+for each level, not for each node.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class DefaultConstraints:
         self._admitted = node_affinity.admits(shape, nodes)
 
     def of(self, on_nodes: Mapping[str, int]) -> ReplicaSpread:
-        """Return the points for replicas of which so many are on the nodes of these names."""
+        """Return the points of nodes for replicas; `on_nodes` is their number by node name."""
         row_of = self._nodes.row_of
         known = {row_of[name]: count for name, count in on_nodes.items() if name in row_of}
         there = np.fromiter(known, np.int64, len(known))

@@ -226,8 +226,8 @@ class ProtectedUnits:
 
     def _without(self, allowance: _RemainingEvictions, among: Ints) -> Ints:
         """Return the candidates that no budget covers, and those that were taken."""
-        not_simulated_line = ~np.array([*allowance.taken, True], np.bool_)
-        found: Ints = among[~not_simulated_line[self._place[among]]]
+        excluded = np.array([*allowance.taken, True], np.bool_)
+        found: Ints = among[excluded[self._place[among]]]
         return found
 
 

@@ -43,7 +43,7 @@ def place_by_score(state: State, pods: Sequence[Pod], budget: SearchBudget) -> l
 
 
 def _together(state: State, pods: Sequence[Pod], budget: SearchBudget) -> list[int]:
-    """Return the rows of the pods, of which only resources decide; fewer if not all fit."""
+    """Return the rows of pods that only resources distinguish; fewer if not all fit."""
     nodes, found = ScoredNodes(state, pods[0].shape), list[int]()
     nodes.look_ahead(len(pods))
     for pod in pods:

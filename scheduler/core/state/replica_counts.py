@@ -91,7 +91,7 @@ class ReplicaCounts:
                 _add_to(counts, pod.node, count)
 
     def recount(self, pods: Iterable[Pod]) -> None:
-        """Count these pods anew, after a change to one of them broke off."""
+        """Replace all counts by those of these pods, after a change to one of them failed."""
         self._of_controller.clear()
         self._of_services.clear()
         for pod in pods:

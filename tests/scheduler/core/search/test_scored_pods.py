@@ -102,7 +102,7 @@ def test_a_container_without_requests_counts_as_100m_and_200_mib() -> None:
     builder.pod(node="n0", requirements=Requirements((("memory", 100 * MIB),), assumed=(500, 0)))
     builder.pod(node="n1", requirements=Requirements((("cpu", 400), ("memory", 100 * MIB))))
 
-    # n0 has more free of what pods request, and less with the assumed requests.
+    # n0 has more free capacity by requests, and less with the assumed requests.
     assert goes_to(builder, builder.pod(requirements=NONE)) == "n1"
 
 
