@@ -43,8 +43,12 @@ EXAMPLES, MANIFESTS = packaged("cli", "examples"), packaged("cli", "manifests/cr
 FOLDER = Path(".cache/demo")
 RACK = "topology.example/rack"
 NAMESPACE = "default"
-TIMEOUT_SECONDS = 45.0
-"""Seconds that an expectation may take. On an idle machine each takes about one second."""
+TIMEOUT_SECONDS = 180.0
+"""Seconds that a process may take to start, and an expectation to hold.
+
+On an idle machine each takes about one second, so the limit only ends a demo that makes no
+progress: a busy machine is slow and nothing more.
+"""
 
 
 class ExpectationError(Exception):
@@ -279,7 +283,7 @@ async def _start(children: ChildProcesses, kubeconfig: Path) -> None:
         ["-m", "localcluster", "--kubeconfig", str(kubeconfig), "--port", str(free_port())],
         check=file_exists(kubeconfig),
     )
-    await children.ready("localcluster")
+    await children.ready("localcluster", TIMEOUT_SECONDS)
     async with await Client.connect(kubeconfig) as client:
         # Before the processes, which list these kinds as they start.
         await install_kinds(client)
@@ -291,7 +295,7 @@ async def _start(children: ChildProcesses, kubeconfig: Path) -> None:
         if name == "webhook":
             arguments += ["--url", f"https://127.0.0.1:{free_port()}"]
         await children.start(name, arguments, check=responds(f"http://{health}/readyz"))
-    await asyncio.gather(*(children.ready(name) for name in names))
+    await asyncio.gather(*(children.ready(name, TIMEOUT_SECONDS) for name in names))
 
 
 async def install_kinds(client: Client) -> None:

@@ -69,7 +69,7 @@ class ChildProcesses:
             )
         self.children[name] = ChildProcess(name, process, log, check)
 
-    async def ready(self, name: str, within: float = 30.0) -> None:
+    async def ready(self, name: str, within: float) -> None:
         """Wait until the child's check succeeds. Raises LaunchError with the end of its log."""
         child = self.children[name]
         try:

@@ -82,10 +82,6 @@ class LwsBuilder:
             self._metadata.setdefault("annotations", {})[SUBGROUP_EXCLUSIVE] = exclusive
         return self
 
-    def surging(self, replicas: int) -> Self:
-        """Let a rolling update create that many extra replicas, without stopping existing ones."""
-        return self.updating(surge=replicas, unavailable=0)
-
     def updating(self, *, surge: int = 0, unavailable: int = 1) -> Self:
         """Set maxSurge and maxUnavailable of rolling updates."""
         update = {"maxSurge": surge, "maxUnavailable": unavailable, "partition": 0}

@@ -288,10 +288,22 @@ async def applied_besides(env: Environment, made: Json) -> AsyncIterator[None]:
         await env.delete(LEADER_WORKER_SETS, made["metadata"]["name"])
 
 
-async def test_an_update_replaces_replica_by_replica(env: Environment) -> None:
+@pytest.mark.parametrize(
+    "unavailable",
+    [
+        pytest.param(
+            0,
+            marks=pytest.mark.until(
+                "1.37", "LeaderWorkerSet 0.7 gives its StatefulSet a maxUnavailable of 0 then"
+            ),
+        ),
+        1,
+    ],
+)
+async def test_an_update_replaces_replica_by_replica(env: Environment, unavailable: int) -> None:
     """There is an additional replica meanwhile, with a group; and larger replicas."""
     await env.add_node(cpu=4 * SIZE)
-    async with applied(env, gang(env).surging(1).to_create()):
+    async with applied(env, gang(env).updating(surge=1, unavailable=unavailable).to_create()):
         await env.runs("", 2 * SIZE)
         old = {it["metadata"]["uid"] for it in await env.pods()}
 
