@@ -94,7 +94,6 @@ REAL_PARTS: Final[Mapping[str, Sequence[str]]] = {
         "e2e/flows/owners/test_gang_of_a_jobset.py",
         "e2e/faults/test_outage.py",
         "e2e/flows/devices/test_shared_claim.py",
-        "e2e/flows/expected_pods/test_started_in_order.py",
         "e2e/flows/scheduling/test_two_gangs.py",
         "e2e/flows/admission/test_webhook_down.py",
         "e2e/flows/admission/kinds/test_owners.py",
@@ -122,8 +121,8 @@ REAL_PARTS: Final[Mapping[str, Sequence[str]]] = {
 }
 """Suites on the real control plane without `--long`: those that users rely on.
 
-The conformance suite for the embedded server is included. Each part has its own control plane, so
-that they can run concurrently.
+The conformance suite is included, which also runs on the embedded server with `--long`. Each part
+has its own control plane, so that they can run concurrently.
 """
 
 LAST_PARTS: Final[Mapping[str, Mapping[str, Sequence[str]]]] = {
@@ -140,10 +139,7 @@ LAST_PARTS: Final[Mapping[str, Mapping[str, Sequence[str]]]] = {
 
 REAL_SUITES: Final = tuple(suite for part in REAL_PARTS.values() for suite in part)
 
-ON_BOTH: Final = ("e2e/kubernetes/apiserver",)
-"""Suites on both clusters without `--long`, to compare the embedded server to the real one."""
-
-_ELSEWHERE: Final = tuple(f"--ignore={suite}" for suite in REAL_SUITES if suite not in ON_BOTH)
+_ELSEWHERE: Final = tuple(f"--ignore={suite}" for suite in REAL_SUITES)
 
 LOCAL_PARTS: Final[Mapping[str, Sequence[str]]] = {
     which: (*suites, *_ELSEWHERE) for which, suites in PARTS.items()

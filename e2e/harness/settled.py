@@ -79,7 +79,7 @@ async def settled(env: Environment, *schedulers: str) -> None:
                 if not all(led):
                     # Leases are short here: a machine that pauses for two seconds loses them.
                     await env.until("the scheduler to lead again", leader.decide)
-                after = await leader.at_rest()
+                after = await leader.at_rest(before)
                 if all(led) and after.facts == before.facts:
                     break
                 before = after
@@ -123,10 +123,9 @@ class _Scheduler:
         async with self._session.get(page) as answer:
             return _values(await answer.text())
 
-    async def at_rest(self) -> Record:
+    async def at_rest(self, *seen_before: Record) -> Record:
         """Wait until no work is in progress and a complete round has changed nothing."""
-        seen: list[Record] = []
-
+        seen = list(seen_before)
         under_way: list[str] = []
 
         async def probe() -> bool:

@@ -123,6 +123,7 @@ async def test_a_ca_that_has_not_signed_the_webhooks_certificate(env: Environmen
     assert said.code == 3
 
 
+@pytest.mark.long
 async def test_a_webhook_that_does_not_answer(env: Environment) -> None:
     env.muster.kill(processes.WEBHOOK)
 

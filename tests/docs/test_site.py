@@ -16,7 +16,8 @@ import pytest
 from docs.site_files import names
 from tests.structure.graph import ROOT
 
-pytestmark = pytest.mark.timeout(120)
+# `make check` builds the site, too, and fails if a link leads nowhere.
+pytestmark = [pytest.mark.timeout(120), pytest.mark.long]
 
 # `Attribute of tag`: the resources that a browser loads to show a page.
 LOADED = {("script", "src"), ("img", "src"), ("iframe", "src"), ("source", "src"), ("link", "href")}

@@ -21,7 +21,6 @@ from e2e.run_tests import (
     LONG_LANES,
     LONG_UNITS,
     NODES,
-    ON_BOTH,
     PARTS,
     REAL,
     REAL_PARTS,
@@ -249,7 +248,7 @@ def test_what_is_not_long_runs_on_one_of_the_two_at_least(runs: Runs) -> None:
         it.removeprefix("--ignore=") for part in runs.of("local") for it in part if "ignore" in it
     }
     folders = {it for part in PARTS.values() for it in part if not it.startswith("--")}
-    assert left_out - folders == {*REAL_SUITES} - {*ON_BOTH}
+    assert left_out - folders == {*REAL_SUITES}
     assert LOCAL_PARTS.keys() == PARTS.keys()
 
 

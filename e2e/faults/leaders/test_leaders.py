@@ -41,10 +41,7 @@ REFUSED, UNDELETED = "a binding elsewhere is refused", "deletions elsewhere fail
 ONE_SEAT, FROZEN = "one request at a time", "the other's watches are frozen"
 MANAGEMENT = ("nothing", REFUSED, UNDELETED, ONE_SEAT, FROZEN)
 
-SHORT = (
-    Row("a gang", "before the last Binding", CUT_OFF),
-    Row("a tree that holds places", "while it holds places", KILLED),
-)
+SHORT = (Row("a gang", "before the last Binding", CUT_OFF),)
 
 
 def _long() -> Iterator[Row]:

@@ -52,6 +52,7 @@ async def test_gangs_that_are_known_already_are_placed_without_the_webhook(
     await env.empty()
 
 
+@pytest.mark.long
 async def test_owners_of_gangs_can_be_labelled_and_deleted_without_the_webhook(
     env: Environment,
 ) -> None:

@@ -136,6 +136,7 @@ async def test_when_the_time_is_over_others_have_the_places(env: Environment, th
         assert await drivers(env) == [uid]
 
 
+@pytest.mark.long
 async def test_a_node_that_goes_has_its_places_chosen_anew_before_others(env: Environment) -> None:
     nodes = [await env.add_node(cpu=3) for _ in range(3)]
     uid = await driver(env, ordered(env, "InOrder"))

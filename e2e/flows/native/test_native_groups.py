@@ -203,6 +203,7 @@ async def test_a_job_whose_controller_creates_the_group_starts_whole(env: Enviro
     assert (await env.client.list(POD_GROUPS, env.name))["items"] == []
 
 
+@pytest.mark.long
 async def test_a_gang_of_muster_wins_over_the_job_controllers_group(env: Environment) -> None:
     await env.add_node(cpu=3)
     made = job("both", env.name)
@@ -215,6 +216,7 @@ async def test_a_gang_of_muster_wins_over_the_job_controllers_group(env: Environ
     await env.scheduled("pg-job-both")
 
 
+@pytest.mark.long
 async def test_pods_of_a_basic_group_start_one_by_one_once_it_exists(env: Environment) -> None:
     await env.add_node(cpu=2)
     await pods(env, "loose", 3)
@@ -225,6 +227,7 @@ async def test_pods_of_a_basic_group_start_one_by_one_once_it_exists(env: Enviro
     await until(env, "loose", "Scheduled")
 
 
+@pytest.mark.long
 async def test_a_gang_shares_the_claim_of_its_group(env: Environment, devices: Devices) -> None:
     """Kubernetes creates the claim from the template; it is reserved for the group alone."""
     channels = await devices.add_class()
@@ -245,6 +248,7 @@ async def test_a_gang_shares_the_claim_of_its_group(env: Environment, devices: D
     assert (consumer["resource"], consumer["name"]) == ("podgroups", "sharing")
 
 
+@pytest.mark.long
 async def test_a_tree_of_two_schedulers_starts_nothing(env: Environment) -> None:
     await env.add_node(cpu=8)
     await group(env, "mixed", 2)
@@ -262,6 +266,7 @@ async def test_a_tree_of_two_schedulers_starts_nothing(env: Environment) -> None
     assert await env.bound("gang=half") == 0
 
 
+@pytest.mark.long
 async def test_a_deleted_group_is_kept_for_its_pods_and_starts(env: Environment) -> None:
     """Kubernetes' finalizer keeps it until they have ended."""
     await env.add_node(cpu=1)
@@ -275,7 +280,7 @@ async def test_a_deleted_group_is_kept_for_its_pods_and_starts(env: Environment)
     await until(env, "leaving", "Scheduled")
 
 
-@pytest.mark.parametrize("mode", ["all", "single"])
+@pytest.mark.parametrize("mode", ["all", pytest.param("single", marks=pytest.mark.long)])
 async def test_of_a_group_of_kube_scheduler_all_pods_go_or_none(
     env: Environment, mode: str
 ) -> None:

@@ -46,6 +46,7 @@ def column(lines: list[str], number: int) -> list[str]:
     return [re.split(r"\s{2,}", line.strip())[number:][:1] for line in lines[1:-1]]  # type: ignore[misc]
 
 
+@pytest.mark.long
 def test_one_column_is_as_it_says(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -107,6 +107,7 @@ async def test_without_options_it_shows_the_namespace_of_the_context(client: Cli
     ]
 
 
+@pytest.mark.long
 async def test_gc_and_doctor_have_tables_and_documents(client: Client) -> None:
     left = group("left")
     left["metadata"] |= {

@@ -292,6 +292,7 @@ async def _is_empty(site: Site) -> bool:
     return not (await site.client.list(PODS, PLACE))["items"]
 
 
+@pytest.mark.long
 async def test_objects_of_others_in_the_namespace_and_of_our_names_stay(site: Site) -> None:
     await manifests.create(site.rest, manifests.load())
     config = {"metadata": {"name": "theirs", "namespace": NAMESPACE}}
@@ -313,6 +314,7 @@ async def test_objects_of_others_in_the_namespace_and_of_our_names_stay(site: Si
         await site.client.get(NAMESPACES, NAMESPACE)
 
 
+@pytest.mark.long
 async def test_muster_whose_namespace_is_gone_already_is_removed_all_the_same(site: Site) -> None:
     """The state is that after `kubectl delete -k`, which hangs at the CRDs' finalizers."""
     await site.install(all_of_it=True)
@@ -330,6 +332,7 @@ async def test_muster_whose_namespace_is_gone_already_is_removed_all_the_same(si
     assert not [it for it in await site.kinds() if it.endswith("muster.dev")]
 
 
+@pytest.mark.long
 async def test_prepared_everything_can_be_read_and_deleted_without_muster(site: Site) -> None:
     await site.install(all_of_it=True)
     old = await site.client.get(JOBS, "waits", PLACE)

@@ -151,7 +151,7 @@ ATTACKS: dict[str, Attack] = {
 }
 
 
-@pytest.mark.parametrize("attack", selected(ATTACKS, ("piped", "answers_that_nobody_takes")))
+@pytest.mark.parametrize("attack", selected(ATTACKS, ("answers_that_nobody_takes",)))
 def test_the_memory_is_bounded_and_others_are_answered(attack: Attack) -> None:
     async def attacked(site: Site) -> int:
         begun = asyncio.ensure_future(attack(site))

@@ -407,6 +407,7 @@ async def test_what_a_replica_waits_for_is_told_on_it(harness: ControllerHarness
     assert "no node has room" in waiting_for(harness, "LeaderWorkerSet", "serve")
 
 
+@pytest.mark.long
 async def test_more_replicas_than_get_groups_are_said(harness: ControllerHarness) -> None:
     """The subresource `scale` bypasses admission."""
     harness.submit_lws(gang(1, size=1).build())

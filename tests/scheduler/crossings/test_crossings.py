@@ -32,6 +32,7 @@ def test_whatever_crosses_the_judge_finds_nothing(run: Run, short: int, full: in
     assert totals.runs
 
 
+@pytest.mark.long
 def test_decisions_are_the_same_in_each_process() -> None:
     seed, runs = str(time.time_ns()), str(count(10, 60))
     command = [sys.executable, "-m", "tests.scheduler.crossings", "--seed", seed, "--digest", runs]

@@ -148,7 +148,7 @@ def listener() -> Iterator[tuple[Address, int]]:
 
 
 ATTACKS = (long_heads, pipelines, bodies_without_an_end, dense_bodies, many_connections)
-SHORT = ("dense_bodies", "many_connections")
+SHORT = ("dense_bodies",)
 
 
 @pytest.mark.parametrize("attack", selected({it.__name__: it for it in ATTACKS}, SHORT))

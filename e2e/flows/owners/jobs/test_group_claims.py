@@ -113,6 +113,7 @@ async def test_a_claim_follows_the_life_of_its_group(env: Environment) -> None:
     await wait_for_objects(env, CLAIMS)
 
 
+@pytest.mark.long
 async def test_a_claim_of_somebody_else_is_left_alone(env: Environment) -> None:
     await make_template(env)
     before = await env.create(CLAIMS, claim("g.imex", request("others")))
@@ -178,6 +179,7 @@ async def test_more_pods_than_a_claim_serves_are_refused(env: Environment) -> No
 
 
 @pytest.mark.parametrize("way", ONE_OF_WAYS)
+@pytest.mark.long
 async def test_the_manifest_of_a_job_that_shares_is_applied_again(
     env: Environment, tmp_path: Path, way: str
 ) -> None:

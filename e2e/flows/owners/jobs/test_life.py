@@ -97,7 +97,7 @@ async def test_a_jobset_is_suspended_and_resumed(env: Environment) -> None:
     assert set(after.values()).isdisjoint(before.values())
 
 
-@pytest.mark.parametrize("kind", ["Job", "JobSet"])
+@pytest.mark.parametrize("kind", ["Job", pytest.param("JobSet", marks=pytest.mark.long)])
 async def test_resumed_while_its_groups_are_being_deleted(env: Environment, kind: str) -> None:
     """The first pod may be created just before its group is deleted, and the others just after."""
     await env.add_node(cpu=4)
@@ -145,7 +145,9 @@ async def test_a_restarted_jobset_keeps_its_groups(env: Environment) -> None:
     assert await uids(env) == before
 
 
-@pytest.mark.parametrize("propagation", ["Background", "Foreground"])
+@pytest.mark.parametrize(
+    "propagation", ["Background", pytest.param("Foreground", marks=pytest.mark.long)]
+)
 @pytest.mark.parametrize("mode", ["Gang", "Composite"])
 async def test_deletion_leaves_nothing(env: Environment, propagation: Any, mode: str) -> None:
     await env.add_node(cpu=4)

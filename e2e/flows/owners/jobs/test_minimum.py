@@ -318,7 +318,14 @@ async def grow(env: Environment, name: str, pods: int) -> None:
     await change(env, JOBS, name, parallelism=pods)
 
 
-@pytest.mark.parametrize(("before", "after", "room"), [(2, 6, 5), (4, 8, 7), (1, 4, 3)])
+@pytest.mark.parametrize(
+    ("before", "after", "room"),
+    [
+        (2, 6, 5),
+        pytest.param(4, 8, 7, marks=pytest.mark.long),
+        pytest.param(1, 4, 3, marks=pytest.mark.long),
+    ],
+)
 async def test_a_job_that_grows_starts_no_part_of_it(
     env: Environment, before: int, after: int, room: int
 ) -> None:

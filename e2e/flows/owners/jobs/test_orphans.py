@@ -82,6 +82,7 @@ WHY = "its owner does not exist"
         for it in LEFT
     ],
 )
+@pytest.mark.long
 async def test_orphans_made_without_a_leader_are_deleted_afterwards(
     env: Environment, kind: Resource
 ) -> None:

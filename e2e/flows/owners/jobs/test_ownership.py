@@ -59,7 +59,9 @@ async def delete(env: Environment, kind: Resource, name: str, policy: Any) -> No
     await env.until(f"{kind.kind} {name} to be gone", gone)
 
 
-@pytest.mark.parametrize("policy", ["Background", "Foreground"])
+@pytest.mark.parametrize(
+    "policy", ["Background", pytest.param("Foreground", marks=pytest.mark.long)]
+)
 async def test_a_gang_made_again_does_not_run_on_the_old_group(
     env: Environment, policy: str
 ) -> None:
@@ -137,7 +139,6 @@ CASES = {
 }
 SHORT = {
     ("tree-mine", "Background"),
-    ("job-delegated", "Foreground"),
     ("job-mine", "Orphan"),
 }
 

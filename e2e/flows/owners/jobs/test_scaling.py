@@ -28,13 +28,13 @@ from kube.client.resources import JOBSETS
 
 Minimums = Mapping[str, int]
 
-MODES = (
-    "Gang",
-    "Composite",
-    *(pytest.param(it, marks=pytest.mark.long) for it in ("own Gang", "own ReplicatedGang")),
-)
+MODES = ("Gang", "Composite", "own Gang", "own ReplicatedGang")
 SIZES = ((3, 2), (3, 3), (1, 3), (1, 1), (2, 2))
 FIRST = (2, 2)
+
+
+# Only the embedded cluster lets a JobSet scale; JobSet itself rejects it.
+pytestmark = pytest.mark.long
 
 
 @pytest.fixture(scope="module")
@@ -162,7 +162,6 @@ async def test_what_is_added_waits_and_what_runs_goes_on(env: Environment, mode:
     assert before.items() <= (await placed(env)).items()
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("mode", MODES)
 async def test_the_last_of_many_sizes_counts(env: Environment, mode: str) -> None:
     """Names are reused while their last objects are still being deleted."""

@@ -21,6 +21,8 @@ from e2e.harness.settled import settled
 from kube.base.errors import Invalid
 from kube.client.resources import EVENTS, JOBS, PODS
 
+pytestmark = pytest.mark.long
+
 PACKS, SPREADS, USUAL = "team-pack", "team-spread", "muster-scheduler"
 PROFILES = ({"schedulerName": PACKS}, {"schedulerName": SPREADS, "scoring": "spread"})
 

@@ -368,10 +368,7 @@ STATES = (
 
 
 SHORT = (
-    "A composite lacks a child group",
-    "A Job is delegated to a template that does not exist",
     "Other workloads use the capacity",
-    "It is not yet the turn of a replicatedJob",
     "The groups of a tree do not fit together",
 )
 """The states of the short run.
