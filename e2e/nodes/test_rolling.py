@@ -11,6 +11,8 @@ from e2e.nodes.installation import NAMESPACE, are_spread, pods, restarted, rolle
 from e2e.nodes.tenant import Tenant, job
 
 _LEASE = "muster-scheduler"
+_PREFIX = "load-"
+"""The names of its Jobs begin with this."""
 _PAUSE = 0.1
 """Seconds between two Jobs of the load."""
 _REAL = 50
@@ -32,7 +34,7 @@ class Load:
         """Create small gangs until cancelled."""
         path = f"/apis/batch/v1/namespaces/{self._tenant.name}/jobs"
         while True:
-            body = job(f"load-{self.created}", 2, cpu="10m", command=("true",))
+            body = job(f"{_PREFIX}{self.created}", 2, cpu="10m", command=("true",))
             body["spec"]["ttlSecondsAfterFinished"] = 0
             params = {} if self.created % _REAL == 0 else {"dryRun": "All"}
             answer = await self._tenant.rest.post(path, body, params=params)
@@ -46,7 +48,10 @@ class Load:
 
         async def none_left() -> bool:
             path = f"/apis/batch/v1/namespaces/{self._tenant.name}/jobs"
-            return not (await self._tenant.rest.get(path)).ok()["items"]
+            names = [
+                it["metadata"]["name"] for it in (await self._tenant.rest.get(path)).ok()["items"]
+            ]
+            return not any(name.startswith(_PREFIX) for name in names)
 
         await eventually(none_left, "the Jobs to end", 240)
 

@@ -173,6 +173,8 @@ CONTAINERD = Module(
     ("containerd", "containerd-shim-runc-v2", "ctr"),
     tags="no_btrfs no_devmapper no_zfs",
 )
+NETWORK_POLICIES = Module("kube-router", ("kube-router",))
+"""What enforces NetworkPolicies on nodes; its routes and its Services stay off."""
 
 
 def nodes_of(release: str) -> tuple[Module, ...]:
@@ -185,7 +187,7 @@ def nodes_of(release: str) -> tuple[Module, ...]:
         shares=RELEASES[release],
         release=release,
     )
-    return (kubelet, CONTAINERD, *CONTROLLERS_IN_PODS, *MONITORING)
+    return (kubelet, CONTAINERD, NETWORK_POLICIES, *CONTROLLERS_IN_PODS, *MONITORING)
 
 
 def build(

@@ -43,6 +43,11 @@ class Kubectl:
         assert (code != 0) == fails, f"{arguments}: {out} {error}"
         return error if fails else out
 
+    async def succeeds(self, *arguments: str, stdin: Any = None) -> bool:
+        """Run kubectl, and return True if it succeeds."""
+        code, _, _ = await self._run(arguments, stdin)
+        return code == 0
+
     async def replace(self, manifest: Any) -> str:
         """Run `kubectl replace`, retrying when others change the object between its read and write.
 

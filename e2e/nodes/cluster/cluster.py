@@ -76,9 +76,11 @@ class RealNodes:
         servers = self._folder / "servers"
         self._control_plane = ControlPlane(servers, first.addresses)
         proxy = self._control_plane.access("system:kube-proxy", "system:node-proxiers")
+        policies = self._control_plane.access("kube-router", "system:masters")
         for node in self.nodes.values():
             kubelet = self._control_plane.access(f"system:node:{node.name}", "system:nodes")
-            node.prepare(kubelet=kubelet, proxy=proxy, authority=self._control_plane.authority)
+            authority = self._control_plane.authority
+            node.prepare(kubelet=kubelet, proxy=proxy, policies=policies, authority=authority)
         first.start(f"--register-with-taints={_ROLE}=:NoSchedule")
         network.connect_first(first.pid, first.addresses)
         self._route(first)
@@ -153,4 +155,4 @@ class RealNodes:
 
     def _route(self, node: Node) -> None:
         others = [one.addresses for one in self.nodes.values() if one is not node]
-        network.route(node.pid, others)
+        network.route(node.pid, node.addresses, others)

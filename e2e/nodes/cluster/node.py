@@ -13,7 +13,7 @@ from typing import Any
 from e2e.harness.controlplane.places import BIN
 from e2e.harness.controlplane.process import Process
 from e2e.nodes.cluster import control_groups, images, machine
-from e2e.nodes.cluster.network import PODS, Addresses
+from e2e.nodes.cluster.network import MTU, PODS, SERVICES, Addresses
 from e2e.nodes.cluster.places import IN_PODS, NODE_TREE, ON_NODES, PAUSE, PROGRAMS
 
 _SCRIPT = Path(__file__).parent / "node.sh"
@@ -57,8 +57,8 @@ class Node:
     def logs(self) -> Path:
         return self._disk / "upper/var/log"
 
-    def prepare(self, *, kubelet: Path, proxy: Path, authority: Path) -> None:
-        """Write the node's disk; `kubelet` and `proxy` are kubeconfigs."""
+    def prepare(self, *, kubelet: Path, proxy: Path, policies: Path, authority: Path) -> None:
+        """Write the node's disk. All paths but the authority's are of kubeconfigs."""
         upper = self._disk / "upper"
         folders = {"usr/local/bin": ON_NODES, PROGRAMS.lstrip("/"): IN_PODS}
         for folder, programs in folders.items():
@@ -80,6 +80,7 @@ class Node:
         self._write("etc/kubernetes/ca.crt", authority.read_text())
         self._write("etc/kubernetes/kubelet.kubeconfig", kubelet.read_text())
         self._write("etc/kubernetes/kube-proxy.kubeconfig", proxy.read_text())
+        self._write("etc/kubernetes/kube-router.kubeconfig", policies.read_text())
         self._write("var/log/.keep", "")
 
     def start(self, *arguments: str) -> None:
@@ -90,7 +91,8 @@ class Node:
             self._disk / "kubelet": "/var/lib/kubelet",
             **{self._disk / "sysctls" / name: f"/proc/sys/{name}" for name in _SYSCTLS},
         }
-        inner = ["sh", "/usr/local/bin/node.sh", self.name, self.addresses.node, *arguments]
+        script = ("env", f"SERVICES={SERVICES}", "sh", "/usr/local/bin/node.sh")
+        inner = [*script, self.name, self.addresses.node, *arguments]
         command = machine.command(
             NODE_TREE,
             self._disk,
@@ -137,7 +139,7 @@ def _cni(pods: str) -> dict[str, Any]:
     routes = [{"dst": "0.0.0.0/0"}]
     ipam = {"type": "host-local", "subnet": pods, "routes": routes}
     plugins = [
-        {"type": "ptp", "ipam": ipam},
+        {"type": "ptp", "ipam": ipam, "mtu": MTU},
         {"type": "portmap", "capabilities": {"portMappings": True}},
     ]
     return {"cniVersion": "1.0.0", "name": "pods", "plugins": plugins}

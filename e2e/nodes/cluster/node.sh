@@ -1,6 +1,6 @@
 #!/bin/sh
-# The first process of a node: it starts containerd, the kubelet and kube-proxy, and restarts each
-# of them when it ends, as systemd does.
+# The first process of a node: it starts containerd, the kubelet, kube-proxy and what enforces
+# NetworkPolicies, and restarts each of them when it ends, as systemd does.
 #   node.sh NAME ADDRESS [KUBELET_ARGUMENT ...]
 set -eu
 name=$1 address=$2
@@ -31,4 +31,7 @@ until [ -S /run/containerd/containerd.sock ]; do sleep 0.1; done
 keep kubelet --config=/etc/kubernetes/kubelet.yaml --kubeconfig=/etc/kubernetes/kubelet.kubeconfig \
     --hostname-override="$name" --node-ip="$address" "$@" &
 keep kube-proxy --config=/etc/kubernetes/kube-proxy.yaml --hostname-override="$name" &
+keep kube-router --kubeconfig=/etc/kubernetes/kube-router.kubeconfig --hostname-override="$name" \
+    --service-cluster-ip-range="$SERVICES" --run-firewall --run-router=false \
+    --run-service-proxy=false --enable-cni=false &
 wait

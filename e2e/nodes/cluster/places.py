@@ -15,7 +15,7 @@ STORE = CACHE / "containerd"
 DURATIONS = CACHE / "durations.json"
 PROGRAMS = "/opt/programs"
 """The folder of each node with programs that run in pods, for which no registry has an image."""
-ON_NODES = ("containerd", "containerd-shim-runc-v2", "kubelet", "kube-proxy")
+ON_NODES = ("containerd", "containerd-shim-runc-v2", "kubelet", "kube-proxy", "kube-router")
 """The programs of each node that are built here."""
 IN_PODS = ("jobset", "lws", "trainer", "prometheus")
 RUN = CACHE / "run"

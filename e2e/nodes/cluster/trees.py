@@ -11,7 +11,7 @@ from e2e.nodes.cluster.places import IMAGE_TREE, NODE_TREE
 _SUITE = "bookworm"
 _PACKAGES = {
     NODE_TREE: (
-        *("runc", "containernetworking-plugins", "iptables", "conntrack"),
+        *("runc", "containernetworking-plugins", "iptables", "ipset", "conntrack"),
         *("iproute2", "mount", "procps", "busybox-static", "buildah", "ca-certificates"),
     ),
     # What `python:3.11-slim` has, as far as Muster's Dockerfile uses it.

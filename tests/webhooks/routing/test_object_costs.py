@@ -34,8 +34,8 @@ from webhooks.routing.reviewer import ROUTES, Reviewer
 
 Json = dict[str, Any]
 
-SIZE = 3 << 20 if is_long() else 12 << 10
-"""Size in bytes; API servers accept 3 MiB."""
+SIZE = 384 << 10 if is_long() else 12 << 10
+"""Size in bytes. API servers accept 3 MiB, but what grows faster than the bytes shows before."""
 
 OF_A_NUMBER = 3_000
 """Maximum calls above those for the same object with a small number."""
@@ -134,7 +134,7 @@ def test_no_number_of_a_stored_object_costs_more_than_the_most_groups(name: str)
 
 
 @pytest.mark.parametrize("name", selected({name: name for name in KINDS}, SHORT))
-def test_the_largest_object_costs_no_more_than_its_bytes(name: str) -> None:
+def test_a_large_object_costs_no_more_than_its_bytes(name: str) -> None:
     kind = KINDS[name]
     base = reviews(kind, kind.base, kind.base)
     limit = SIZE * OF_A_BYTE
