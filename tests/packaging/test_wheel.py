@@ -10,22 +10,18 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
 import tomllib
-import zipfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from cli.commands import COMMANDS
+from tests.packaging.environment import ROOT, Environment, build, locked, names
 
-ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = {
     "api",
     "kube",
@@ -40,66 +36,6 @@ PACKAGES = {
 Said = dict[str, list[Any]]
 OTHERS = {"localcluster", "manifests", "examples", "e2e", "tests", "tools"}
 PROCESSES = ("webhook", "controller", "scheduler", "all")
-
-
-@dataclass(frozen=True)
-class Environment:
-    """A virtual environment without the checkout."""
-
-    folder: Path
-
-    @property
-    def bin(self) -> Path:
-        return self.folder / "bin"
-
-    @property
-    def site(self) -> Path:
-        (found,) = (self.folder / "lib").glob("python*/site-packages")
-        return found
-
-    @property
-    def variables(self) -> dict[str, str]:
-        return {"PATH": "/usr/bin:/bin", "HOME": str(self.folder)}
-
-    def install(self, wheel: Path) -> None:
-        """Install a wheel without its dependencies."""
-        command = [sys.executable, "-m", "pip", "--python", str(self.bin / "python"), "install"]
-        options = ["--quiet", "--no-deps", "--no-index", "--disable-pip-version-check"]
-        subprocess.run([*command, *options, str(wheel)], check=True)
-
-    def lend(self, lock: str) -> None:
-        """Link the packages of a lock from the tests' environment, files and metadata."""
-        for name in locked(lock):
-            distribution = importlib.metadata.distribution(name)
-            for top in {file.parts[0] for file in distribution.files or ()}:
-                link = self.site / top
-                if top not in {"..", "__pycache__"} and not link.exists():
-                    link.symlink_to(Path(str(distribution.locate_file(top))).resolve())
-
-    def run(self, *command: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [str(self.bin / command[0]), *command[1:]],
-            cwd=self.folder,
-            env=self.variables,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-
-
-def locked(lock: str) -> list[str]:
-    """Return the distributions that a lock names for this platform."""
-    lines = (ROOT / "requirements" / lock).read_text().splitlines()
-    pins = [Requirement(line.rstrip("\\ ")) for line in lines if line and line[0].isalnum()]
-    return [pin.name for pin in pins if pin.marker is None or pin.marker.evaluate()]
-
-
-def build(project: Path, folder: Path) -> Path:
-    # The project's folder must not be importable: it has modules with common names.
-    command = [sys.executable, "-P", "-m", "hatchling", "build", "--target=wheel"]
-    subprocess.run([*command, f"--directory={folder}"], cwd=project, check=True)
-    (wheel,) = folder.glob("*.whl")
-    return wheel
 
 
 def sent_to_the_image() -> list[str]:
@@ -121,10 +57,8 @@ def cluster_wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
-    environment = Environment(tmp_path_factory.mktemp("environment"))
-    command = [sys.executable, "-m", "venv", "--without-pip", str(environment.folder)]
-    subprocess.run(command, check=True)
-    environment.lend("runtime.txt")
+    environment = Environment.create(tmp_path_factory.mktemp("environment"))
+    environment.lend(locked("runtime.txt"))
     environment.install(wheel)
     return environment
 
@@ -146,11 +80,6 @@ def kubeconfig(tmp_path: Path) -> Iterator[Path]:
         }
         path.write_text(yaml.safe_dump(text))
         yield path
-
-
-def names(wheel: Path) -> set[str]:
-    with zipfile.ZipFile(wheel) as archive:
-        return {name for name in archive.namelist() if ".dist-info/" not in name}
 
 
 def test_the_wheel_holds_our_packages_and_nothing_else(wheel: Path) -> None:
@@ -380,9 +309,8 @@ def test_what_needs_the_embedded_cluster_says_how_to_get_it(said: Said, command:
 def test_with_the_embedded_cluster_the_demo_runs(
     wheel: Path, cluster_wheel: Path, tmp_path: Path
 ) -> None:
-    environment = Environment(tmp_path)
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path)], check=True)
-    environment.lend("dev.txt")
+    environment = Environment.create(tmp_path)
+    environment.lend(locked("dev.txt"))
     environment.install(wheel)
     environment.install(cluster_wheel)
 
