@@ -49,6 +49,7 @@ generate: .venv ## write the files that are made from code
 	$(BIN)/python -m tools.metrics_page docs/metrics.md
 	$(BIN)/python -m cli.manifests.chart charts/muster
 	$(BIN)/python -m tools.chart_values charts/muster
+	$(BIN)/python -m tools.clients clients
 
 verify: .venv ## generated files are as the code says
 	@tmp=$$(mktemp -d) && trap 'rm -rf "$$tmp" "$$tmp.md" "$$tmp.limits.md" "$$tmp.metrics.md"' EXIT && \
@@ -59,7 +60,8 @@ verify: .venv ## generated files are as the code says
 	diff -ru --exclude=Kustomization manifests/crd "$$tmp" && diff -u docs/api-reference.md "$$tmp.md" && \
 	cp -R charts/muster "$$tmp" && $(BIN)/python -m cli.manifests.chart "$$tmp/muster" && \
 	$(BIN)/python -m tools.chart_values "$$tmp/muster" && \
-	diff -ru charts/muster "$$tmp/muster" || \
+	diff -ru charts/muster "$$tmp/muster" && \
+	cp -R clients "$$tmp" && $(BIN)/python -m tools.clients "$$tmp/clients" && diff -ru clients "$$tmp/clients" || \
 	{ echo "generated files are stale: run make generate" >&2; exit 1; }
 
 test: .venv ## checks, unit tests, and flows on the embedded cluster and on a real control plane

@@ -43,7 +43,7 @@ def root_schema(model: type[BaseModel]) -> Json:
 
 def _model_schema(model: type[BaseModel], level: int) -> Json:
     """Return the schema of a model; `level` is its level in the tree of templates, 0 outside."""
-    schema: Json = {"type": "object", "description": _prose(model.__doc__ or "")}
+    schema: Json = {"type": "object", "description": prose(model.__doc__ or "")}
     if model is Empty:
         return schema
     schema["properties"] = {
@@ -52,14 +52,14 @@ def _model_schema(model: type[BaseModel], level: int) -> Json:
     return schema
 
 
-def _prose(docstring: str) -> str:
+def prose(docstring: str) -> str:
     """Return a docstring as one text, with a line for each paragraph."""
     paragraphs = inspect.cleandoc(docstring).split("\n\n")
     return "\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
 
 
 def _field_schema(field: FieldInfo, level: int) -> Json:
-    schema = _type_schema(_without_none(field.annotation), level)
+    schema = _type_schema(without_none(field.annotation), level)
     schema["description"] = field.description
     if isinstance(field.json_schema_extra, dict):
         schema |= field.json_schema_extra
@@ -94,7 +94,8 @@ def _item_schema(item: Any, level: int) -> Json:
     return _type_schema(item, level + (item is CompositePodGroupTemplate))
 
 
-def _without_none(annotation: Any) -> Any:
+def without_none(annotation: Any) -> Any:
+    """Return the type of an optional field's value."""
     if get_origin(annotation) in {Union, types.UnionType}:
         return next(arg for arg in get_args(annotation) if arg is not type(None))
     return annotation
