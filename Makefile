@@ -14,10 +14,10 @@ unexport PYTHONDONTWRITEBYTECODE
 demo: .venv ## start the embedded cluster with Muster and place the examples
 	$(BIN)/muster demo $(if $(KEEP),--keep)
 
-.venv: requirements/dev.txt pyproject.toml localcluster/pyproject.toml
+.venv: requirements/dev.txt pyproject.toml localcluster/pyproject.toml clients/python/pyproject.toml
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --require-hashes --requirement requirements/dev.txt
-	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable . --editable localcluster
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable . --editable localcluster --editable clients/python
 	@touch .venv
 
 check: .venv ## format, lint, types, layers, commits, generated files, the site

@@ -72,6 +72,7 @@ def test_every_file_is_there_and_has_its_checksum(released: Path) -> None:
     assert names == chart | console | {
         f"muster-{VERSION}-py3-none-any.whl",
         f"muster_localcluster-{VERSION}-py3-none-any.whl",
+        f"muster_client-{VERSION}-py3-none-any.whl",
         f"muster-{VERSION}-image-context.tar.gz",
         f"muster-{VERSION}-manifests.yaml",
         f"muster-{VERSION}-cert-manager.yaml",

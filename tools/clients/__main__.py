@@ -4,9 +4,11 @@ import sys
 from pathlib import Path
 
 from tools.clients.go_types import go_deepcopy, go_types
+from tools.clients.python_models import python_models
 from tools.clients.structs import structs
 
 FILES = {
+    "python/muster_client/models.py": python_models,
     "go/scheduling/v1alpha3/types.go": go_types,
     "go/scheduling/v1alpha3/zz_generated.deepcopy.go": go_deepcopy,
 }

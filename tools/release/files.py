@@ -24,11 +24,11 @@ CHECKSUMS = "SHA256SUMS"
 
 
 def wheels(source: Source, out: Path) -> None:
-    """Build Muster's wheel, and that of the embedded cluster, which the extra `demo` requires."""
+    """Build the wheels of Muster, of the embedded cluster (the extra `demo`), and of the client."""
     pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"]
     pip += ["--disable-pip-version-check", "--wheel-dir", str(out)]
-    for project in (source.folder, source.folder / "localcluster"):
-        _run([*pip, str(project)], source)
+    for project in ("", "localcluster", "clients/python"):
+        _run([*pip, str(source.folder / project)], source)
 
 
 def image_context(source: Source, version: str, out: Path) -> None:

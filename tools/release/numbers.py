@@ -49,6 +49,7 @@ PLACES = (
     Place("pyproject.toml", r'^version = "'),
     Place("pyproject.toml", r"muster-localcluster=="),
     Place("localcluster/pyproject.toml", r'^version = "'),
+    Place("clients/python/pyproject.toml", r'^version = "'),
     Place("manifests/base/webhook.yaml", r"image: muster:"),
     Place("manifests/base/controller.yaml", r"image: muster:"),
     Place("manifests/base/scheduler.yaml", r"image: muster:"),

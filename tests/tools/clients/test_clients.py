@@ -5,12 +5,16 @@ import shutil
 import subprocess
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
+from api.crd import crd
+from muster_client import models
 from tests.structure.graph import ROOT
 from tools.clients.__main__ import FILES, write
-from tools.clients.structs import Struct, structs
+from tools.clients.structs import KINDS, Struct, structs
 
 CLIENTS = ROOT / "clients"
 
@@ -31,6 +35,32 @@ def test_another_field_changes_each_client(name: str) -> None:
     found = [changed(struct) if struct.fields else struct for struct in structs()]
 
     assert "omethingNew" in FILES[name](found)
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=lambda kind: kind.kind)
+def test_the_python_models_have_the_fields_of_the_schema(kind: Any) -> None:
+    stored = next(each for each in crd(kind)["spec"]["versions"] if each["storage"])
+    schema = stored["schema"]["openAPIV3Schema"]
+
+    assert list(missing(schema, getattr(models, kind.kind), kind.kind)) == []
+
+
+def missing(schema: Any, model: Any, path: str) -> Any:
+    """Yield the paths of properties that a model lacks."""
+    for name, part in schema.get("properties", {}).items():
+        field = model.model_fields.get(name)
+        if field is None:
+            yield f"{path}.{name}"
+        elif name != "metadata":
+            inner = [each for each in found(field.annotation) if issubclass(each, BaseModel)]
+            for each in inner:
+                yield from missing(part.get("items", part), each, f"{path}.{name}")
+
+
+def found(annotation: Any) -> list[type]:
+    """Return the classes in an annotation."""
+    parts = getattr(annotation, "__args__", None) or (annotation,)
+    return [part for part in parts if isinstance(part, type) and not hasattr(part, "__args__")]
 
 
 def test_the_go_types_have_the_fields_of_the_models() -> None:
