@@ -23,6 +23,7 @@ PATTERNS = (
     "e2e/README.md",
     "examples/**/*.yaml",
     "localcluster/README.md",
+    "clients/*/README.md",
 )
 
 
