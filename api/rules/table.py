@@ -312,6 +312,13 @@ PROVISIONING_REQUEST: Final = Rule(
 
 IMMUTABLE: Final = Rule("immutable", ("spec.*",), _I, causes.IMMUTABLE_TEXT)
 
+WORKLOAD_TOO_LONG: Final = Rule(
+    "workload-name-too-long",
+    ("metadata.name",),
+    _I,
+    f"must be no more than {LABEL_VALUE_LENGTH} characters, as pods name the Workload by a label",
+)
+
 NAME_TOO_LONG_WARNING: Final = (
     f"metadata.name: must be no more than {LABEL_VALUE_LENGTH} characters for pods to name this "
     "group by a label: use a shorter name, or spec.schedulingGroup (Kubernetes 1.36)"

@@ -34,7 +34,7 @@ class _KindValidation:
 
 _KINDS: Final[Mapping[tuple[str, str], _KindValidation]] = {
     (GROUP, WORKLOAD.kind): _KindValidation(
-        lambda reader, _, spec: workload.check_workload(reader, spec),
+        lambda reader, obj, spec: workload.check_workload(reader, _name(obj), spec),
     ),
     (GROUP, POD_GROUP.kind): _KindValidation(
         lambda reader, obj, spec: groups.check_pod_group(reader, spec, chosen_fields(obj)),

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from api import names
-from api.constants import MAX_DEPTH, MAX_TEMPLATES
+from api.constants import LABEL_VALUE_LENGTH, MAX_DEPTH, MAX_TEMPLATES
 from api.reading import Reader
 from api.rules import parts, table
 
@@ -20,8 +20,10 @@ class _TemplateWalk:
     first: Mapping[str, Any] | None = None
 
 
-def check_workload(reader: Reader, spec: Mapping[str, Any]) -> None:
-    """Check all rules of `Workload.spec`."""
+def check_workload(reader: Reader, name: str, spec: Mapping[str, Any]) -> None:
+    """Check the name of a Workload, and all rules of its spec."""
+    if len(name) > LABEL_VALUE_LENGTH:
+        reader.report.append(table.WORKLOAD_TOO_LONG.at("metadata.name", name))
     _check_controller(reader, spec)
     tree = _TemplateWalk(reader)
     composites = reader.items(spec, "compositePodGroupTemplates", "spec.compositePodGroupTemplates")

@@ -1,5 +1,6 @@
 """Workloads: lists of templates, names, and the owner."""
 
+from kube.client.meta import Json
 from tests.support.admission.case import DUPLICATE, INVALID, REQUIRED, TOO_MANY, TYPE, accepted
 from tests.support.admission.case import refused as no
 from tests.support.admission.objects import composite, flat, leaf, tree, workload
@@ -9,6 +10,13 @@ ROOTS, ROOT = "spec.compositePodGroupTemplates", "spec.compositePodGroupTemplate
 OWNER = "spec.controllerRef"
 MANY = [leaf(f"leaf-{number}") for number in range(9)]
 CHILD = [leaf("child")]
+
+
+def named(name: str) -> Json:
+    """Return a Workload of this name."""
+    made = flat()
+    return made | {"metadata": made["metadata"] | {"name": name}}
+
 
 CASES = (
     accepted("a Workload of one gang", flat()),
@@ -20,6 +28,12 @@ CASES = (
             composite("a", podGroupTemplates=[leaf("in-a")]),
             composite("b", podGroupTemplates=[leaf("in-b")]),
         ),
+    ),
+    accepted("a Workload whose name fits a label", named("w" * 63)),
+    no(
+        "a Workload whose name fits no label: its pods could not name it",
+        named("w" * 64),
+        ("metadata.name", INVALID),
     ),
     no("a Workload without templates", workload(), ("spec", REQUIRED)),
     no(
