@@ -177,6 +177,27 @@ def workload_form(labels: Mapping[str, str], said: WorkloadForm | None) -> Workl
     return said if said.name and said.pod_group else None
 
 
+def incomplete_reference(labels: Mapping[str, str]) -> tuple[str, str] | None:
+    """Return a label that names a group only with another, and that other one; None without one.
+
+    Such a pod would otherwise be one without a group, and start alone (KEP-4671).
+    """
+    for label, other in (
+        (LABEL_WORKLOAD, LABEL_TEMPLATE),
+        (LABEL_TEMPLATE, LABEL_WORKLOAD),
+        (LABEL_REPLICA_KEY, LABEL_WORKLOAD),
+    ):
+        if labels.get(label) and not labels.get(other):
+            return label, other
+    return None
+
+
+def incomplete_text(labels: Mapping[str, str]) -> str:
+    """Return the message for labels with an `incomplete_reference`."""
+    label, other = incomplete_reference(labels) or (LABEL_WORKLOAD, LABEL_TEMPLATE)
+    return f"label {label} names a group only with label {other}: set both, or remove it"
+
+
 _NATIVE: Final = frozenset(kind.api_version for kind in NATIVE_GROUP_KINDS)
 _KINDS: Final = frozenset(kind.kind for kind in KINDS)
 

@@ -13,7 +13,7 @@ from api.constants import (
     LABEL_TEMPLATE,
     LABEL_WORKLOAD,
 )
-from api.groups import Form, GroupReference, groups_of_object, groups_of_pod
+from api.groups import Form, GroupReference, groups_of_object, groups_of_pod, incomplete_reference
 
 WORKLOAD_LABELS = {LABEL_WORKLOAD: "w", LABEL_TEMPLATE: "t"}
 
@@ -106,3 +106,22 @@ def test_the_first_reference_is_the_pod_s_group() -> None:
 
     assert next(groups_of_pod(labels, ours=True)) == GroupReference("g", Form.LABEL)
     assert list(groups_of_pod({}, ours=True)) == []
+
+
+@pytest.mark.parametrize(
+    ("labels", "want"),
+    [
+        ({}, None),
+        (WORKLOAD_LABELS, None),
+        ({LABEL_WORKLOAD: "w"}, (LABEL_WORKLOAD, LABEL_TEMPLATE)),
+        ({LABEL_TEMPLATE: "t"}, (LABEL_TEMPLATE, LABEL_WORKLOAD)),
+        ({LABEL_WORKLOAD: "w", LABEL_TEMPLATE: ""}, (LABEL_WORKLOAD, LABEL_TEMPLATE)),
+        ({LABEL_REPLICA_KEY: "1"}, (LABEL_REPLICA_KEY, LABEL_WORKLOAD)),
+        ({LABEL_REPLICA_KEY: "1", LABEL_WORKLOAD: "w"}, (LABEL_WORKLOAD, LABEL_TEMPLATE)),
+        ({LABEL_WORKLOAD: "", LABEL_TEMPLATE: ""}, None),
+    ],
+)
+def test_labels_that_name_a_group_only_in_part(
+    labels: dict[str, str], want: tuple[str, str] | None
+) -> None:
+    assert incomplete_reference(labels) == want

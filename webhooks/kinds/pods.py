@@ -12,14 +12,19 @@ from api.constants import (
     JOB,
     LABEL_COSCHEDULING,
     LABEL_POD_GROUP,
-    LABEL_TEMPLATE,
-    LABEL_WORKLOAD,
     POD_GROUP,
     WORKLOAD,
 )
 from api.features import Feature, feature_of_form, off_text
 from api.group_claims import own_claims, template_entries
-from api.groups import Form, GroupReference, groups_of_object, is_ours, workload_form_of
+from api.groups import (
+    Form,
+    GroupReference,
+    groups_of_object,
+    incomplete_reference,
+    is_ours,
+    workload_form_of,
+)
 from api.integration import unread_keys
 from api.integration.common.native import GroupsApi
 from api.integration.common.templates import find_root_template
@@ -58,8 +63,10 @@ def mutate(
     if request.operation != "CREATE" or not isinstance(pod.get("spec"), Mapping):
         return ALLOWED
     chosen, groups = text(pod["spec"].get("schedulerName")), groups_of_object(pod, ours=foreign)
+    # A pod that names a group only in part is Muster's, too, or another scheduler would start it.
+    named = groups or incomplete_reference(texts(labels_of(pod)))
     # A pod that names another scheduler belongs to that one.
-    if not groups or not (is_open(chosen) or chosen in schedulers):
+    if not named or not (is_open(chosen) or chosen in schedulers):
         return ALLOWED
     patch = []
     if is_open(chosen):
@@ -70,7 +77,12 @@ def mutate(
 def _native_field(pod: Mapping[str, Any], groups: list[GroupReference]) -> Iterator[dict[str, Any]]:
     """Yield the operation that names the pod's group as one of Kubernetes' own."""
     native = annotations_of(pod).get(ANNOTATION_GROUPS_API) == GroupsApi.NATIVE
-    if native and groups[0].form is Form.LABEL and not dig(pod, "spec", "schedulingGroup"):
+    if (
+        native
+        and groups
+        and groups[0].form is Form.LABEL
+        and not dig(pod, "spec", "schedulingGroup")
+    ):
         value = {"podGroupName": groups[0].name}
         yield {"op": "add", "path": "/spec/schedulingGroup", "value": value}
 
@@ -97,7 +109,6 @@ def validate(request: AdmissionRequest, lister: Lister) -> AdmissionResponse:
     return AdmissionResponse(
         causes=[*gone, *wrong],
         warnings=[
-            *_incomplete_reference(pod, groups),
             *_anothers_group(groups, pod, request.namespace, lister),
             *_off(groups, pod, lister),
             *groups_from_pods.warnings_of(groups, pod),
@@ -195,17 +206,6 @@ def _claims(reference: GroupReference, pod: Mapping[str, Any]) -> Owners:
     labels, annotations = texts(labels_of(pod)), texts(annotations_of(pod))
     # Only the owner's UID counts: pods of the next owner of the name wait for a group of their own.
     return claims_of(reference, labels, annotations, certain=True, controller=owned)
-
-
-def _incomplete_reference(pod: Mapping[str, Any], groups: list[GroupReference]) -> list[str]:
-    """Return a warning for a Workload label without a template label, or the reverse."""
-    if any(reference.form is Form.WORKLOAD for reference in groups):
-        return []
-    present = [label for label in (LABEL_WORKLOAD, LABEL_TEMPLATE) if labels_of(pod).get(label)]
-    if len(present) != 1:
-        return []
-    (missing,) = {LABEL_WORKLOAD, LABEL_TEMPLATE} - {present[0]}
-    return [f"metadata.labels[{present[0]}]: names a group only with {missing}. Set both labels"]
 
 
 def _feature(reference: GroupReference, pod: Mapping[str, Any]) -> Feature | None:

@@ -12,10 +12,17 @@ from api.constants import (
     LABEL_TEMPLATE,
     LABEL_WORKLOAD,
 )
-from api.groups import Form, GroupReference, groups_of_object, workload_form_of
+from api.groups import (
+    Form,
+    GroupReference,
+    groups_of_object,
+    incomplete_reference,
+    incomplete_text,
+    workload_form_of,
+)
 from api.integration.pods.groups_from_pods import check_pod
 from api.names import is_dns_label, is_dns_subdomain
-from api.reading import dig, mapping, text
+from api.reading import dig, labels_of, mapping, text, texts
 from api.rules.table import DNS_LABEL_TEXT, DNS_SUBDOMAIN_TEXT
 from api.scheduler_names import USUAL, SchedulerNames
 
@@ -54,9 +61,19 @@ def check_references(
 ) -> list[Cause]:
     """Return the faults of a pod's `groups`; `prefix` is the path of a template, with its dot."""
     return [
+        *_incomplete(groups, pod, prefix),
         *(_wrong_parts(groups, pod, prefix) or _impossible_name(groups, pod, prefix)),
         *conflicting_references(groups, pod, prefix),
     ]
+
+
+def _incomplete(groups: list[GroupReference], pod: Mapping[str, Any], prefix: str) -> list[Cause]:
+    """Return a cause for labels that name no group without another one: the pod would run alone."""
+    labels = texts(labels_of(pod))
+    missing = None if groups else incomplete_reference(labels)
+    if missing is None:
+        return []
+    return [causes.required(f"{prefix}metadata.labels[{missing[1]}]", incomplete_text(labels))]
 
 
 def conflicting_references(

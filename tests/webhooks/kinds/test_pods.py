@@ -45,8 +45,8 @@ def ask(
         ),
         pytest.param(
             pod(labels={WORKLOAD: "w"}, scheduler="default-scheduler"),
-            "default-scheduler",
-            id="a workload without a template names no group",
+            OURS,
+            id="a workload without a template is Muster's to reject",
         ),
     ],
 )
@@ -504,15 +504,31 @@ def test_a_pod_that_will_be_held_is_told_why(
         assert f"was not created for {said}, and the pod waits until it is deleted" in warning
 
 
-def test_half_a_reference_is_a_warning() -> None:
-    half = ask("validate", pod(labels={WORKLOAD: "w"}, scheduler=OURS))
-    whole = ask("validate", pod(labels={WORKLOAD: "w", TEMPLATE: "t"}, scheduler=OURS))
+@pytest.mark.parametrize(
+    ("labels", "missing"),
+    [
+        ({WORKLOAD: "w"}, TEMPLATE),
+        ({TEMPLATE: "t"}, WORKLOAD),
+        ({WORKLOAD: "w", TEMPLATE: ""}, TEMPLATE),
+        ({"scheduling.muster.dev/replica-key": "1"}, WORKLOAD),
+        ({WORKLOAD: "w", TEMPLATE: "t"}, None),
+        ({WORKLOAD: "w", LABEL: "g"}, None),
+        ({"app": "w"}, None),
+    ],
+)
+def test_a_pod_that_names_a_group_only_in_part_is_rejected(
+    labels: dict[str, str], missing: str | None
+) -> None:
+    """No scheduler would start such a pod with its group (KEP-4671)."""
+    chosen = ask("mutate", pod(labels=labels))
+    answer = ask("validate", pod(labels=labels, scheduler=OURS))
 
-    assert half.allowed
-    assert half.warnings == [
-        f"metadata.labels[{WORKLOAD}]: names a group only with {TEMPLATE}. Set both labels"
-    ]
-    assert whole.warnings == []
+    assert chosen.result is not None
+    assert ("schedulerName" in chosen.result["spec"]) is (labels != {"app": "w"})
+    assert [cause["field"] for cause in answer.causes] == (
+        [f"metadata.labels[{missing}]"] if missing else []
+    )
+    assert all("names a group only with label" in cause["message"] for cause in answer.causes)
 
 
 MIN_COUNT = "scheduling.muster.dev/min-count"
