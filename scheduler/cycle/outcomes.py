@@ -141,21 +141,22 @@ class Outcomes:
         blocker = explain(self._state, refusal)
         more = yield from preemption.refused(key, entity, refusal)
         if preemption.evicts:
-            self.example = SharedRefusal(refusal, blocker)
+            self.example = SharedRefusal(refusal, blocker, self._queue.version)
         if more:
             blocker = _with(blocker, more)
             # Its equals may find victims, too, so this refusal is not their result.
             self._queue.pass_on(key, equal, placed=False)
         else:
             blocker = _with(blocker, preemption.note(entity, refusal))
-            self._queue.share(key, equal, SharedRefusal(refusal, blocker), known=False)
+            shared = SharedRefusal(refusal, blocker, self._queue.version)
+            self._queue.share(key, equal, shared, known=False)
         self._report_refused(entity, blocker)
 
     def refuse_as_its_equals(self, entity: Group | Pod, shared: SharedRefusal) -> Work:
         """Refuse a root as its equal was refused: nothing happened since that could help."""
         _refused.inc()
         key, equal = entity.key, self._queue.equal_kind(entity)
-        self._queue.refuse(key, shared.refusal, self._clock.monotonic())
+        self._queue.refuse(key, shared.refusal, self._clock.monotonic(), known=shared)
         self._queue.share(key, equal, shared, known=True)
         yield from self._parts.starvation.refused(key, entity, shared.refusal)
         self._report_refused(entity, shared.blocker)

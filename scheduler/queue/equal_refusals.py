@@ -27,15 +27,16 @@ _FRESH: Final = 1.0
 
 @dataclass(frozen=True, slots=True)
 class SharedRefusal:
-    """A refusal that equal roots share, and its blocker for users."""
+    """A refusal that equal roots share, its blocker for users, and the basis of its numbers."""
 
     refusal: Refusal
     blocker: Blocker
+    version: object = None
 
     def to_pod(self, pod: Pod) -> SharedRefusal:
         """Return the same for a pod, whose shape may differ where it does not matter."""
         refusal = self.refusal.of(pod.shape)
-        return SharedRefusal(refusal, self.blocker).to(pod.key)
+        return replace(self, refusal=refusal).to(pod.key)
 
     def to(self, key: GroupKey) -> SharedRefusal:
         """Return the same for another root, which was not searched for itself."""
@@ -46,7 +47,7 @@ class SharedRefusal:
             blocker = replace(blocker, at=key)
         # This root had no search of its own that could have run out of time.
         refusal = replace(self.refusal, root=key, shortage=short, timed_out=False)
-        return SharedRefusal(refusal, blocker)
+        return replace(self, refusal=refusal, blocker=blocker)
 
 
 @dataclass(frozen=True, slots=True)

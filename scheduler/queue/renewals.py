@@ -11,8 +11,8 @@ from typing import Final
 
 from scheduler.core.values.model import GroupKey
 
-_AFTER: Final = 5.0
-"""Seconds for which a refused root keeps its numbers."""
+_AFTER: Final = 2.0
+"""Seconds for which a refused root keeps its numbers. Some more pass until they are written."""
 
 _PAUSE: Final = 0.01
 """Seconds between two decisions that renew the numbers of refused roots, at least."""
@@ -40,7 +40,7 @@ class Renewals:
         self._not_before = 0.0
 
     def refused(self, key: GroupKey, now: float, version: object) -> None:
-        """Record that the root was refused, on the basis of this version."""
+        """Record that the root was refused at `now`, on the basis of this version."""
         self.discard(key)
         self._refused.setdefault(key[1], {})[key] = now, version
 

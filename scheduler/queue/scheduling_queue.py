@@ -190,6 +190,8 @@ class Queue:
             return False
         self._unschedulable.add(key, replace(refused, retry_at=self._now + self._retry))
         self._due.set(key, self._now + _AGAIN)
+        # Others may take new capacity again and again: the numbers must not wait for the last time.
+        self._renewals.refused(key, *refused.decided)
         # It was made ready on behalf of its equals: it joins them with their refusal.
         head, entity = self._heads.pop(key, None), self.entity(key)
         if head is not None and entity is not None:
@@ -240,8 +242,10 @@ class Queue:
             return None
         return group if self._state.forest.ready(group) else None
 
-    def refuse(self, key: GroupKey, refusal: Refusal, now: float) -> None:
-        """Record that the root does not fit now."""
+    def refuse(
+        self, key: GroupKey, refusal: Refusal, now: float, *, known: SharedRefusal | None = None
+    ) -> None:
+        """Record that the root does not fit now, by a refusal that may be `known` from before."""
         self._drop(key)
         self._first_decisions.refused(key)
         self._long_searches.ended(key, now, timed_out=refusal.timed_out)
@@ -255,12 +259,12 @@ class Queue:
         shape = short.shape if exact else None
         priority = entity.priority if entity is not None else 0
         retry_at = now + self._retry
-        # A search that ran out of time is repeated anyway (`timed_out_searches`).
-        if not refusal.timed_out:
-            self._renewals.refused(key, now, self._version)
+        # The numbers of a known refusal are as old as the refusal.
+        decided = now, self.version if known is None else known.version
+        self._renewals.refused(key, *decided)
         self._unschedulable.add(
             key,
-            RefusedRoot(priority, refusal.shapes, shape, needed, retry_at, minimum=short.minimum),
+            RefusedRoot(priority, refusal.shapes, shape, needed, retry_at, short.minimum, decided),
         )
 
     def equal_kind(self, entity: Group | Pod) -> EqualKind | None:
@@ -372,7 +376,7 @@ class Queue:
             self._backoff.waiting.next(),
             self._due.next(),
             self._long_searches.next_time(),
-            self._renewals.next_time(self._version),
+            self._renewals.next_time(self.version),
             first[1] if first else None,
         )
         times = [moment for moment in moments if moment is not None]
@@ -466,13 +470,13 @@ class Queue:
             yield
 
     @property
-    def _version(self) -> object:
+    def version(self) -> object:
         """The basis of the numbers in refusals: nodes, what is free on them, their domains."""
         return self._state.nodes.version, self._state.topologies.version, self._news
 
     def _renews(self, now: float) -> bool:
         """Make a root with outdated numbers ready if nothing else is; return whether it did."""
-        key = self._renewals.pop_due(now, self._version) if not self._active else None
+        key = self._renewals.pop_due(now, self.version) if not self._active else None
         if key is None:
             return False
         if key not in self._state.nominations:  # otherwise it is decided when its capacity is free

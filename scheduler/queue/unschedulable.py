@@ -16,7 +16,7 @@ class RefusedRoot:
     """A refused root: capacity for less than `needed` pods of `shape` cannot help it.
 
     `shape` is None if that is not known. Without `minimum` the root has its minimum, and extras
-    wait.
+    wait. `decided` is when the numbers in its message were computed, and on which basis.
     """
 
     priority: int
@@ -25,6 +25,7 @@ class RefusedRoot:
     needed: int
     retry_at: float
     minimum: bool = True
+    decided: tuple[float, object] = (0.0, None)
 
 
 class RefusedRoots:
