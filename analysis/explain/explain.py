@@ -15,7 +15,6 @@ from api.constants import (
     JOBSET,
     NATIVE_GROUP,
     POD_GROUP,
-    REASON_UNSCHEDULABLE,
     TRAIN_JOB,
 )
 from api.eviction import eviction_of
@@ -37,7 +36,7 @@ from scheduler.core.topology.topology import UNLABELLED
 from scheduler.core.values.model import SINGLE_POD, GroupKey
 from scheduler.decoding.objects import GroupObject
 from scheduler.preemption.messages import places_text, unit_size
-from scheduler.status.conditions import reason_of, retry_on, waiting_for
+from scheduler.status.conditions import held_condition, reason_of, retry_on, waiting_for
 from scheduler.watch.published_places import published_until
 
 _MOST_DOMAINS: Final = 20
@@ -369,12 +368,8 @@ def _pod_lines(state: State, pod: Pod, budget: SearchBudget, gates: FeatureGates
         yield f"  is bound to {info.node}"
     elif not info.ours:
         yield "  is scheduled by another scheduler"
-    elif info.exceeds:
-        yield "  waits until muster-controller updates the minCount of its group"
-    elif info.gated:
-        yield "  SchedulingGated: Scheduling is blocked due to non-empty scheduling gates"
-    elif info.unclaimed:
-        yield f"  {REASON_UNSCHEDULABLE}: {info.unclaimed}"
+    elif pod.hold is not None:
+        yield f"  {': '.join(held_condition(pod, pod.hold))}"
     elif pod.group is not None:
         yield f"  is scheduled together with its group, {qualified_name(pod.group.key)}"
         yield from (f"  {line}" for line in explain_lines(state, pod.group, budget, gates))

@@ -65,7 +65,7 @@ async def in_cluster(
 def namespaces_of(cluster: ClusterState) -> set[str]:
     """Return namespaces with groups, or with waiting pods of Muster without a group."""
     state = cluster.state
-    return {key[1] for key in (*state.forest.groups, *state.singles, *state.unclaimed)}
+    return {key[1] for key in (*state.forest.groups, *state.singles, *state.held)}
 
 
 class Certificate:

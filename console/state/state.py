@@ -154,7 +154,7 @@ class ClusterState:
     def entity(self, key: GroupKey) -> Group | Pod | None:
         """Return the pod without a group, or the group, if it exists."""
         if key[0] == SINGLE_POD:
-            return self.state.singles.get(key) or self.state.unclaimed.get(key)
+            return self.state.singles.get(key) or self.state.held.get(key)
         return self.state.forest.groups.get(key)
 
     def take_changes(self) -> Changed:

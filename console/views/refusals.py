@@ -16,7 +16,7 @@ from scheduler.core.decide import decide
 from scheduler.core.explain.explain import Blocker, explain
 from scheduler.core.groups.forest import Group, Pod
 from scheduler.core.search.place import Refusal
-from scheduler.status.conditions import waiting_for
+from scheduler.status.conditions import held_condition, waiting_for
 
 _BY_KIND: Final[dict[str, Reason]] = {
     "capacity": "Unschedulable",
@@ -89,8 +89,9 @@ def blocker_of(said: Any) -> StatusBlocker | None:
 def cause(cluster: ClusterState, entity: Group | Pod) -> Cause:
     """Return why a root waits, from the state or the scheduler, without a search."""
     if isinstance(entity, Pod):
-        if entity.info.unclaimed:
-            return Cause("Incomplete", entity.info.unclaimed, "its ResourceClaims")
+        if entity.hold is not None:
+            waits = "its ResourceClaims" if entity.hold == "claims" else ""
+            return Cause("Incomplete", held_condition(entity, entity.hold)[1], waits)
         return _nominated(cluster, entity) or _NOT_YET
     held = waiting_for(cluster.state, entity, cluster.settings.gates)
     said = status_blocker(cluster, entity)

@@ -119,7 +119,7 @@ def _ids(cluster: ClusterState, viewer: Viewer) -> set[str]:
             found.add(f"{key[1]}/{owner.kind}/{owner.name}")
         else:
             found.add(f"{key[1]}/{key[0]}/{key[2]}")
-    for singles in (cluster.state.singles, cluster.state.unclaimed):
+    for singles in (cluster.state.singles, cluster.state.held):
         found.update(f"{key[1]}/{key[0]}/{key[2]}" for key in singles if viewer.sees(key[1]))
     return found
 
@@ -284,4 +284,4 @@ def pod_state(pod: Pod) -> str:
         return "Running" if info.phase == "Running" else "Bound"
     if info.nominated:
         return "Nominated"
-    return "Gated" if info.gated or info.unclaimed else "Waiting"
+    return "Gated" if pod.hold is not None else "Waiting"

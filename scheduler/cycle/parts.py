@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -31,7 +31,7 @@ class Binding(Protocol):
 class Reporting(Protocol):
     """A sink for outcomes to report."""
 
-    def touched(self, keys: Iterable[GroupKey]) -> None:
+    def touched(self, keys: Collection[GroupKey]) -> None:
         """Record that these entities or groups changed."""
         ...
 

@@ -28,7 +28,14 @@ from api.constants import (
 )
 from api.duration import seconds
 from api.features import Feature, FeatureGates, feature_of_owner
-from api.groups import Form, GroupReference, WorkloadForm, groups_of_pod, workload_form
+from api.groups import (
+    Form,
+    GroupReference,
+    WorkloadForm,
+    groups_of_pod,
+    incomplete_reference,
+    workload_form,
+)
 from api.integration.pods.groups_from_pods import ask_of
 from api.membership import NO_OWNERS, Owners, claims_of
 from api.names import is_label_key
@@ -77,6 +84,7 @@ _USUAL_PREEMPTION: Final = PreemptionInfo()
 # Most pods have these values: comparing tuples is cheaper than a PreemptionInfo per event.
 _USUAL_VALUES: Final = astuple(_USUAL_PREEMPTION)
 _NO_MEMBERSHIP: Final = MembershipInfo()
+_IN_NO_GROUP: Final = MembershipInfo(held=True)
 
 _REPLICATING: Final = frozenset(
     (("v1", "ReplicationController"), ("apps/v1", "ReplicaSet"), ("apps/v1", "StatefulSet"))
@@ -168,7 +176,7 @@ def pod_info(
         # One string for all pods: every pod is kept for as long as it exists.
         scheduler=intern(spec.scheduler_name) if ours else "",
         preemption=_preemption(pod, owner),
-        membership=_membership(pod, owner, group, claims, asks=asks),
+        membership=_membership(pod, owner, group, claims, asks=asks) if group else _alone(pod),
         version=meta.resource_version,
         conditions=_conditions(pod),
         group_kind=_group_kind(reference),
@@ -218,17 +226,22 @@ def _preemption(pod: Pod, owner: OwnerReference | None) -> PreemptionInfo:
     return _USUAL_PREEMPTION if values == _USUAL_VALUES else PreemptionInfo(*values)
 
 
+def _alone(pod: Pod) -> MembershipInfo:
+    """Return the membership of a pod without a group, which waits if it meant to name one."""
+    return _NO_MEMBERSHIP if incomplete_reference(pod.metadata.labels) is None else _IN_NO_GROUP
+
+
 def _membership(
-    pod: Pod, owner: OwnerReference | None, group: str | None, claims: Owners, *, asks: bool
+    pod: Pod, owner: OwnerReference | None, group: str, claims: Owners, *, asks: bool
 ) -> MembershipInfo:
     """Return how the pod relates to its group; pods without such a relation share one value."""
     failed = pod.status.phase == "Failed"
-    managed = group is not None and pod.metadata.annotations.get(ANNOTATION_MANAGED_GROUP) == group
-    if not (claims or managed or failed or asks or (group and owner)):
+    managed = pod.metadata.annotations.get(ANNOTATION_MANAGED_GROUP) == group
+    if not (claims or managed or failed or asks or owner):
         return _NO_MEMBERSHIP
     return MembershipInfo(
         claims=claims,
-        maker=intern(f'{owner.kind} "{owner.name}"') if group and owner else "",
+        maker=intern(f'{owner.kind} "{owner.name}"') if owner else "",
         managed=managed,
         bound_at=_bound_at(pod) if failed else "",
         asks=asks,

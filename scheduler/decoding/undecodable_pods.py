@@ -1,8 +1,9 @@
-"""Bound pods that cannot be decoded: their nodes must not count as free."""
+"""Pods that cannot be decoded: bound ones use their node, and waiting ones state why they wait."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from sys import intern
 from typing import Final
 
 import msgspec
@@ -10,7 +11,7 @@ import msgspec
 from kube.client.decoding import Decoder
 from kube.client.quantity import QuantityError
 from scheduler.core.values.model import NodeInfo, PodInfo, Requirements
-from scheduler.decoding.objects import ResourceRequirements
+from scheduler.decoding.objects import ConditionType, Metadata, ResourceRequirements
 from scheduler.decoding.requests import amount
 
 
@@ -24,9 +25,10 @@ class HeldMetadata(msgspec.Struct, rename="camel", gc=False):
 
 
 class HeldSpec(msgspec.Struct, rename="camel", gc=False):
-    """The node, and the containers, each of which may be undecodable."""
+    """The node, the scheduler, and the containers, each of which may be undecodable."""
 
     node_name: str = ""
+    scheduler_name: str = ""
     containers: list[msgspec.Raw] = []
 
 
@@ -53,6 +55,23 @@ decode_held_pod: Final = Decoder(HeldPod)
 
 _container: Final = Decoder(_HeldContainer)
 
+_UNKNOWN: Final = "a field that cannot be decoded, see the event Quarantined"
+
+
+class _Status(msgspec.Struct, gc=False):
+    conditions: list[ConditionType] = []
+
+
+class RefusedPod(msgspec.Struct, gc=False):
+    """The fields of a waiting pod that are needed to write its condition."""
+
+    metadata: Metadata
+    status: _Status = msgspec.field(default_factory=_Status)
+
+
+decode_refused_pod: Final = Decoder(RefusedPod)
+"""Decoder of such pods. Raises msgspec.DecodeError."""
+
 
 def held_pod_info(pod: HeldPod, before: PodInfo | None, node: NodeInfo | None) -> PodInfo:
     """Return a bound pod as it was `before`, else a pod without a group and with readable requests.
@@ -70,6 +89,21 @@ def held_pod_info(pod: HeldPod, before: PodInfo | None, node: NodeInfo | None) -
         node=pod.spec.node_name,
         phase=pod.status.phase or "Pending",
         terminating=meta.deletion_timestamp is not None,
+    )
+
+
+def refused_pod_info(pod: HeldPod) -> PodInfo:
+    """Return a waiting pod without a group that no node takes, because it cannot be decoded."""
+    meta, scheduler = pod.metadata, intern(pod.spec.scheduler_name)
+    terminating = meta.deletion_timestamp is not None
+    return PodInfo(
+        meta.uid,
+        meta.namespace,
+        meta.name,
+        Requirements(unsupported=(_UNKNOWN,)),
+        phase=pod.status.phase or "Pending",
+        terminating=terminating,
+        scheduler=scheduler,
     )
 
 

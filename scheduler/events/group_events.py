@@ -9,7 +9,7 @@ from kube.events.events import EventType, ObjectReference
 from scheduler.core.groups.forest import Pod
 from scheduler.core.state.state import State
 from scheduler.core.values.model import SINGLE_POD, GroupKey, PodInfo, plain_kind
-from scheduler.decoding.objects import GroupObject
+from scheduler.decoding.objects import GroupObject, Metadata
 from scheduler.support.kinds import GROUP_RESOURCES
 from scheduler.support.ports import EventRecorder
 
@@ -48,19 +48,25 @@ class GroupEvents:
         group = ObjectReference.of(GROUP_RESOURCES[key[0]], meta)
         scheduler = self._scheduler_of(key)
         self._recorder.event(group, kind, reason, message, component=scheduler)
-        owner = meta.controller
+        owner = _controller(meta)
         # Only for a root: the owner of a tree would get an event for each child.
         if owner is not None and observed.spec.parent_composite_pod_group_name is None:
-            reference = ObjectReference(
-                owner.api_version, owner.kind, meta.namespace, owner.name, owner.uid
-            )
             text = f"{plain_kind(key[0])} {key[2]}: {message}"
-            self._recorder.event(reference, kind, reason, text, component=scheduler)
+            self._recorder.event(owner, kind, reason, text, component=scheduler)
 
     def pod(self, pod: Pod, kind: EventType, reason: str, message: str) -> None:
         """Record an event on a pod."""
         info = pod.info
         self._recorder.event(_reference(info), kind, reason, message, component=info.scheduler)
+
+    def root_controller(self, pod: Pod) -> ObjectReference | None:
+        """Return the controller of the topmost group of the pod's tree, if there is one."""
+        observed = self._observed.get(pod.group.top.key) if pod.group is not None else None
+        return _controller(observed.metadata) if observed is not None else None
+
+    def warn(self, regarding: ObjectReference, pod: Pod, reason: str, message: str) -> None:
+        """Record a warning on the owner of a waiting pod."""
+        self._recorder.event(regarding, "Warning", reason, message, component=pod.info.scheduler)
 
     def on_pod_bound(self, pod: Pod, node: str) -> None:
         """Record that a pod was bound, in kube-scheduler's words."""
@@ -74,6 +80,13 @@ class GroupEvents:
         """Return the schedulerName of the group's pods; empty if it has no pods."""
         group = self._state.forest.groups.get(key)
         return group.scheduler if group is not None else ""
+
+
+def _controller(meta: Metadata) -> ObjectReference | None:
+    owner = meta.controller
+    if owner is None:
+        return None
+    return ObjectReference(owner.api_version, owner.kind, meta.namespace, owner.name, owner.uid)
 
 
 def _reference(info: PodInfo) -> ObjectReference:

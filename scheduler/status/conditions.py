@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, assert_never
 
 from api.constants import (
     CONDITION_COMPOSITE_SCHEDULED,
@@ -21,15 +21,16 @@ from api.constants import (
     REASON_UNSCHEDULABLE,
 )
 from api.features import FeatureGates
+from api.groups import incomplete_text
 from kube.client.meta import Json
 from scheduler.core.explain.explain import Blocker
 from scheduler.core.groups import tree_validation
 from scheduler.core.groups.forest import Group, NotReady, Pod, outer_topology_keys
 from scheduler.core.state.state import State
 from scheduler.core.topology.topology import UNLABELLED
-from scheduler.core.values.model import SINGLE_POD, GroupKey, plain_kind
+from scheduler.core.values.model import SINGLE_POD, GroupKey, HoldKind, plain_kind
 from scheduler.core.values.wording import sentence
-from scheduler.status.quorum_messages import summary
+from scheduler.status.quorum_messages import of_another_owner, summary
 
 _SHOWN: Final = 5
 """Limit of domains that a message names; further ones appear as `...`."""
@@ -114,7 +115,7 @@ def waiting_for(state: State, top: Group, gates: FeatureGates) -> Blocker | None
     if flaw is not None:
         return Blocker(flaw.message, "invalid", flaw.at.key, 0, 0)
     held = state.forest.not_ready(top)
-    return None if held is None else _blocker(held, gates)
+    return None if held is None else _blocker(state, held, gates)
 
 
 def group_views(state: State, top: Group, blocker: Blocker | None) -> list[GroupView]:
@@ -226,29 +227,46 @@ def _missing_members(
         found = found if group.quorate else group
         group = group.parent
     held = state.forest.not_ready(found) if found is not None else None
-    return None if held is None else _blocker(held, gates)
+    return None if held is None else _blocker(state, held, gates)
 
 
-def exceeding_views(group: Group) -> Iterator[PodView]:
-    """Yield the views of the pods that wait until the group's minCount follows its owner."""
-    off = group.spec.maker_off if group.spec is not None else ""
-    message = (
-        f"{group.phrase} does not grow with its owner because feature gate {off} is off. The pod"
-        " waits until it is on."
-        if off
-        else f"{group.phrase} grows with its owner. The pod waits until muster-controller updates"
-        " minCount."
-    )
+def held_views(pods: Iterable[Pod]) -> Iterator[PodView]:
+    """Yield the views of pods that are held: the only place that derives their conditions."""
     # Copied: a report may take several rounds, in which pods come and go.
-    for pod in list((group.exceeding or {}).values()):
-        yield PodView(pod, REASON_GROUP_WAITS, message, (REASON_GROUP_WAITS, "exceeds"))
-
-
-def unclaimed_views(pods: Iterable[Pod]) -> Iterator[PodView]:
-    """Yield the views of pods that wait for their ResourceClaims."""
     for pod in list(pods):
-        message = pod.info.unclaimed
-        yield PodView(pod, REASON_UNSCHEDULABLE, message, (REASON_UNSCHEDULABLE, message))
+        if pod.hold is not None and pod.hold != "gate":
+            reason, message = held_condition(pod, pod.hold)
+            yield PodView(pod, reason, message, (reason, message))
+
+
+def held_condition(pod: Pod, hold: HoldKind) -> tuple[str, str]:
+    """Return the reason and message of a held pod; a new kind of hold has to add its own."""
+    match hold:
+        case "gate":
+            # The API server writes it when it stores the pod, in these words.
+            return "SchedulingGated", "Scheduling is blocked due to non-empty scheduling gates"
+        case "reference":
+            return REASON_INVALID, sentence(incomplete_text(pod.info.labels))
+        case "owner":
+            return REASON_GROUP_WAITS, of_another_owner(pod)
+        case "growth":
+            return REASON_GROUP_WAITS, _exceeds(pod.group)
+        case "claims":
+            return REASON_UNSCHEDULABLE, pod.info.unclaimed
+        case _:
+            assert_never(hold)
+
+
+def _exceeds(group: Group | None) -> str:
+    """Return the message of a pod that waits until the group's minCount follows its owner."""
+    phrase = group.phrase if group is not None else "The group"
+    off = group.spec.maker_off if group is not None and group.spec is not None else ""
+    if off:
+        return (
+            f"{phrase} does not grow with its owner because feature gate {off} is off. The pod"
+            " waits until it is on."
+        )
+    return f"{phrase} grows with its owner. The pod waits until muster-controller updates minCount."
 
 
 def waiting_pods(state: State, root: GroupKey) -> Iterator[Pod]:
@@ -295,9 +313,10 @@ def blocker_json(blocker: Blocker, group: GroupKey, since: str) -> Json:
     return document
 
 
-def _blocker(not_ready: NotReady, gates: FeatureGates) -> Blocker:
+def _blocker(state: State, not_ready: NotReady, gates: FeatureGates) -> Blocker:
     at, needed, present = not_ready.at.key, not_ready.needed, not_ready.present
-    return Blocker(summary(not_ready, gates), "quorum", at, needed, present)
+    text = summary(not_ready, gates, state.forest.templates)
+    return Blocker(text, "quorum", at, needed, present)
 
 
 def has_leaving_pods(state: State, group: Group) -> bool:

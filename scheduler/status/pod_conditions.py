@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from api.constants import CONDITION_POD_SCHEDULED
 from kube.base.clock import Clock, rfc3339
 from kube.client.meta import Json
@@ -12,15 +10,10 @@ from kube.client.patch import PatchBuilder
 from kube.client.resources import PODS
 from scheduler.decoding.objects import ConditionType
 from scheduler.status.conditions import PodView
+from scheduler.status.number_writes import NumberWrites
 from scheduler.status.pod_events import PodEvents
 from scheduler.support.metrics import STATUS_WRITES
 from scheduler.watch.event_handlers import PendingPod
-
-_NUMBERS_SECONDS: Final = 15.0
-"""Delay of the condition of a pod without a group if only its numbers changed."""
-
-_NUMBERS_PER_SECOND: Final = 20.0
-"""Writes of conditions a second of which only the numbers changed. With more, the delay grows."""
 
 
 class PodConditions:
@@ -38,33 +31,29 @@ class PodConditions:
 
     def reset(self) -> None:
         """Start a new term: another leader may have written conditions since the last one."""
-        # By UID: the significant part of the last view that was written, and when.
-        self._written: dict[str, tuple[tuple[object, ...], float]] = {}
+        # By UID: the significant part of the last view that was written.
+        self._written: dict[str, tuple[object, ...]] = {}
+        self._numbers: NumberWrites[str] = NumberWrites()
 
     def is_unchanged(self, view: PodView) -> bool:
         """Return True if the pod needs no write, except for new numbers."""
         # A pod that is no longer pending is bound or deleted.
         uid = view.pod.info.uid
-        written = self._written.get(uid)
-        return uid not in self._pending or (written is not None and written[0] == view.significant)
+        return uid not in self._pending or self._written.get(uid) == view.significant
 
     def numbers_due_in(self, view: PodView) -> float | None:
         """Return the seconds until new numbers are due for the pod; None if there are none."""
-        # Only for pods without a group: all others have the numbers in the status of the group.
-        written, seen = self._written.get(view.pod.info.uid), self._current_condition(view)
-        if view.pod.group is not None or written is None or seen is None:
+        seen = self._current_condition(view)
+        if seen is None or seen.message == view.message:
             return None
-        if seen.message == view.message:
-            return None
-        pause = max(_NUMBERS_SECONDS, len(self._pending) / _NUMBERS_PER_SECOND)
-        return written[1] + pause - self._clock.monotonic()
+        return self._numbers.due_in(view.pod.info.uid, self._clock.monotonic())
 
     async def write(self, view: PodView, *, with_event: bool) -> None:
         """Write the condition, and an event if `with_event` is True. Raises kube.base.errors."""
         info = view.pod.info
         seen, said = self._pending.get(info.uid), self._current_condition(view)
         # Bound, assumed or deleted since the round began: a Binding sets the condition to True.
-        if seen is None or not (view.pod.waiting or info.exceeds or info.unclaimed):
+        if seen is None or not (view.pod.waiting or view.pod.hold):
             return
         # After a change of leaders, the last leader may have written the same.
         same = said is not None and (said.reason, said.message) == (view.reason, view.message)
@@ -73,9 +62,10 @@ class PodConditions:
             await self._api.patch(PODS, info.name, ops, info.namespace, subresource="status")
             STATUS_WRITES.labels("Pod", "written").inc()
         # After the write: if it failed, the next report tries it again.
-        self._written[info.uid] = view.significant, self._clock.monotonic()
+        self._written[info.uid] = view.significant
+        self._numbers.wrote(info.uid, info.namespace, self._clock.monotonic())
         if with_event and not same:
-            self._events.failed(view)
+            self._events.failed(view, seen.controller)
 
     def forget_deleted(self) -> None:
         """Drop the entries of pods that no longer wait, if there are many."""
@@ -83,6 +73,7 @@ class PodConditions:
         if len(self._written) > 2 * len(self._pending) + 1000:
             written = self._written.items()
             self._written = {uid: each for uid, each in written if uid in self._pending}
+        self._numbers.keep(self._pending, len(self._pending))
 
     def _current_condition(self, view: PodView) -> ConditionType | None:
         """Return the pod's current condition if its status is False, otherwise None."""

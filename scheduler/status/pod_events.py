@@ -1,8 +1,8 @@
-"""FailedScheduling events on waiting pods, as in kube-scheduler, for `kubectl describe pod`.
+"""FailedScheduling events on waiting pods, as in kube-scheduler, and an event on their owner.
 
 Only some pods of a large group get an event, and a namespace gets few events per second. The
 conditions of all pods have the same message, and the events of groups must not wait behind those of
-thousands of pods.
+thousands of pods. The owner gets one event for all pods with the same message.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Final
 
-from api.constants import EVENT_FAILED_SCHEDULING
+from api.constants import EVENT_FAILED_SCHEDULING, REASON_GROUP_WAITS
 from kube.base.clock import Clock
+from kube.events.events import ObjectReference
 from scheduler.core.values.model import GroupKey
 from scheduler.events.group_events import GroupEvents
 from scheduler.status.conditions import PodView
@@ -25,6 +26,12 @@ _BURST: Final = 50
 
 _PER_SECOND: Final = 5.0
 """Limit of events a second on the pods of one namespace after `_BURST`. More are dropped."""
+
+_OWNERS: Final = 4096
+"""Limit of events on owners that are remembered. With more, all are forgotten and may repeat."""
+
+_OWNER_SECONDS: Final = 600.0
+"""Seconds for which an event on an owner is not repeated when further pods have its message."""
 
 _REMEMBERED: Final = 1000
 """Limit of namespaces whose allowance is kept. With more, idle ones are dropped first."""
@@ -62,12 +69,34 @@ class PodEvents:
         self._events = events
         self._clock = clock
         self._allowances: dict[str, _EventRate] = {}
+        self._on_owners: dict[tuple[str, str, str], float] = {}
 
-    def failed(self, view: PodView) -> None:
-        """Record an event on the pod, whose condition changed to this view."""
+    def failed(self, view: PodView, controller: ObjectReference | None) -> None:
+        """Record events on the pod, whose condition changed to this view, and on its owner."""
+        owner = self._owner(view, controller)
+        if owner is not None:
+            self._warn(owner, view)
         # Dropped and not delayed: the pod's condition has the message.
         if self._may_send(view.pod.info.namespace):
             self._events.pod(view.pod, "Warning", EVENT_FAILED_SCHEDULING, view.message)
+
+    def _owner(self, view: PodView, controller: ObjectReference | None) -> ObjectReference | None:
+        """Return the controller of the pod's root, else of the pod; None if the root reports it."""
+        # A held pod waits for its own controller, whatever its group lacks.
+        root = None if view.pod.hold is not None else self._events.root_controller(view.pod)
+        if root is None:
+            return controller
+        # A group gets an event with each change of its status, except while it lacks members.
+        return root if view.reason == REASON_GROUP_WAITS else None
+
+    def _warn(self, owner: ObjectReference, view: PodView) -> None:
+        event, now = (owner.uid, view.reason, view.message), self._clock.monotonic()
+        if now < self._on_owners.get(event, -_OWNER_SECONDS) + _OWNER_SECONDS:
+            return
+        if len(self._on_owners) >= _OWNERS:
+            self._on_owners.clear()
+        self._on_owners[event] = now
+        self._events.warn(owner, view.pod, view.reason, view.message)
 
     def _may_send(self, namespace: str) -> bool:
         now = self._clock.monotonic()

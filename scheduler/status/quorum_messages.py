@@ -6,6 +6,7 @@ refer to the status and the events of the owner if they know no other cause. No 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from api.constants import (
@@ -23,6 +24,7 @@ from api.constants import (
 from api.features import Feature, FeatureGates, feature_of_form, off_text
 from api.groups import Form, groups_of_pod, workload_form
 from scheduler.core.groups.forest import Group, NotReady, Pod
+from scheduler.core.groups.workload_templates import Templates, WorkloadKey
 from scheduler.core.values.group_source import lower_minimum
 from scheduler.core.values.wording import count, sentence
 
@@ -34,15 +36,18 @@ _MANAGED: Final = {STATEFUL_SET.kind: Feature.STATEFUL_SET, _REPLICA_SET: Featur
 """The feature that creates the group named at admission, by the kind that creates the pods."""
 
 
-def summary(not_ready: NotReady, gates: FeatureGates) -> str:
+def summary(
+    not_ready: NotReady, gates: FeatureGates, workloads: Mapping[WorkloadKey, Templates]
+) -> str:
     """Return the message of a group that is not ready: what is missing, and who creates it.
 
     If Muster does not create it because a feature gate is off, the message names the gate.
+    `workloads` are the templates of all Workloads.
     """
     group = not_ready.at
     missing = not_ready.needed - not_ready.present
     if group.spec is None:
-        text, advice = not_ready.message, _who_creates_it(group, gates)
+        text, advice = not_ready.message, _who_creates_it(group, gates, workloads)
     # The group lacks something other than members, such as a policy: the message is complete.
     elif missing <= 0:
         return f"{not_ready.message}."
@@ -51,8 +56,8 @@ def summary(not_ready: NotReady, gates: FeatureGates) -> str:
     else:
         text = _members(group, not_ready)
         # If gated pods would be enough, the user has to remove their gates first.
-        unclaimed = next(iter((group.unclaimed or {}).values()), None)
-        if unclaimed is not None and group.gated < missing:
+        unclaimed = next(iter(group.held_by("claims").values()), None)
+        if unclaimed is not None and len(group.held_by("gate")) < missing:
             return f"{text}: {unclaimed.info.unclaimed}"
         advice = _who_creates_pods(group, missing, not_ready.present)
     return f"{text}. {sentence(advice)}"
@@ -63,9 +68,9 @@ def _members(group: Group, not_ready: NotReady) -> str:
     others = [
         f"{number} {what}"
         for number, what in (
-            (group.gated, "with schedulingGates"),
-            (len(group.unclaimed or ()), "waiting for ResourceClaims"),
-            (group.held, "of another owner"),
+            (len(group.held_by("gate")), "with schedulingGates"),
+            (len(group.held_by("claims")), "waiting for ResourceClaims"),
+            (len(group.held_by("owner")), "of another owner"),
             (group.leaving, "being deleted"),
             (group.failed, "failed"),
         )
@@ -81,9 +86,9 @@ def _members(group: Group, not_ready: NotReady) -> str:
 
 def _who_creates_pods(group: Group, missing: int, present: int) -> str:
     # Enough pods exist, so their creator has nothing more to do.
-    if group.gated >= missing:
+    if len(group.held_by("gate")) >= missing:
         return "it is scheduled when their schedulingGates are removed"
-    if group.held:
+    if group.held_by("owner"):
         return _whose_group_is_it(group)
     owner = group.spec.owner if group.spec is not None else None
     # As far as the counters show, the group has never had pods.
@@ -111,6 +116,17 @@ def _who_creates_pods(group: Group, missing: int, present: int) -> str:
     return f"create {count(missing, 'more pod')} that {verb} the group, or {lower}"
 
 
+def of_another_owner(pod: Pod) -> str:
+    """Return the message of a pod that names a group although it belongs to another owner."""
+    group = pod.group
+    if group is None:
+        return "The group belongs to another owner."
+    owner = group.spec.owner if group.spec is not None else None
+    whose = _phrase(owner) if owner is not None else "a user"
+    problem = f"{group.phrase} belongs to {whose}, not to the owner of the pod"
+    return f"{problem}. {sentence(_whose_group_is_it(group))}"
+
+
 def _whose_group_is_it(group: Group) -> str:
     """Return the advice for pods that name this group although it belongs to another owner."""
     if group.spec is not None and group.spec.owner is not None:
@@ -125,7 +141,9 @@ def _who_creates_children(group: Group) -> str:
     return f"Muster creates the others for {_phrase(owner)}; if they do not appear, see its events"
 
 
-def _who_creates_it(group: Group, gates: FeatureGates) -> str:
+def _who_creates_it(
+    group: Group, gates: FeatureGates, workloads: Mapping[WorkloadKey, Templates]
+) -> str:
     """Return who creates a missing group that pods or child groups name."""
     if group.key[0] == NATIVE_POD_GROUP.full_kind:
         return f"create it in {NATIVE_POD_GROUP.api_version}, or correct the name in its pods"
@@ -139,7 +157,7 @@ def _who_creates_it(group: Group, gates: FeatureGates) -> str:
             return _created_by_muster(_phrase(owner))
         return "create it, or correct the name in its child groups"
     pod = next(iter(group.members.values()), None)
-    return (_admitted(pod) or _by_label(pod, group.name)) if pod is not None else _MISSPELT
+    return (_admitted(pod) or _by_label(pod, group, workloads)) if pod is not None else _MISSPELT
 
 
 def _feature_of(group: Group) -> Feature | None:
@@ -194,22 +212,33 @@ def _created_by_muster(owner: str) -> str:
     return f"Muster creates it for {owner}; if it does not appear, see the events of its owner"
 
 
-def _by_label(pod: Pod, name: str) -> str:
+def _by_label(pod: Pod, group: Group, workloads: Mapping[WorkloadKey, Templates]) -> str:
     """Return who creates a group that the labels of a pod name."""
     reference = next(groups_of_pod(pod.info.labels, ours=True), None)
-    if reference is None or reference.name != name:
+    if reference is None or reference.name != group.name:
         return _MISSPELT
     if reference.form is Form.COSCHEDULING:
         return (
-            f'it is created from coscheduling PodGroup "{name}": create that, or correct the name'
+            f'it is created from coscheduling PodGroup "{group.name}": create that, or correct the'
+            " name"
         )
     form = workload_form(pod.info.labels, None) if reference.form is Form.WORKLOAD else None
     if form is None:
         return _MISSPELT
-    return (
-        f'it is created from template "{form.pod_group}" of Workload "{form.name}":'
-        " create these, or correct the labels"
-    )
+    workload, template = f'Workload "{form.name}"', f'template "{form.pod_group}"'
+    templates = workloads.get((pod.info.namespace, form.name))
+    if templates is None:
+        return (
+            f"it is created from {template} of {workload}, which does not exist: create it, or"
+            " correct the labels"
+        )
+    known = templates.get((POD_GROUP.kind, form.pod_group))
+    # Pods name a template by itself, so only one that is under no other.
+    if known is None or known.below:
+        return (
+            f"{workload} has no {template} in its podGroupTemplates: add it, or correct the label"
+        )
+    return f"Muster creates it from {template} of {workload}; if it does not appear, see its events"
 
 
 def _creator(group: Group) -> str:

@@ -17,13 +17,10 @@ from scheduler.support.activity import Activity
 from scheduler.support.config import Status
 from scheduler.support.fair_keys import FairKeys
 
-_BUSY_SECONDS: Final = 20.0
-"""Extra delay, during Bindings or evictions, of groups that lack members and of their pods. It also
-applies to preemptors' pods, but not to other pods that wait for capacity: autoscalers watch their
-conditions."""
-
-_NOMINATED_SECONDS: Final = 1.5
-"""Extra delay of preemptors' pods while no Bindings or evictions are under way."""
+_BUSY_SECONDS: Final = 1.5
+"""Extra delay, during Bindings or evictions, of groups that lack members and of their pods. It does
+not apply to pods that wait for capacity, as autoscalers watch their conditions, except that it
+always applies to those of preemptors."""
 
 _BINDING_SECONDS: Final = 60.0
 """Limit of the extra delay of a root that is being bound."""
@@ -73,11 +70,10 @@ class DueReports:
         self._put(key, self._clock.monotonic(), self._config.delay_seconds)
 
     def on_root_bound(self, key: GroupKey) -> None:
-        """Schedule a root that is being bound, behind those bound before it, and drop its pods."""
+        """Schedule a root that is being bound, behind those bound before it."""
         self.schedule_group(key)
         # Roots are reported in the order of their Bindings, not in that of their first change.
         self._groups.move_to_end(key)
-        self._pods.discard(key)
 
     def retry_group(self, key: GroupKey, wait: float) -> None:
         """Schedule a group whose report failed, in `wait` seconds."""
@@ -88,22 +84,12 @@ class DueReports:
         self._numbers.put(key, at)
         self.arrived.set()
 
-    def pods_after(self, key: GroupKey, wait: float) -> None:
-        """Schedule the pods of the root or group in `wait` seconds, and not before."""
-        # Each call postpones them: while a group gets members, its pods need no condition yet.
-        self._pods.put(key, self._clock.monotonic() + wait)
-
     def pods_within(self, key: GroupKey, wait: float) -> None:
         """Schedule the pods of the root or group in at most `wait` seconds."""
-        # The earlier time counts, or a root that is refused all the time would never be reported.
+        # The earlier time counts, or a root that changes all the time would never be reported.
         at, before = self._clock.monotonic() + wait, self._pods.get(key)
         self._pods.put(key, at if before is None else min(at, before))
         self.arrived.set()
-
-    def retry_pods(self, key: GroupKey, wait: float) -> None:
-        """Schedule the pods of a root whose report failed, unless they are scheduled already."""
-        if key not in self._pods:
-            self.pods_after(key, wait)
 
     def take(self, has_turn: Callable[[GroupKey], bool], most: int) -> list[GroupKey]:
         """Remove and return up to `most` groups that are due and for which `has_turn` is True."""
@@ -161,7 +147,7 @@ class DueReports:
         # Autoscalers must see the nominated node first: without it they would add nodes for pods
         # whose victims are terminating already.
         if self._state.nominations.own(key):
-            return _BUSY_SECONDS if busy else _NOMINATED_SECONDS
+            return _BUSY_SECONDS
         if not busy:
             return 0.0
         return self._config.busy_seconds if wants_room else _BUSY_SECONDS

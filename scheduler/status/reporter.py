@@ -8,8 +8,7 @@ long because another namespace has thousands of groups, or large trees.
 from __future__ import annotations
 
 import asyncio
-import math
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -38,15 +37,15 @@ from scheduler.queue.shell import Shell
 from scheduler.status.conditions import (
     GroupView,
     PodView,
-    exceeding_views,
     group_view,
     has_leaving_pods,
+    held_views,
     pod_views,
-    unclaimed_views,
     waiting_for,
     waiting_pods,
 )
 from scheduler.status.group_status import only_numbers_differ, wanted_status
+from scheduler.status.number_writes import NumberWrites
 from scheduler.status.pod_conditions import PodConditions
 from scheduler.status.pod_events import FirstPods, PodEvents
 from scheduler.status.report_schedule import DueReports
@@ -73,12 +72,6 @@ _Report = Iterator[_Write | None]
 
 _RETRY_SECONDS: Final = 10.0
 """Delay of a report whose write failed, and first back-off after an unexpected error."""
-
-_NUMBERS_SECONDS: Final = 15.0
-"""Delay of a status if only numbers changed, of nodes or of pods that fit."""
-
-_NUMBERS_PER_SECOND: Final = 20.0
-"""Writes of statuses a second of which only numbers changed. With more groups, the delay grows."""
 
 _ROUND_ROOTS: Final = 100
 """Limit of reports that start in a round, and of those under way in one namespace. The next round
@@ -148,19 +141,30 @@ class Reporter:
         self._reported: dict[GroupKey, tuple[object, ...]] = {}
         self._reported_priorities: dict[GroupKey, str] = {}
         self._pod_conditions.reset()
-        self._written_at: dict[GroupKey, float] = {}
+        self._numbers: NumberWrites[GroupKey] = NumberWrites()
         # By object: the end of the wait that the API server asked for (Retry-After).
         self._not_before: dict[GroupKey, float] = {}
         self._due.reset()
         self._failures.clear()
         self._count_due()
 
-    def touched(self, keys: Iterable[GroupKey]) -> None:
+    def touched(self, keys: Collection[GroupKey]) -> None:
         """Schedule reports of these groups and single pods, which changed."""
         # Sorted, because the order of a set differs between processes.
         for key in sorted({self._reported_by(key) for key in keys}):
             self._due.schedule_group(key)
+        for key in keys:
+            if self._holds_pods(key):
+                self._due.pods_within(key, self._config.pods_seconds)
         self._count_due()
+
+    def _holds_pods(self, key: GroupKey) -> bool:
+        """Return True if pods of the group, or the single pod, wait for no decision."""
+        group = self._state.forest.groups.get(key)
+        if group is None:
+            return key in self._state.held
+        not_ready = group.parent is None and not self._state.forest.ready(group)
+        return bool(group.held) or (not_ready and group.pending_total > 0)
 
     def refused(self, key: GroupKey, blocker: Blocker) -> None:
         """Record that the scheduler refused the root with this blocker, and schedule its report."""
@@ -260,8 +264,6 @@ class Reporter:
         if key[0] == SINGLE_POD:
             if key not in self._state.singles:
                 self._blockers.pop(key, None)
-            if key in self._state.unclaimed:
-                self._due.pods_after(key, self._config.pods_seconds)
             return
         group = self._state.forest.groups.get(key)
         if group is None:
@@ -284,8 +286,6 @@ class Reporter:
         # It may have been a root before it got a parent.
         if group.parent is not None:
             self._forget(group.key)
-        if group.exceeding or group.unclaimed:
-            self._due.pods_within(group.key, self._config.pods_seconds)
         return self._group_write(group, blocker)
 
     def _forget(self, key: GroupKey) -> None:
@@ -331,11 +331,6 @@ class Reporter:
         not_ready = waiting_for(self._state, top, self._gates)
         if not_ready is not None:
             self._forget_refusal(key)
-            if top.pending_total:
-                # More members do not make an invalid tree valid, so its pods need not wait.
-                soon = not_ready.kind == "invalid"
-                wait = self._config.delay_seconds if soon else self._config.pods_seconds
-                self._due.pods_after(key, wait)
         # Without pending pods, a refusal is outdated: they were bound or deleted since.
         blocker = not_ready or (self._blockers.get(key) if top.pending_total else None)
         self._causes[key] = blocker
@@ -358,11 +353,10 @@ class Reporter:
         status, _ = self._status(view, observed)
         if status == (observed.status or {}):
             return None
-        # In proportion to the groups: the numbers of all waiting ones change when a node joins.
-        pause = max(_NUMBERS_SECONDS, len(self._observed) / _NUMBERS_PER_SECOND)
-        at = self._written_at.get(key, -math.inf) + pause
-        if self._clock.monotonic() < at and only_numbers_differ(status, observed.status or {}):
-            self._due.numbers(key, at)
+        now = self._clock.monotonic()
+        left = self._numbers.due_in(key, now)
+        if left > 0 and only_numbers_differ(status, observed.status or {}):
+            self._due.numbers(key, now + left)
             return None
         return _Write(key, group.top.key, lambda: self._write_group(view))
 
@@ -385,7 +379,10 @@ class Reporter:
         # Kept until the watch delivers it: the next write must not conflict with this one.
         observed.status = status
         observed.metadata.resource_version = response["metadata"]["resourceVersion"]
-        self._written_at[key] = self._clock.monotonic()
+        if view.blocker is None:
+            self._numbers.discard(key)
+        else:
+            self._numbers.wrote(key, key[1], self._clock.monotonic())
         STATUS_WRITES.labels(plain_kind(key[0]), "written").inc()
         if changed and view.reason is not None and view.event:
             kind: EventType = "Normal" if view.scheduled else "Warning"
@@ -411,17 +408,17 @@ class Reporter:
                 continue
             left = self._pod_conditions.numbers_due_in(view)
             if left is not None and left > 0:
-                self._due.pods_after(key, left)
+                self._due.pods_within(key, left)
             # New numbers get no event, because they change all the time.
             yield None if left is None or left > 0 else self._pod_write(key, view, with_event=False)
 
     def _pod_views(self, key: GroupKey) -> Iterator[PodView]:
         group = self._state.forest.groups.get(key)
         if group is not None:
-            yield from exceeding_views(group)
-            yield from unclaimed_views((group.unclaimed or {}).values())
-        elif key in self._state.unclaimed:
-            yield from unclaimed_views((self._state.unclaimed[key],))
+            for held in list(group.held.values()):
+                yield from held_views(held.values())
+        elif key in self._state.held:
+            yield from held_views((self._state.held[key],))
         if group is not None and group.parent is not None:
             return  # waiting pods are reported with the root
         blocker = waiting_for(self._state, group, self._gates) if group is not None else None
@@ -490,7 +487,7 @@ class Reporter:
         for key in (root, self._reported_by(target)):
             if key[0] in GROUP_RESOURCES:
                 self._due.retry_group(key, wait)
-        self._due.retry_pods(root, wait)
+        self._due.pods_within(root, wait)
 
     def _forget_deleted(self) -> None:
         now, asked = self._clock.monotonic(), self._not_before.items()
@@ -499,8 +496,5 @@ class Reporter:
         for key, step in self._failures.keys() if self._failures else ():
             if key not in self._state.forest.groups and key not in self._state.singles:
                 self._failures.succeeded((key, step))
-        # Rarely, so that a round does not visit all entries.
-        if len(self._written_at) > 2 * len(self._observed) + 1000:
-            times = self._written_at.items()
-            self._written_at = {key: at for key, at in times if key in self._observed}
+        self._numbers.keep(self._observed, len(self._observed))
         self._pod_conditions.forget_deleted()

@@ -25,12 +25,12 @@ class SearchLimits(Section, frozen=True):
 class Status(Section, frozen=True):
     """The times of conditions: `delay` after a change, at most `busy` later during Bindings.
 
-    Pods of a group that lacks members get theirs once it has not changed for `pods_seconds`.
+    Pods that are held, or whose group is not ready, get theirs `pods_seconds` after a change.
     """
 
     delay_seconds: Seconds = 0.5
     busy_seconds: Seconds = 2.5
-    pods_seconds: Seconds = 5
+    pods_seconds: Seconds = 2.5
     writers: Count = 8
 
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from sys import intern
+from typing import Final
 
 from api import features
 from api.constants import CONDITION_POD_SCHEDULED, NATIVE_POD_GROUP, POD_GROUP
@@ -17,6 +19,7 @@ from api.priority import PriorityClass
 from api.scheduler_names import USUAL, SchedulerNames
 from kube.base.clock import Clock, SystemClock
 from kube.client.meta import Key, Partial, RawObject
+from kube.events.events import ObjectReference
 from scheduler.core.state.state import State
 from scheduler.core.values.model import ClaimKey, GroupKey, PodInfo
 from scheduler.decoding import decode
@@ -26,7 +29,13 @@ from scheduler.decoding.objects import (
     Pod,
 )
 from scheduler.decoding.pod_claims import PodClaims
-from scheduler.decoding.undecodable_pods import decode_held_pod, held_pod_info
+from scheduler.decoding.undecodable_pods import (
+    RefusedPod,
+    decode_held_pod,
+    decode_refused_pod,
+    held_pod_info,
+    refused_pod_info,
+)
 from scheduler.expected.claims import CLAIM, RESOURCE, Thing
 from scheduler.expected.pods import ExpectedPods, LastPodState
 from scheduler.watch.departures import Departures
@@ -36,21 +45,35 @@ from scheduler.watch.membership import Membership
 
 @dataclass(frozen=True, slots=True)
 class PendingPod:
-    """The fields that a waiting pod's status patch needs. `scheduled` is its PodScheduled."""
+    """The fields of a waiting pod that its status patch and its events need.
+
+    `scheduled` is its PodScheduled, `controller` the object that controls it, if there is one.
+    """
 
     resource_version: str
     conditions: tuple[str, ...]
     scheduled: ConditionType | None = None
+    controller: ObjectReference | None = None
 
     @classmethod
-    def of(cls, obj: Pod) -> PendingPod:
+    def of(cls, obj: Pod | RefusedPod) -> PendingPod:
         conditions = obj.status.conditions
         types = tuple(condition.type for condition in conditions)
         scheduled = next((it for it in conditions if it.type == CONDITION_POD_SCHEDULED), None)
         if scheduled is not None:
             # All waiting pods of a group have the same message.
             scheduled.message = intern(scheduled.message)
-        return cls(obj.metadata.resource_version, types, scheduled)
+        meta, owner = obj.metadata, obj.metadata.controller
+        controller = None
+        if owner is not None:
+            controller = _reference(
+                owner.api_version, owner.kind, meta.namespace, owner.name, owner.uid
+            )
+        return cls(meta.resource_version, types, scheduled, controller)
+
+
+# All waiting pods of a controller share one.
+_reference: Final = lru_cache(maxsize=4096)(ObjectReference)
 
 
 class PodHandler:
@@ -189,7 +212,7 @@ class PodHandler:
         self._on_change()
 
     def set_aside(self, key: Key, raw: bytes) -> None:
-        """Keep an undecodable bound pod on its node and in its group; drop a waiting one."""
+        """Keep an undecodable bound pod on its node and in its group; refuse a waiting one."""
         obj = decode_held_pod(raw)
         uid = obj.metadata.uid
         known = self._state.pods.get(uid)
@@ -201,6 +224,9 @@ class PodHandler:
             # More was known than can be read now: its group, and requests of all containers.
             before = known.info if known is not None else None
             self._set(held_pod_info(obj, before, node))
+        elif obj.spec.scheduler_name in self._schedulers:
+            self.pending[uid] = PendingPod.of(decode_refused_pod(raw))
+            self._set(refused_pod_info(obj))
         self._on_change()
 
     def delete(self, key: Key) -> None:

@@ -102,22 +102,18 @@ class Growth:
         released = [] if members is before else self.forget(info.uid)
         if members is None:
             return [info, *released]
-        # Gated without gates of its own: `membership` keeps it back, as the group is another's.
-        stranger = info.gated and not pod.spec.scheduling_gates
-        return [*self._counted(members, info, stranger=stranger), *released]
+        return [*self._counted(members, info), *released]
 
     def reevaluate(self, info: PodInfo) -> list[PodInfo]:
         """Return the same after the owner of the pod's group became known."""
         members = self._of.get(info.uid)
         if members is None:
             return [info]
-        uid = info.uid
-        held = uid in members.waiting or uid in members.held or uid in members.strangers
-        stranger = info.group != members.key[1] or (info.gated and held)
-        return self._counted(members, replace(info, exceeds=False), stranger=stranger)
+        return self._counted(members, replace(info, exceeds=False))
 
-    def _counted(self, members: _Members, info: PodInfo, *, stranger: bool) -> list[PodInfo]:
+    def _counted(self, members: _Members, info: PodInfo) -> list[PodInfo]:
         uid = info.uid
+        stranger = info.group != members.key[1] or info.membership.held
         if uid not in self._of or (uid in members.strangers) != stranger:
             if uid in self._of:
                 members.drop(uid)

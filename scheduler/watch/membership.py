@@ -116,7 +116,7 @@ def _as_a_stranger(info: PodInfo) -> PodInfo:
     over = info.node or info.phase in ("Succeeded", "Failed")
     if over:
         return replace(info, group=None)
-    return replace(info, gated=True, membership=replace(info.membership, held=True))
+    return replace(info, membership=replace(info.membership, held=True))
 
 
 def _owners(group: GroupObject | None) -> Owners | None:

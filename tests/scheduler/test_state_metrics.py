@@ -41,7 +41,7 @@ def test_groups_by_kind_and_state(harness: Harness) -> None:
     builder.gang("a", 2, parent="tree")
     builder.gang("b", 1)
     builder.pod("b")
-    builder.pod("b", gated=True, held=True)
+    builder.pod("b", held=True)
     found = told()
 
     assert {

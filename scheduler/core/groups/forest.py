@@ -79,6 +79,8 @@ class Forest:
         self._links = GroupLinks(self._counters, self.group, self.prune)
         self.moved: Sequence[Group] = self._links.moved
         self._made_from: dict[WorkloadKey, dict[GroupKey, Group]] = {}
+        # By namespace: groups without an object, whose message states which template they lack.
+        self._missing: dict[str, dict[GroupKey, Group]] = {}
 
     @property
     def visited(self) -> int:
@@ -100,10 +102,18 @@ class Forest:
         group = self.groups.get(key)
         if group is None:
             group = self.groups[key] = Group(key)
+            self._missing.setdefault(key[1], {})[key] = group
         return group
+
+    def _not_missing(self, key: GroupKey) -> None:
+        """Remove a group from those without an object."""
+        missing = self._missing.get(key[1], {})
+        if missing.pop(key, None) is not None and not missing:
+            del self._missing[key[1]]
 
     def set_spec(self, spec: GroupSpec) -> Group:
         group = self.group(spec.key)
+        self._not_missing(spec.key)
         before = group.set_spec(spec)
         self._index(group, before)
         self._describe(group)
@@ -127,6 +137,7 @@ class Forest:
         if group is None or group.spec is None:
             return None
         self._links.unlink(group)
+        self._missing.setdefault(key[1], {})[key] = group
         before = group.set_spec(None)
         self._index(group, before)
         self._describe(group)
@@ -146,7 +157,7 @@ class Forest:
     def set_templates(self, workload: WorkloadKey, templates: Templates | None) -> None:
         """Set the templates of a Workload; None if there is no such Workload.
 
-        Its groups are compared with them in postponed steps.
+        Its groups, and those that do not exist yet, are compared with them in postponed steps.
         """
         if self.templates.get(workload) == templates:
             return
@@ -155,7 +166,7 @@ class Forest:
         else:
             self.templates[workload] = templates
         # A Workload may have thousands of groups; comparing all at once would block the event loop.
-        if workload in self._made_from:
+        if workload in self._made_from or workload[0] in self._missing:
             self._links.postpone((WORKLOAD, *workload), self._compare_all(workload))
             self._links.catch_up(_STEPS)
 
@@ -165,6 +176,7 @@ class Forest:
         named = group.members or group.children or group.cut_children
         if group.spec is None and not named:
             self.groups.pop(group.key, None)
+            self._not_missing(group.key)
 
     def catch_up(self, steps: int) -> bool:
         """Do up to `steps` postponed steps, each O(depth). Return True if some are left."""
@@ -251,6 +263,10 @@ class Forest:
             if _workload_of(group.spec) == workload:
                 self._describe(group)
                 self._counters.settle(group)
+                self._links.moved.append(group)
+            yield
+        for group in list(self._missing.get(workload[0], {}).values()):
+            if group.spec is None and self.groups.get(group.key) is group:
                 self._links.moved.append(group)
             yield
 

@@ -9,6 +9,7 @@ from typing import Literal, TypeVar
 from scheduler.core.groups.groups import Group, GroupState, Pod, Traits
 
 T = TypeVar("T", int, str, Traits)
+K = TypeVar("K")
 
 
 class GroupCounters:
@@ -44,7 +45,7 @@ class GroupCounters:
         if alive and not info.ours:
             group.foreign += sign
         if waiting:
-            _count_pending(group, pod, sign)
+            _count_by(group.pending, pod.shape, pod, sign)
         if running:
             group.running += sign
             if not pod.assumed:
@@ -71,11 +72,11 @@ class GroupCounters:
         """Count a pod that does not exist yet: it waits, or its node is reserved."""
         waiting = pod.waiting
         if waiting:
-            _count_pending(group, pod, sign)
+            _count_by(group.pending, pod.shape, pod, sign)
         elif pod.assumed:
             group.running += sign
         else:
-            group.unclaimed = _with(group.unclaimed, pod, sign)
+            self._count_idle(group, pod, sign)
             return
         group.available += sign
         _add_expected(group, sign * waiting, sign * (not waiting))
@@ -110,14 +111,14 @@ class GroupCounters:
         For a change that broke off half-way; costs O(pods of the group + children of ancestors).
         """
         parent, group.parent = group.parent, None  # the ancestors are counted below
-        group.pending, group.exceeding, group.unclaimed = {}, None, None
+        group.pending = {}
         group.priorities, group.schedulers = Counter(), Counter()
         group.alive = group.bound_pods = group.foreign = group.failed = 0
         group.available = group.running = group.settled = 0
         # Totals over all groups: counting the members adds to them again.
-        self.held_pods -= group.held
-        self.held_groups -= group.held > 0
-        group.gated = group.held = group.leaving = 0
+        self._count_strangers(group, -1)
+        group.held = {}
+        group.leaving = 0
         group.pending_total = group.running_total = group.assumed_total = 0
         group.expected_waiting = group.expected_held = 0
         for pod in group.members.values():
@@ -237,19 +238,18 @@ class GroupCounters:
     def _count_idle(self, group: Group, pod: Pod, sign: int) -> None:
         """Count a pod that counts for neither the quorum nor the minimum, and has not ended."""
         info = pod.info
-        if info.exceeds:
-            group.exceeding = _with(group.exceeding, pod, sign)
         if info.terminating:
             group.leaving += sign
-        elif info.membership.held:
-            self.held_groups -= group.held > 0
-            group.held += sign
-            self.held_groups += group.held > 0
-            self.held_pods += sign
-        elif info.gated:
-            group.gated += sign
-        elif info.unclaimed:
-            group.unclaimed = _with(group.unclaimed, pod, sign)
+        elif info.hold is not None:
+            self._count_strangers(group, -1)
+            _count_by(group.held, info.hold, pod, sign)
+            self._count_strangers(group, 1)
+
+    def _count_strangers(self, group: Group, sign: int) -> None:
+        """Add the pods of other owners, and the group if it has any, to the totals."""
+        strangers = len(group.held_by("owner"))
+        self.held_pods += sign * strangers
+        self.held_groups += sign * (strangers > 0)
 
     def _add(
         self,
@@ -377,24 +377,15 @@ def _traits_match(child: Traits, traits: Traits, template: str) -> bool:
     return child.workload == traits.workload and modes and child.below in (None, template)
 
 
-def _count_pending(group: Group, pod: Pod, sign: int) -> None:
-    pods = group.pending.setdefault(pod.shape, {})
+def _count_by(tables: dict[K, dict[str, Pod]], key: K, pod: Pod, sign: int) -> None:
+    """Add the pod to the table of the key, or remove it; empty tables are removed."""
+    pods = tables.setdefault(key, {})
     if sign > 0:
         pods[pod.info.uid] = pod
     else:
         pods.pop(pod.info.uid)
         if not pods:
-            del group.pending[pod.shape]
-
-
-def _with(pods: dict[str, Pod] | None, pod: Pod, sign: int) -> dict[str, Pod]:
-    """Return the pods with this one, or without it. Creates the table for the first pod."""
-    pods = {} if pods is None else pods
-    if sign > 0:
-        pods[pod.info.uid] = pod
-    else:
-        pods.pop(pod.info.uid, None)
-    return pods
+            del tables[key]
 
 
 def _state_of(group: Group) -> GroupState:

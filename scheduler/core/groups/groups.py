@@ -17,8 +17,7 @@ off        true if a group of the subtree uses a feature whose gate is off
 
 state      summary of the counters, see GROUP_STATES; empty without an object
 
-gated      number of pods that wait for their scheduling gates to be removed
-held       number of pods that are kept back, because the group is not theirs
+held       pods that wait and are not decided, by kind of hold and UID; without empty tables
 expected_waiting, expected_held
            number of expected pods in the subtree, which do not exist yet: without a node, and
            with one that is reserved for them. They count as available and running like others,
@@ -32,7 +31,7 @@ initially_scheduled it stays so as long as its object exists.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Final, Literal
@@ -43,6 +42,7 @@ from scheduler.core.values.model import (
     SINGLE_POD,
     GroupKey,
     GroupSpec,
+    HoldKind,
     PodInfo,
     plain_kind,
 )
@@ -105,12 +105,18 @@ class Pod:
         """Return whether it has ended, is waiting, and is running: one call for each event."""
         info = self.info
         ended, placed = info.phase in _ENDED, bool(info.node) or self.assumed
-        gated = info.gated or info.exceeds or info.unclaimed or info.terminating
-        waiting = info.ours and not (placed or gated or ended)
+        waiting = info.ours and not (placed or ended or info.terminating or info.hold)
         # A Job's last pods must not wait for members that are done.
         done = info.phase == "Succeeded"
         running = (placed or done) and not (info.terminating or info.phase == "Failed")
         return ended, waiting, running
+
+    @property
+    def hold(self) -> HoldKind | None:
+        """Why this scheduler holds the pod instead of deciding it; None if it does not hold it."""
+        info = self.info
+        mine = info.ours and not (self.placed or self.ended or info.terminating)
+        return info.hold if mine else None
 
     @property
     def failed(self) -> bool:
@@ -180,23 +186,21 @@ class Group:
     the object or its policy does not exist yet; `topology` is its own topology constraint, if any.
     `parent` is the linked parent. A group whose link would close a cycle, or make its tree deeper
     than MAX_DEPTH, is `cut_from` the parent that it names, and is in that parent's `cut_children`.
-    `exceeding` are the pods that wait until its minCount has followed its owner, if any ever did.
-    `unclaimed` are those that wait for their ResourceClaims. `traits` is None while the group has
-    no policy. `clashing` is how many of the `described_children`, those with traits, contradict the
-    group's own.
+    `traits` is None while the group has no policy. `clashing` is how many of the
+    `described_children`, those with traits, contradict the group's own.
     """
 
     __slots__ = (
         "alive", "assumed_total", "available", "bound", "bound_children", "bound_pods",
         "child_traits", "children", "clashing", "composite", "cut_children", "cut_from",
-        "described_children", "exceeding", "expected_held", "expected_waiting", "failed", "faulty",
+        "described_children", "expected_held", "expected_waiting", "failed", "faulty",
         "faulty_children", "foreign",
-        "gated", "heights", "held", "initially_scheduled", "initially_scheduled_children", "key",
+        "heights", "held", "initially_scheduled", "initially_scheduled_children", "key",
         "leaving", "members", "minimum", "off", "off_children", "parent", "pending",
         "pending_total",
         "priorities", "quorate", "quorate_children", "running", "running_total", "schedulers",
         "settled", "size", "spec", "standing", "standing_children", "state", "template_flaw",
-        "topology", "traits", "unclaimed",
+        "topology", "traits",
     )  # fmt: skip
 
     def __init__(self, key: GroupKey, spec: GroupSpec | None = None) -> None:
@@ -208,9 +212,7 @@ class Group:
         self.children: dict[GroupKey, Group] = {}
         self.members: dict[str, Pod] = {}
         self.pending: dict[Shape, dict[str, Pod]] = {}
-        # Most groups never have such pods, so they get no table.
-        self.exceeding: dict[str, Pod] | None = None
-        self.unclaimed: dict[str, Pod] | None = None
+        self.held: dict[HoldKind, dict[str, Pod]] = {}
         self.priorities: Counter[int] = Counter()
         self.schedulers: Counter[str] = Counter()
         self.foreign = 0
@@ -220,8 +222,6 @@ class Group:
         self.running = 0
         self.settled = 0
         self.failed = 0
-        self.gated = 0
-        self.held = 0
         self.leaving = 0
         self.size = 1
         self.pending_total = 0
@@ -298,6 +298,10 @@ class Group:
             return True
         # A group of expected pods alone would reserve capacity that may never be used.
         return self.expected_waiting > 0 and self.running_total > self.expected_held
+
+    def held_by(self, kind: HoldKind) -> Mapping[str, Pod]:
+        """Return the pods with this kind of hold, by UID."""
+        return self.held.get(kind, {})
 
     @property
     def level(self) -> int:

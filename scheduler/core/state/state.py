@@ -57,7 +57,7 @@ class State:
     """Nodes, pods, groups and volumes, kept consistent as events are applied.
 
     `modest_classes` are the names of the PriorityClasses with preemptionPolicy Never. `singles` are
-    the waiting pods without a group. `unclaimed` are those that wait for their ResourceClaims.
+    the waiting pods without a group. `held` are those that are not decided (`Pod.hold`).
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class State:
         self.searches = SearchMemories()
         self.modest_classes: set[str] = set()
         self.singles: dict[GroupKey, Pod] = {}
-        self.unclaimed: dict[GroupKey, Pod] = {}
+        self.held: dict[GroupKey, Pod] = {}
         self.changes = StateChanges()
         self.node_pods = NodePods(self.framework, self.selectors, self.volumes, self.changes)
         self.pod_shapes = PodShapes(
@@ -261,7 +261,7 @@ class State:
         rows = self.node_pods.recount(pod)
         self.devices.consumers.pod_changed(uid)
         self.pod_shapes.discard(uid)
-        for single in (self.singles, self.unclaimed):
+        for single in (self.singles, self.held):
             if single.get(pod.key) is pod:
                 del single[pod.key]
         self.shapes.recount(pod.shape, self.pods.values())
@@ -513,8 +513,8 @@ class State:
             self.forest.count(pod.group, pod, 1)
         elif waiting:
             self.singles[pod.key] = pod
-        elif pod.info.unclaimed and not (pod.info.gated or pod.ended):
-            self.unclaimed[pod.key] = pod
+        elif pod.hold is not None:
+            self.held[pod.key] = pod
         if pod.info.nominated and not pod.info.ours:
             self._nominate(pod)
         self._touch_pod(pod, reconsider=reconsider)
@@ -534,8 +534,7 @@ class State:
             self.forest.count(pod.group, pod, -1)
         else:
             self.singles.pop(pod.key, None)
-            if pod.info.unclaimed:
-                self.unclaimed.pop(pod.key, None)
+            self.held.pop(pod.key, None)
         if pod.info.nominated and not pod.info.ours:
             self.end_nomination(pod.key)
 

@@ -450,15 +450,19 @@ class PreemptionInfo:
     target_says: str = ""
 
 
+HoldKind = Literal["gate", "reference", "owner", "growth", "claims"]
+"""Why this scheduler holds a pod that waits, see `PodInfo.hold`."""
+
+
 @dataclass(frozen=True, slots=True)
 class MembershipInfo:
     """Relation of a pod to its PodGroup.
 
     `claims` are the owners that the group must have (`api.membership`). `managed` means that
     admission named the group, `asks` that the pod's annotations define it. `maker` is the kind and
-    name of the controller of a pod that has a group. `held` means that this scheduler gates the
-    pod, because the group belongs to another owner. `bound_at` is the time at which a Failed pod
-    was bound (as in `created`).
+    name of the controller of a pod that has a group. `held` means that the group belongs to another
+    owner, or that the pod names no complete group. `bound_at` is the time at which a Failed pod was
+    bound (as in `created`).
     """
 
     claims: tuple[str, ...] = ()
@@ -543,3 +547,18 @@ class PodInfo:
     # Not compared: a pod that differs only in these counts as unchanged.
     version: str = field(default="", compare=False)
     conditions: Literal["", "some", "target"] = field(default="", compare=False)
+
+    @property
+    def hold(self) -> HoldKind | None:
+        """Why the pod is not decided while it waits, the first reason to remove; None if it is.
+
+        `gate`: it has schedulingGates; `reference`: its labels name a group only in part; `owner`:
+        its group belongs to another owner; `growth`: it `exceeds` its group; `claims`: `unclaimed`.
+        """
+        if self.gated:
+            return "gate"
+        if self.membership.held:
+            return "reference" if self.group is None else "owner"
+        if self.exceeds:
+            return "growth"
+        return "claims" if self.unclaimed else None

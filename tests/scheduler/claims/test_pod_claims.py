@@ -13,7 +13,7 @@ from scheduler.core.values.device_asks import Ask
 from scheduler.decoding import pod_claims
 from scheduler.decoding.device_objects import decode_resource_claim
 from scheduler.decoding.objects import decode_group
-from scheduler.status.conditions import unclaimed_views
+from scheduler.status.conditions import held_views
 from scheduler.watch.informers import SchedulerInformers
 from tests.scheduler.claims.claims_harness import ClaimsHarness
 from tests.support.owners import made_for
@@ -31,11 +31,11 @@ def test_a_pod_waits_until_its_claim_is_there() -> None:
 
     assert info(harness).unclaimed.startswith('could not find ResourceClaim "ns/p-0"')
     assert harness.builder.state.singles == {}
-    assert list(harness.builder.state.unclaimed) == [("Pod", "ns", "p")]
+    assert list(harness.builder.state.held) == [("Pod", "ns", "p")]
     harness.claim("p-0", owner="p")
     assert info(harness).unclaimed == ""
     assert list(harness.builder.state.singles) == [("Pod", "ns", "p")]
-    assert harness.builder.state.unclaimed == {}
+    assert harness.builder.state.held == {}
     assert info(harness).device_claims == (KEY,)
     (ask,) = info(harness).requirements.asks
     assert isinstance(ask, Ask)
@@ -160,15 +160,15 @@ def test_members_without_claims_do_not_count_for_the_quorum() -> None:
         harness.pod(name, "g")
     harness.claim("a-0", owner="a")
     group = harness.builder.state.forest.groups[key]
-    assert (group.available, len(group.unclaimed or ())) == (1, 1)
-    (view,) = unclaimed_views((group.unclaimed or {}).values())
+    assert (group.available, len(group.held_by("claims"))) == (1, 1)
+    (view,) = held_views(group.held_by("claims").values())
     assert view.message == (
         'could not find ResourceClaim "ns/b-0". Create it, or correct the name.'
     )
 
     harness.claim("b-0", owner="b")
 
-    assert (group.available, group.unclaimed) == (2, {})
+    assert (group.available, group.held) == (2, {})
     assert group.quorate
 
 
@@ -409,7 +409,7 @@ def test_who_waits_for_the_claim_of_its_group_is_told_the_way_out(owner: str, wa
     make(harness, owner)
     harness.pod("p", "g", own=0, shared=["g.imex"])
 
-    (view,) = unclaimed_views([harness.builder.state.pods["uid-p"]])
+    (view,) = held_views([harness.builder.state.pods["uid-p"]])
 
     assert way_out in view.message
 

@@ -504,7 +504,8 @@ BOUND = {"type": "PodScheduled", "status": "True", "lastTransitionTime": "2026-0
 )
 def test_when_a_failed_pod_was_bound(phase: str, conditions: list[Any], want: str) -> None:
     """A kubelet that rejects a pod leaves only the creation time."""
-    meta = {"name": "p", "uid": "u", "creationTimestamp": "2026-01-01T00:00:01Z"}
+    meta: dict[str, Any] = {"name": "p", "uid": "u", "labels": {LABEL_POD_GROUP: "g"}}
+    meta |= {"creationTimestamp": "2026-01-01T00:00:01Z"}
     document = {"metadata": meta, "status": {"phase": phase, "conditions": conditions}}
 
     info = decode.pod_info(decode_pod(msgspec.json.encode(document)))

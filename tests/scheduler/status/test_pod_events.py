@@ -80,7 +80,7 @@ async def test_many_gangs_of_a_namespace_take_few_events_and_none_of_others() ->
     assert 50 <= len(told) - 2 <= 75
 
 
-async def test_nodes_that_join_one_after_another_cost_no_writes_on_pods() -> None:
+async def test_nodes_that_join_one_after_another_cost_few_writes_on_pods_and_no_events() -> None:
     harness = Harness()
     builder = harness.builder
     builder.nodes(1, cpu=1)
@@ -97,8 +97,10 @@ async def test_nodes_that_join_one_after_another_cost_no_writes_on_pods() -> Non
             await harness.settle(5)
         after = (len(harness.api.patches), len(on_pods(harness)))
 
+    # Twenty a second, however many pods wait, and no event.
     assert before[0] == 120
-    assert after == before
+    assert before[0] < after[0] <= before[0] + 20 * 10 + 120
+    assert after[1] == before[1]
 
 
 async def test_a_condition_that_was_not_written_is_not_told() -> None:

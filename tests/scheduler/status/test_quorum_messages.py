@@ -14,6 +14,7 @@ from api.constants import (
     LWS_LABEL_NAME,
 )
 from api.features import USUAL, Feature, FeatureGates
+from scheduler.core.groups.workload_templates import GroupTemplate
 from scheduler.core.values.model import COMPOSITE_POD_GROUP, POD_GROUP, MembershipInfo, PodInfo
 from scheduler.status.conditions import waiting_for
 from tests.scheduler.state_builder import StateBuilder
@@ -180,14 +181,14 @@ def said(
         ),
         pytest.param(
             None,
-            lambda builder: member(builder, gated=True, membership=MembershipInfo(held=True)),
+            lambda builder: member(builder, membership=MembershipInfo(held=True)),
             "The group has 0 of 2 pods, not counting 1 of another owner. The pods belong to"
             " a group that Muster creates under this name: delete this group.",
             id="a name that Muster needs",
         ),
         pytest.param(
             JOB,
-            lambda builder: member(builder, gated=True, membership=MembershipInfo(held=True)),
+            lambda builder: member(builder, membership=MembershipInfo(held=True)),
             "The group has 0 of 2 pods, not counting 1 of another owner. The pods wait until"
             " this group is deleted and Muster creates that of their owner.",
             id="a group of an earlier owner",
@@ -328,8 +329,20 @@ def test_of_a_group_named_by_its_template_it_is_said_which() -> None:
     builder.pod("w-g", labels={LABEL_WORKLOAD: "w", LABEL_TEMPLATE: "g"})
 
     assert said(builder, name="w-g") == (
-        'PodGroup "w-g" does not exist. It is created from template "g" of Workload "w":'
-        " create these, or correct the labels."
+        'PodGroup "w-g" does not exist. It is created from template "g" of Workload "w", which'
+        " does not exist: create it, or correct the labels."
+    )
+
+    builder.state.set_templates(("ns", "w"), {("PodGroup", "g"): GroupTemplate(below="tree")})
+    assert said(builder, name="w-g") == (
+        'PodGroup "w-g" does not exist. Workload "w" has no template "g" in its podGroupTemplates:'
+        " add it, or correct the label."
+    )
+
+    builder.state.set_templates(("ns", "w"), {("PodGroup", "g"): GroupTemplate()})
+    assert said(builder, name="w-g") == (
+        'PodGroup "w-g" does not exist. Muster creates it from template "g" of Workload "w"; if it'
+        " does not appear, see its events."
     )
 
 

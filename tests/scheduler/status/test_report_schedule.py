@@ -87,9 +87,9 @@ async def test_gangs_that_lack_members_are_reported_later_while_others_are_bound
     answered = harness.api.delayed[last.name] = asyncio.Event()
 
     async with harness.leading():
-        await harness.settle(15)
+        await harness.settle(3)
         early = [name for _, name, _ in harness.api.patches]
-        await harness.settle(10)
+        await harness.settle(2)
         late = [name for _, name, _ in harness.api.patches]
         answered.set()
         await harness.settle(1)
@@ -156,9 +156,9 @@ async def test_waiting_pods_are_reported_later_while_others_are_bound(
         return [name for kind, name, _ in harness.api.patches if kind == "Pod"]
 
     async with harness.leading():
-        await harness.settle(15)
+        await harness.settle(3)
         told_early = told()
-        await harness.settle(40)
+        await harness.settle(2)
         told_late = told()
         answered.set()
         await harness.settle(1)

@@ -146,15 +146,18 @@ def test_a_node_whose_amounts_cannot_be_read_takes_no_pods(cpu: str) -> None:
     assert feed.state.nodes.row_of == {}
 
 
-def test_a_pod_whose_amounts_cannot_be_read_does_not_wait() -> None:
+def test_a_pod_whose_amounts_cannot_be_read_is_refused_with_a_reason() -> None:
     feed = Feed()
     feed.pods.upsert(pod())
     with pytest.raises(QuantityError):
         feed.pods.upsert(pod(cpu="lots"))
     feed.pods.set_aside(("ns", "p"), raw(pod(cpu="lots")))
 
-    assert feed.state.pods == {}
-    assert feed.pods.pending == {}
+    (waiting,) = feed.state.singles.values()
+    assert waiting.info.requirements.unsupported
+    assert list(feed.pods.pending) == [waiting.info.uid]
+    feed.pods.delete(("ns", "p"))
+    assert (feed.state.pods, feed.pods.pending) == ({}, {})
 
 
 def test_a_bound_pod_that_cannot_be_read_holds_what_can_be_read_of_it() -> None:

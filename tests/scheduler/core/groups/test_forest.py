@@ -246,7 +246,7 @@ def test_counters_equal_a_recount_after_any_history(seed: int, steps: int) -> No
     states = Counter((g.key[0], g.state) for g in groups if g.state)
     assert +Counter(forest.states) == states
     counts = [
-        sum(p.info.membership.held and p in alive(g) for p in g.members.values()) for g in groups
+        sum(p.info.hold == "owner" and p in alive(g) for p in g.members.values()) for g in groups
     ]
     assert forest.held == (sum(counts), sum(1 for each in counts if each))
 

@@ -1,0 +1,51 @@
+"""Corrections of numbers have a rate, which namespaces share."""
+
+import pytest
+
+from scheduler.status.number_writes import NumberWrites
+
+
+def corrected(objects: dict[str, int], seconds: float) -> dict[str, int]:
+    """Return the writes of each namespace if the numbers of its objects change all the time."""
+    writes: NumberWrites[str] = NumberWrites()
+    keys = [(f"{ns}/{at}", ns) for ns, count in objects.items() for at in range(count)]
+    for key, namespace in keys:
+        writes.wrote(key, namespace, 0.0)
+    found, now = dict.fromkeys(objects, 0), 0.0
+    while now < seconds:
+        now += 0.5
+        for key, namespace in keys:
+            if writes.due_in(key, now) <= 0:
+                writes.wrote(key, namespace, now)
+                found[namespace] += 1
+    return found
+
+
+@pytest.mark.parametrize(
+    ("objects", "calm"),
+    [
+        pytest.param({"calm": 1}, 50, id="every two seconds"),
+        pytest.param({"calm": 1, "flood": 1000}, 50, id="a flood of another namespace"),
+        pytest.param({"calm": 1000}, 2000, id="twenty a second"),
+        pytest.param({"calm": 100, "a": 100, "b": 100, "c": 100}, 500, id="equal shares"),
+    ],
+)
+def test_writes_in_hundred_seconds(objects: dict[str, int], calm: int) -> None:
+    found = corrected(objects, 100)
+
+    assert found["calm"] == pytest.approx(calm, rel=0.1)
+    assert sum(found.values()) <= 20 * 100 + sum(objects.values())
+
+
+def test_nothing_is_kept_of_objects_that_wait_no_longer() -> None:
+    writes: NumberWrites[str] = NumberWrites()
+    for at in range(5000):
+        writes.wrote(f"old-{at}", f"ns-{at}", 0.0)
+    writes.wrote("new", "ns", 0.0)
+    writes.wrote("other", "ns", 0.0)
+    writes.discard("other")
+    writes.keep({"new"}, 1)
+
+    # Alone, it has the complete rate.
+    assert writes.due_in("new", 2.0) <= 0
+    assert writes.due_in("old-1", 0.0) == 0.0
