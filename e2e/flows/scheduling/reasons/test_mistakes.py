@@ -147,7 +147,7 @@ MISTAKES = (
     ),
     Mistake("The parent is missing", missing_parent, "Create it, or correct the name", "worker", 2),
     Mistake("Priorities differ", wrong_priority, "the same priorityClassName", "worker", 3),
-    Mistake("A quota stops some pods", quota, "If no more pods appear", places=2, real_only=True),
+    Mistake("A quota stops some pods", quota, "If no more pods appear", real_only=True),
     Mistake("No domain fits all pods", too_small_domains, "span more than one example.com/rack"),
     Mistake(
         "No node has the label of the topology",
@@ -218,7 +218,7 @@ async def _told(env: Environment, mistake: Mistake) -> str:
         lines[:] = [
             *await _of_pod(env, mistake),
             *await _of_group(env, mistake),
-            *await _events(env, "JobSet", JOBSET),
+            *await _events(env, mistake, "JobSet", JOBSET),
         ]
         # Pods of a group that lacks capacity do not have the advice, and are written last.
         of_pods = mistake.real_only or any(line.startswith("Pod: ") for line in lines)
@@ -249,12 +249,14 @@ async def _of_group(env: Environment, mistake: Mistake) -> list[str]:
     conditions = group.get("status", {}).get("conditions") or ()
     return [
         *(f"{POD_GROUP.kind}: {it['reason']}: {it['message']}" for it in conditions),
-        *await _events(env, POD_GROUP.kind, mistake.group),
+        *await _events(env, mistake, POD_GROUP.kind, mistake.group),
     ]
 
 
-async def _events(env: Environment, kind: str, name: str) -> list[str]:
+async def _events(env: Environment, mistake: Mistake, kind: str, name: str) -> list[str]:
     events = (await env.client.list(EVENTS, env.name))["items"]
+    # Where pods are created slowly, another one states that the group lacks some of them.
+    events = [event for event in events if mistake.says in event["message"]]
     ours = [
         event
         for event in events

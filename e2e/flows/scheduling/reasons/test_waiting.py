@@ -283,7 +283,7 @@ STATES = (
     State(
         "Pods name a Workload that does not exist",
         no_workload,
-        {"Pod/": "create these"},
+        {"Pod/": "create it, or correct the labels"},
     ),
     State(
         "A Job is delegated to a template that does not exist",
