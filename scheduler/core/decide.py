@@ -25,7 +25,7 @@ def decide(state: State, root: Group | Pod, budget: SearchBudget) -> Placement |
 
     If the budget ended a search, the next call continues where that search ended.
 
-    A root that passes the gate while it is closed for another root gets only its minimums.
+    An incomplete group passes the closed gate, but gets only its minimums.
     """
     refusal = held_back(state, root)
     if refusal is not None:
@@ -54,10 +54,9 @@ def held_back(state: State, root: Group | Pod) -> Refusal | None:
     Roots of higher priority pass. So do incomplete groups, and roots whose pods cannot use any node
     that the starving root can use.
     """
-    if not must_wait(state, root) or (isinstance(root, Group) and root.incomplete):
-        return None
     closed_for = state.starvation.closed_for
-    if closed_for is None or not _share_nodes(state, closed_for.root, _shapes(root)):
+    incomplete = isinstance(root, Group) and root.incomplete
+    if closed_for is None or incomplete or not must_wait(state, root):
         return None
     kind, namespace, name = closed_for.root
     # The message must not reveal names from another tenant's namespace.
@@ -76,11 +75,14 @@ def held_back(state: State, root: Group | Pod) -> Refusal | None:
 
 
 def must_wait(state: State, root: Group | Pod) -> bool:
-    """True if the gate is closed for another root, of the same or a higher priority."""
+    """True if the gate is closed for another root that could use nodes of this one.
+
+    The other root has the same or a higher priority.
+    """
     closed_for = state.starvation.closed_for
-    if closed_for is None:
+    if closed_for is None or root.key == closed_for.root or root.priority > closed_for.priority:
         return False
-    return root.key != closed_for.root and root.priority <= closed_for.priority
+    return _share_nodes(state, closed_for.root, _shapes(root))
 
 
 def fits_empty_cluster(state: State, root: Group | Pod, budget: SearchBudget) -> bool:

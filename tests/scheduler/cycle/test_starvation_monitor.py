@@ -229,23 +229,42 @@ def test_a_higher_priority_passes_the_gate() -> None:
     assert isinstance(cluster.decide(single(cluster, priority=1)), Placement)
 
 
-def test_pods_for_nodes_that_the_starving_root_cannot_use_pass_the_gate() -> None:
-    def pool(name: str) -> Requirements:
-        return Requirements(requests(1), selector=(("pool", name),))
+def in_pool(name: str) -> Requirements:
+    return Requirements(requests(1), selector=(("pool", name),))
 
+
+@pytest.fixture
+def pools() -> Cluster:
+    """The starving root waits for the pool `a`; the pool `b` has two free slots."""
     cluster = Cluster()
     cluster.builder.node("n0", cpu=1, labels={"pool": "a"})
-    cluster.builder.node("n1", cpu=1, labels={"pool": "b"})
+    cluster.builder.node("n1", cpu=2, labels={"pool": "b"})
     cluster.builder.pod(node="n0")
     cluster.builder.gang("big", 1)
-    cluster.builder.pod("big", requirements=pool("a"))
+    cluster.builder.pod("big", requirements=in_pool("a"))
     cluster.decide(BIG)
     cluster.pass_by()
     cluster.decide(BIG)
     assert cluster.closed
+    return cluster
 
-    assert isinstance(cluster.decide(single(cluster)), Refusal)
-    assert isinstance(cluster.decide(single(cluster, requirements=pool("b"))), Placement)
+
+def test_pods_for_nodes_that_the_starving_root_cannot_use_pass_the_gate(pools: Cluster) -> None:
+    assert isinstance(pools.decide(single(pools)), Refusal)
+    assert isinstance(pools.decide(single(pools, requirements=in_pool("b"))), Placement)
+
+
+def test_a_gang_for_nodes_that_the_starving_root_cannot_use_gets_its_extras(
+    pools: Cluster,
+) -> None:
+    pools.builder.gang("other", 1)
+    for _ in range(2):
+        pools.builder.pod("other", requirements=in_pool("b"))
+
+    outcome = pools.decide((POD_GROUP, "ns", "other"))
+
+    assert isinstance(outcome, Placement)
+    assert len(outcome.pods) == 2
 
 
 def test_single_pods_are_not_batched_while_the_gate_is_closed() -> None:
