@@ -34,7 +34,7 @@ PACKAGES = {
     "cli",
 }
 Said = dict[str, list[Any]]
-OTHERS = {"localcluster", "manifests", "examples", "e2e", "tests", "tools"}
+OTHERS = {"conformance", "localcluster", "manifests", "examples", "e2e", "tests", "tools"}
 PROCESSES = ("webhook", "controller", "scheduler", "all")
 
 
@@ -115,6 +115,15 @@ def test_the_image_gets_the_same_wheel(wheel: Path, tmp_path: Path) -> None:
             shutil.copy(ROOT / name, context / name)
 
     assert names(build(context, tmp_path / "wheel")) == names(wheel)
+
+
+def test_the_wheel_of_the_conformance_kit_holds_its_scenarios(tmp_path: Path) -> None:
+    inside = names(build(ROOT / "conformance", tmp_path))
+
+    scenarios = {path.name for path in (ROOT / "conformance" / "scenarios").glob("*.yaml")}
+    assert {f"conformance/scenarios/{name}" for name in scenarios} <= inside
+    assert {name.partition("/")[0] for name in inside} == {"conformance"}
+    assert not [name for name in inside if name.endswith(".toml")]
 
 
 def test_the_wheel_of_the_embedded_cluster_holds_that_and_not_its_tests(

@@ -7,8 +7,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = (
-    "analysis", "api", "certs", "cli", "console", "controllers", "e2e", "kube", "localcluster",
-    "scheduler", "webhooks",
+    "analysis", "api", "certs", "cli", "conformance", "console", "controllers", "e2e", "kube",
+    "localcluster", "scheduler", "webhooks",
 )  # fmt: skip
 
 # Parsing only these takes a tenth of the time of complete files.

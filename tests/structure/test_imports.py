@@ -10,8 +10,8 @@ import pytest
 from tests.structure import graph
 
 INSTALLED = (
-    "analysis", "api", "certs", "cli", "console", "controllers", "kube", "localcluster",
-    "scheduler", "webhooks",
+    "analysis", "api", "certs", "cli", "conformance", "console", "controllers", "kube",
+    "localcluster", "scheduler", "webhooks",
 )  # fmt: skip
 
 
