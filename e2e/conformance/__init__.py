@@ -1,0 +1,1 @@
+"""Does Muster pass the conformance kit (`conformance/`), and what do other schedulers do?"""
