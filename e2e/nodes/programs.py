@@ -13,6 +13,7 @@ import yaml
 
 from e2e.harness.controlplane import build
 from e2e.harness.support.kubectl import Kubectl
+from e2e.harness.support.waiting import eventually
 from e2e.nodes.cluster.places import BUSYBOX, PROGRAMS
 
 Json = dict[str, Any]
@@ -59,13 +60,22 @@ TRAINER = Controller(
 )
 
 
-async def install(kubectl: Kubectl, controller: Controller, folder: Path) -> None:
-    """Apply a controller's manifests, and wait until it is ready. `folder` gets a copy of them."""
+async def install(kubectl: Kubectl, controller: Controller, folder: Path, example: Json) -> None:
+    """Apply a controller's manifests, and wait until the example can be created.
+
+    `folder` gets a copy of the manifests. The Service of a webhook may reach its pod only some time
+    after this is ready.
+    """
     objects = [_here(obj, controller) for obj in await _rendered(kubectl, controller, folder)]
     whole = {"apiVersion": "v1", "kind": "List", "items": objects}
     await kubectl("apply", "--server-side", "-f", "-", stdin=whole)
     name, namespace = f"deployment/{controller.deployment}", controller.namespace
     await kubectl("rollout", "status", name, "-n", namespace, _WAIT)
+
+    async def is_admitted() -> bool:
+        return await kubectl.succeeds("create", "--dry-run=server", "-f", "-", stdin=example)
+
+    await eventually(is_admitted, f"{controller.program} to admit an object", 120)
 
 
 async def _rendered(kubectl: Kubectl, controller: Controller, folder: Path) -> Iterator[Json]:

@@ -26,7 +26,7 @@ _CONTAINER: Json = {
 
 @pytest.fixture
 async def jobset(kubectl: Kubectl, tmp_path: Path) -> None:
-    await programs.install(kubectl, JOBSET, tmp_path / "manifests")
+    await programs.install(kubectl, JOBSET, tmp_path / "manifests", jobset_of("example", "1m"))
 
 
 async def starts_whole(tenant: Tenant, count: int, labels: str) -> list[Json]:
@@ -82,8 +82,8 @@ async def test_a_jobset_starts_whole_and_a_large_one_waits(tenant: Tenant) -> No
 async def test_each_replica_of_a_leader_worker_set_starts_whole(
     tenant: Tenant, kubectl: Kubectl, tmp_path: Path
 ) -> None:
-    await programs.install(kubectl, LWS, tmp_path / "manifests")
     serve = _example("leaderworkerset-gang.yaml")[0]
+    await programs.install(kubectl, LWS, tmp_path / "manifests", serve)
     spec = serve["spec"]["leaderWorkerTemplate"]["workerTemplate"]["spec"]
     spec["containers"] = [_CONTAINER | {"name": "main"}]
 
@@ -96,8 +96,8 @@ async def test_each_replica_of_a_leader_worker_set_starts_whole(
 async def test_the_nodes_of_a_train_job_start_together(
     tenant: Tenant, kubectl: Kubectl, tmp_path: Path
 ) -> None:
-    await programs.install(kubectl, TRAINER, tmp_path / "manifests")
     runtime, job = _example("trainer-runtime.yaml")
+    await programs.install(kubectl, TRAINER, tmp_path / "manifests", runtime)
     (node,) = runtime["spec"]["template"]["spec"]["replicatedJobs"]
     spec = node["template"]["spec"]["template"]["spec"]
     spec["containers"] = [_CONTAINER | {"name": "node"}]
