@@ -384,7 +384,7 @@ def test_a_group_is_tried_again_when_the_full_node_that_pins_it_has_its_value_ba
     queue.refresh(made.state.take_changes(), 1)
 
     made.publish("n0", "a")
-    queue.refresh(made.state.take_changes(), 2)
+    queue.refresh(made.state.take_changes(), 1.5)
     assert queue.pop() is None  # the node is full
     queue.refresh(made.state.take_changes(), 20)
 
