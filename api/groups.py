@@ -124,7 +124,7 @@ def groups_of_pod(
         yield GroupReference(named, Form.LABEL)
     template = workload_form(labels, workload if ours else None)
     if template is not None:
-        yield GroupReference(names.implicit_pod_group(*template), Form.WORKLOAD)
+        yield GroupReference(_implicit_pod_group(*template), Form.WORKLOAD)
     coscheduling = _by_coscheduling(labels) if ours else ""
     if coscheduling:
         yield GroupReference(coscheduling, Form.COSCHEDULING)
@@ -205,6 +205,12 @@ _KINDS: Final = frozenset(kind.kind for kind in KINDS)
 _group_of_value: Final = lru_cache(maxsize=4096)(names.pod_group_of_value)
 """`names.pod_group_of_value` with a cache."""
 
+_implicit_pod_group: Final = lru_cache(maxsize=4096)(names.implicit_pod_group)
+"""`names.implicit_pod_group` with a cache."""
+
+_subset_pod_group: Final = lru_cache(maxsize=4096)(names.subset_pod_group)
+"""`names.subset_pod_group` with a cache."""
+
 _group_by: Final = lru_cache(maxsize=1024)(GroupBy.read)
 
 
@@ -222,5 +228,5 @@ def _by_label(label: str, labels: Mapping[str, str], managed: str, group_by: str
 
 
 def _by_coscheduling(labels: Mapping[str, str]) -> str:
-    parts = (labels.get(LABEL_COSCHEDULING, ""), labels.get(LABEL_SUBSET, ""))
-    return "-".join(part for part in parts if part) if parts[0] else ""
+    group = labels.get(LABEL_COSCHEDULING, "")
+    return _subset_pod_group(group, labels.get(LABEL_SUBSET, "")) if group else ""

@@ -9,10 +9,13 @@ its own name, as users do, belong to the group of that name.
 Two owners that are created together may use one name for their groups. The group of the second
 owner then has a name of its own and *stands for* the first name: its members are the pods that give
 this name and claim the second owner.
+
+A group from a version before 0.3 may have another name than pods give by Workload and template, or
+by subset (`earlier_name` in `api.names`). Its members are the pods that give the name of today.
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from api import names
 from api.constants import (
@@ -24,11 +27,14 @@ from api.constants import (
     JOBSET_LABEL_NAME,
     JOBSET_LABEL_UID,
     LABEL_COSCHEDULING,
+    LABEL_REPLICA_KEY,
+    LABEL_SUBSET,
     POD_GROUP,
     WORKLOAD,
 )
 from api.groups import Form, GroupReference, WorkloadForm
 from api.ownership import Noted, OwnerId, created_for
+from api.reading import annotations_of, dig, labels_of, text, texts
 
 Owners = tuple[str, ...]
 """The names of an owner: a UID, or kind and name if pods know no more."""
@@ -42,6 +48,11 @@ class Named(Noted, Protocol):
 
     @property
     def name(self) -> str: ...
+
+
+class _Meta(NamedTuple):
+    labels: Mapping[str, str]
+    annotations: Mapping[str, str]
 
 
 class Owned(Protocol):
@@ -92,7 +103,7 @@ def owners_of(meta: Noted, name: str, template: str, *, leaving: bool) -> Owners
         # Pods that know only the name may belong to the next owner of that name.
         return (owner_id.uid,)
     if owner_id.kind == WORKLOAD.kind:
-        return (owner_id.uid, template_owner(form_of(name, owner_id.name, template)))
+        return (owner_id.uid, template_owner(form_of(meta, name, owner_id.name, template)))
     return known_as(owner_id)
 
 
@@ -109,6 +120,28 @@ def usual_name(meta: Noted) -> str:
 def pods_name(meta: Named) -> str:
     """Return the name by which its pods name the group."""
     return usual_name(meta) or meta.name
+
+
+def current_name(meta: Noted, name: str, template: str) -> str:
+    """Return the name of the PodGroup `name` in this version: another if an earlier one named it.
+
+    `template` is the template that it names.
+    """
+    owner_id = created_for(meta)
+    if owner_id is not None and owner_id.kind == WORKLOAD.kind:
+        return names.implicit_pod_group(*form_of(meta, name, owner_id.name, template))
+    if owner_id is not None and owner_id.kind == POD_GROUP.kind:
+        # Pods of a single subset need not name it.
+        subset = meta.labels.get(LABEL_SUBSET) or _rest(name, owner_id.name)
+        return names.subset_pod_group(owner_id.name, subset)
+    return name
+
+
+def current_name_of(group: Mapping[str, Any]) -> str:
+    """Return the same for a PodGroup as raw JSON of any structure."""
+    meta = _Meta(texts(labels_of(group)), texts(annotations_of(group)))
+    template = text(dig(group, "spec", "workloadRef", "templateName"))
+    return current_name(meta, text(dig(group, "metadata", "name")), template)
 
 
 def taken_name_advice(meta: Noted) -> str:
@@ -129,15 +162,22 @@ def coscheduling_owner(group: str) -> str:
     return f"{POD_GROUP.kind}/{group}"
 
 
-def form_of(group: str, workload: str, template: str) -> WorkloadForm:
+def form_of(meta: Noted, group: str, workload: str, template: str) -> WorkloadForm:
     """Return the form in which pods name a group from a template of the Workload."""
-    stem = names.implicit_pod_group(workload, template)
-    return WorkloadForm(workload, template, group.removeprefix(stem).removeprefix("-"))
+    key = meta.labels.get(LABEL_REPLICA_KEY)
+    if key is None and group != names.implicit_pod_group(workload, template):
+        # An earlier version does not set the label.
+        key = _rest(group, names.earlier_name(workload, template))
+    return WorkloadForm(workload, template, key or "")
 
 
 def template_owner(form: WorkloadForm) -> str:
     """Return the owner that pods with this Workload and template claim."""
     return "/".join((WORKLOAD.kind, *form))
+
+
+def _rest(group: str, stem: str) -> str:
+    return group.removeprefix(stem).removeprefix("-")
 
 
 def _job_owners(labels: Mapping[str, str], controller: Owned | None) -> Iterator[str]:

@@ -2,6 +2,10 @@
 
 The same input always results in the same name, so controllers and webhooks agree without
 communication. Names fit a label value (63 characters), as pods name their group by a label.
+
+A name that is joined from several names keeps them all apart: `a` with `b-c` and `a-b` with `c` are
+two names. The plain join is used where it can be read in one way only. All other names end in a
+hash of their parts (`unique`).
 """
 
 import hashlib
@@ -10,6 +14,7 @@ from typing import Final
 
 from api.constants import (
     COMPOSITE_POD_GROUP,
+    COSCHEDULING,
     JOB,
     JOBSET,
     LABEL_VALUE_LENGTH,
@@ -22,10 +27,28 @@ from api.constants import (
 _HEAD: Final = 52
 _HASH: Final = 10
 
-_WORKLOADS: Final = {JOB.kind: "w-job-", JOBSET.kind: "w-", LEADER_WORKER_SET.kind: "w-lws-"}
+HASHED: Final = "Hashed"
+"""The form of a JobSet's names in versions before 0.3, if the usual ones were taken."""
+
+JOINED: Final = "Joined"
+"""The form of a JobSet's names of which some have a hash, as they are ambiguous without one."""
+
+UNIQUE: Final = "Unique"
+"""The form of a JobSet's names that all have a hash, as other owners have the usual ones."""
+
+_WORKLOADS: Final = {
+    JOB.kind: "w-job-",
+    JOBSET.kind: "w-",
+    LEADER_WORKER_SET.kind: "w-lws-",
+    COSCHEDULING.kind: "w-pg-",
+}
+_RESERVED: Final = frozenset({"job", "lws", "pg"})
+"""Parts of the prefixes of generated names, so that no plain name begins with one of them."""
 
 _LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _SUBDOMAIN: Final = re.compile(rf"{_LABEL.pattern}(\.{_LABEL.pattern})*")
+_HASH_LIKE: Final = re.compile(rf"(.*-)?[0-9a-f]{{{_HASH}}}")
+_LIKE_A_JOB: Final = re.compile(r"[^-]+-[^-]+-[0-9]+")
 _OUTSIDE_LABELS: Final = re.compile(r"[^a-z0-9]+")
 _QUALIFIED_NAME: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
 
@@ -40,42 +63,55 @@ def hashed(name: str, kind: str, namespace: str) -> str:
     return _with_digits(name, f"{kind}/{namespace}/{name}")
 
 
+def unique(*parts: str, kind: str = "") -> str:
+    """Return the name of these parts that no other parts of the kind have, with a hash of them."""
+    # No name has a slash.
+    return _with_digits("-".join(part for part in parts if part), "/".join((kind, *parts)))
+
+
+def is_plain(jobset: str, replicated_job: str = "", index: str = "") -> bool:
+    """Return True if the usual name of a JobSet's group, without a hash, has no other meaning.
+
+    The plain names are those of JobSets, and of Jobs if no part has a `-`. That of a replicatedJob
+    may always be a JobSet's.
+    """
+    if jobset.partition("-")[0] in _RESERVED or len(jobset) + len(replicated_job) > _HEAD:
+        return False
+    if replicated_job:
+        return bool(index) and "-" not in jobset + replicated_job
+    return not (_LIKE_A_JOB.fullmatch(jobset) or _HASH_LIKE.fullmatch(jobset))
+
+
 def request_digits(request_uid: str) -> str:
     """Return 10 hex digits that no other admission request has."""
     return _digest(request_uid)
 
 
-def workload_name(owner_kind: str, owner_name: str, namespace: str) -> str:
-    """Return the Workload of a Job, a JobSet (`w-NAME`) or a LeaderWorkerSet (`w-lws-NAME`)."""
-    return shorten(_WORKLOADS[owner_kind] + owner_name, WORKLOAD.kind, namespace)
+def workload_name(owner_kind: str, owner_name: str) -> str:
+    """Return the Workload of a Job, a JobSet (`w-NAME`), a LeaderWorkerSet or a KEP-3370 group."""
+    usual = _WORKLOADS[owner_kind] + owner_name
+    # The Workload of Job `a` has the usual name of JobSet `job-a`.
+    ambiguous = owner_kind == JOBSET.kind and owner_name.partition("-")[0] in _RESERVED
+    if ambiguous or len(usual) > LABEL_VALUE_LENGTH:
+        return unique(usual, kind=owner_kind)
+    return usual
 
 
 def jobset_pod_group(
-    namespace: str,
-    jobset: str,
-    replicated_job: str = "",
-    index: int | None = None,
-    *,
-    taken: bool = False,
-    digits: str = "",
+    namespace: str, jobset: str, replicated_job: str = "", index: int | None = None, form: str = ""
 ) -> str:
     """Return the PodGroup of a JobSet, of one of its replicatedJobs, or of one of their Jobs.
 
-    With `taken` the usual names belong to other owners. `digits` are those of a JobSet whose groups
-    have names that no later JobSet uses.
+    `form` is that of the JobSet's names: HASHED, JOINED, UNIQUE, or a text for names that no later
+    JobSet uses. Without it the names are the usual ones.
     """
-    usual = _path("pg", jobset, replicated_job, index)
-    if digits:
-        return substitute_name(usual, digits)
-    return (hashed if taken else shorten)(usual, POD_GROUP.kind, namespace)
+    number = "" if index is None else str(index)
+    return _of_jobset(POD_GROUP.kind, namespace, form, "pg", jobset, replicated_job, number)
 
 
-def jobset_composite(
-    namespace: str, jobset: str, replicated_job: str = "", *, taken: bool = False
-) -> str:
+def jobset_composite(namespace: str, jobset: str, replicated_job: str = "", form: str = "") -> str:
     """Return the CompositePodGroup of a JobSet or of one of its replicatedJobs."""
-    usual = _path("cpg", jobset, replicated_job)
-    return (hashed if taken else shorten)(usual, COMPOSITE_POD_GROUP.kind, namespace)
+    return _of_jobset(COMPOSITE_POD_GROUP.kind, namespace, form, "cpg", jobset, replicated_job)
 
 
 def lws_composite(namespace: str, lws: str, index: int | None = None) -> str:
@@ -88,6 +124,7 @@ def lws_composite(namespace: str, lws: str, index: int | None = None) -> str:
 
 def job_pod_group(namespace: str, job: str, *, taken: bool = False) -> str:
     """Return the PodGroup of a Job that does not belong to a JobSet."""
+    taken = taken or _HASH_LIKE.fullmatch(job) is not None
     return (hashed if taken else shorten)(f"pg-job-{job}", POD_GROUP.kind, namespace)
 
 
@@ -122,7 +159,23 @@ def template_name(prefix: str, name: str, namespace: str) -> str:
 
 def implicit_pod_group(workload: str, template: str, replica_key: str = "") -> str:
     """Return the PodGroup that pods name by workload, template and replica key (KEP-4671)."""
-    return "-".join(part for part in (workload, template, replica_key) if part)
+    # With a replica key, the plain name may be that of an older group of another template.
+    plain = not (replica_key or "-" in workload + template or workload in _RESERVED)
+    name = f"{workload}-{template}"
+    if plain and len(name) <= LABEL_VALUE_LENGTH and not _HASH_LIKE.fullmatch(name):
+        return name
+    return unique(workload, template, replica_key, kind=WORKLOAD.kind)
+
+
+def subset_pod_group(group: str, subset: str) -> str:
+    """Return the PodGroup of a subset of a KEP-3370 group, which is `group` without a subset."""
+    # Always with a hash, as a KEP-3370 group itself may have the plain name.
+    return unique(group, subset, kind=COSCHEDULING.kind) if subset else group
+
+
+def earlier_name(*parts: str) -> str:
+    """Return the name of an implicit group, or of a subset's, in versions before 0.3."""
+    return "-".join(part for part in parts if part)
 
 
 def group_claim(group: str, entry: str) -> str:
@@ -176,9 +229,13 @@ def is_path_segment(text: str) -> bool:
     return text not in {".", ".."} and "/" not in text and "%" not in text
 
 
-def _path(prefix: str, jobset: str, replicated_job: str, index: int | None = None) -> str:
-    parts = [prefix, jobset, replicated_job, "" if index is None else str(index)]
-    return "-".join(part for part in parts if part)
+def _of_jobset(kind: str, namespace: str, form: str, prefix: str, *parts: str) -> str:
+    usual = earlier_name(prefix, *parts)
+    if form in {"", HASHED}:
+        return (hashed if form else shorten)(usual, kind, namespace)
+    if form == JOINED and is_plain(*parts):
+        return usual
+    return unique(prefix, *parts, kind=form)
 
 
 def _with_digits(name: str, text: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Any, Final
 
 from analysis.simulate.dry_admission import apply
@@ -35,7 +36,7 @@ from api.ownership import Owner
 from api.reading import annotations_of, dig, labels_of, text
 from kube.base.errors import ConfigError
 from scheduler.core.state.state import State
-from scheduler.core.values.model import SINGLE_POD
+from scheduler.core.values.model import SINGLE_POD, PodInfo
 
 Json = dict[str, Any]
 Name = tuple[str, str]
@@ -70,13 +71,30 @@ def groups_for_pods(state: State, found: list[Json]) -> Iterator[Json]:
     there = {_name(obj) for obj in found if _is_group(obj)}
     made = [
         *_of_coscheduling(found, pods),
-        *_of_workloads(found, pods),
+        *_of_workloads(state, found, pods),
         *_of_annotations(pods),
     ]
     for obj in made:
         if _is_group(obj) and (_name(obj) in there or _exists(state, _name(obj))):
             continue
         yield obj
+
+
+def in_its_group(state: State, pod: Json, info: PodInfo) -> PodInfo:
+    """Return the pod in the existing group that an earlier version of Muster named, if it is so."""
+    form = workload_form_of(pod)
+    if form is None or info.group != names.implicit_pod_group(*form):
+        return info
+    return replace(info, group=_implicit_pod_group(state, info.namespace, form))
+
+
+def _implicit_pod_group(state: State, namespace: str, form: WorkloadForm) -> str:
+    earlier = names.earlier_name(*form)
+    group = state.forest.groups.get((POD_GROUP.kind, namespace, earlier))
+    spec = group.spec if group is not None else None
+    if spec is not None and (spec.workload, spec.template) == form[:2]:
+        return earlier
+    return names.implicit_pod_group(*form)
 
 
 def _of_coscheduling(found: Iterable[Json], pods: Iterable[Json]) -> Iterator[Json]:
@@ -100,7 +118,7 @@ def _of_coscheduling(found: Iterable[Json], pods: Iterable[Json]) -> Iterator[Js
         yield from {(*_name(it), it["kind"]): it for each in made for it in each}.values()
 
 
-def _of_workloads(found: Iterable[Json], pods: Iterable[Json]) -> Iterator[Json]:
+def _of_workloads(state: State, found: Iterable[Json], pods: Iterable[Json]) -> Iterator[Json]:
     """Yield a group for each template and replica key of Workloads that pods name."""
     workloads = {_name(obj): obj for obj in found if obj["kind"] == WORKLOAD.kind}
     for namespace, form in dict.fromkeys(_forms(pods)):
@@ -108,7 +126,7 @@ def _of_workloads(found: Iterable[Json], pods: Iterable[Json]) -> Iterator[Json]
         template = find_root_template(workload, form.pod_group)
         if template is not None:
             owner = Owner(WORKLOAD, namespace, form.name, "")
-            name = names.implicit_pod_group(*form)
+            name = _implicit_pod_group(state, namespace, form)
             yield objects.group_object(POD_GROUP, owner, name, form.name, dict(template.fields))
 
 

@@ -29,7 +29,7 @@ from analysis.explain.explain import (
 )
 from analysis.simulate.devices import DEVICE_KINDS, SimulatedDevices
 from analysis.simulate.dry_admission import Admission, apply
-from analysis.simulate.groups import as_stored, coscheduling_kind, groups_for_pods
+from analysis.simulate.groups import as_stored, coscheduling_kind, groups_for_pods, in_its_group
 from analysis.simulate.jobs import job_of_jobset, pod_of_job
 from analysis.simulate.kinds import (
     AS_THEY_ARE,
@@ -489,6 +489,6 @@ def _add(
             obj["spec"]["schedulerName"] = schedulers.default
         info = decode.pod_info(pod_of(obj), schedulers=schedulers, native=native)
         devices.check(obj)
-        state.set_pod(devices.with_claims(obj, info))
+        state.set_pod(devices.with_claims(obj, in_its_group(state, obj, info)))
     except (msgspec.ValidationError, QuantityError) as error:
         raise ConfigError(f"{obj['kind']} {meta.get('name')}: {error}") from error

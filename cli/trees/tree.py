@@ -14,6 +14,7 @@ from typing import Any, Final
 from api import constants
 from api.eviction import eviction_of
 from api.groups import Form, groups_of_object
+from api.membership import current_name_of
 from api.reading import annotations_of, controller_of, dig, integer, is_true, text
 
 Object = Mapping[str, Any]
@@ -159,7 +160,7 @@ class _Forest:
         name, minimum = obj["metadata"]["name"], _minimum(obj)
         key = (kind, obj["metadata"].get("namespace", ""), name)
         if kind in (_GROUP, _NATIVE_GROUP):
-            pods = self._pods.get(key, [])
+            pods = self._pods.get((*key[:2], current_name_of(obj)), [])
             state, reason = _condition(obj, starting=_is_starting(obj, sum(map(_counts, pods))))
             nodes = [pod["spec"].get("nodeName", "") for pod in pods]
             return branch_of(key, state, reason, minimum, nodes=nodes, held=held_places(obj))

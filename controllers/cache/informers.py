@@ -277,8 +277,14 @@ class Caches:
     def implicit_pods(self, namespace: str, form: WorkloadForm) -> list[Pod]:
         """Return the active pods that name exactly this Workload, template and key."""
         found = self.pods.by_index(BY_GROUP, (namespace, names.implicit_pod_group(*form)))
-        # Two forms can result in one name of a group, so the index alone is not exact.
+        # A pod may also name the group by its label.
         return [pod for pod in found if pod.implicit == form]
+
+    def pod_group(self, namespace: str, name: str) -> Group | None:
+        """Return the PodGroup that pods name so, also if an earlier version named it."""
+        found = self.pod_groups.by_index(BY_USUAL_NAME, (namespace, name))
+        earlier = next((group for group in found if group.has_earlier_name), None)
+        return earlier or self.pod_groups.get(namespace, name)
 
     def leaves(self, owner: Hashable) -> Iterator[Group]:
         """Yield the PodGroups of both APIs of an owner (`Owner.as_index`)."""
@@ -310,17 +316,19 @@ class Caches:
         # A group that is about to be deleted keeps only pods that name its owner by UID. Others may
         # belong to the next owner of that name.
         leaving = meta.deletion_timestamp is not None or self.is_replaced(meta)
-        owners, usual = owners_of(meta, meta.name, template, leaving=leaving), pods_name(meta)
-        named = member_name(usual, native=group.native)
-        for pod in self.pods.each(BY_GROUP, (meta.namespace, named)):
-            # The group stands for another name. A pod without claims means the group that really
-            # has this name.
-            if usual != meta.name and not (pod.claims and pod.groups[0] == named):
-                continue
-            # Ownership is stated for the first group of a pod only. For its other groups the name
-            # decides.
-            if pod.groups[0] != named or belongs(pod.claims, owners):
-                yield pod
+        owners = owners_of(meta, meta.name, template, leaving=leaving)
+        # A pod may also name the group by a label, with the name that an earlier version gave it.
+        given = {group.pods_name, meta.name} if group.has_earlier_name else {group.pods_name}
+        for named in sorted(member_name(name, native=group.native) for name in given):
+            for pod in self.pods.each(BY_GROUP, (meta.namespace, named)):
+                # The group stands for another name. A pod without claims means the group that
+                # really has this name.
+                if usual_name(meta) and not (pod.claims and pod.groups[0] == named):
+                    continue
+                # Ownership is stated for the first group of a pod only. For its other groups the
+                # name decides.
+                if pod.groups[0] != named or belongs(pod.claims, owners):
+                    yield pod
 
     def groups_of(self, pod: Pod) -> Iterator[Group]:
         """Yield the PodGroups that a pod names, and those that stand for one of them."""
@@ -590,8 +598,8 @@ def _delegated_by(job: Owner) -> Iterable[Hashable]:
 
 
 def _usual_name_key(group: Group) -> Iterable[Hashable]:
-    name = usual_name(group.metadata)
-    return ((group.metadata.namespace, name),) if name else ()
+    meta, name = group.metadata, group.pods_name
+    return ((meta.namespace, name),) if name != meta.name else ()
 
 
 def _awaited_workload(group: Group) -> Iterable[Hashable]:

@@ -22,7 +22,7 @@ from api.groups import WorkloadForm
 from api.integration.common.minimum import Progress
 from api.integration.pods.groups_from_pods import GroupDescription
 from api.integration.single_group.kind import NO_UPDATE, Rollout
-from api.membership import NO_OWNERS, Owners
+from api.membership import NO_OWNERS, Owners, current_name, usual_name
 from api.ownership import OwnerId
 from api.reading import integer
 from kube.client.meta import Identity, Json, Key, ObjectMeta, OwnerReference
@@ -148,10 +148,26 @@ class Group(msgspec.Struct, gc=False):
         return NATIVE_POD_GROUPS if self.native else POD_GROUPS
 
     @property
+    def current_name(self) -> str:
+        """The name of a PodGroup in this version."""
+        template = self.template[1] if self.template else ""
+        return current_name(self.metadata, self.metadata.name, template)
+
+    @property
+    def has_earlier_name(self) -> bool:
+        """True if an earlier version named the PodGroup, so that its pods give another name."""
+        return self.current_name != self.metadata.name
+
+    @property
+    def pods_name(self) -> str:
+        """The name by which its pods name a PodGroup."""
+        return usual_name(self.metadata) or self.current_name
+
+    @property
     def member_key(self) -> Key:
         """Namespace and `member_name` of a PodGroup."""
-        meta = self.metadata
-        return meta.namespace, member_name(meta.name, native=self.native)
+        # Pods of another owner give the name that a group stands for, too.
+        return self.metadata.namespace, member_name(self.current_name, native=self.native)
 
     @property
     def min_count(self) -> int | None:

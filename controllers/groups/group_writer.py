@@ -32,7 +32,6 @@ from api.features import Feature, FeatureGates, off_text
 from api.integration.common.holding import hold_notes
 from api.integration.common.minimum import GroupPodCounts, remaining, with_minimum
 from api.integration.common.templates import TemplateNotFoundError, adapt
-from api.membership import pods_name
 from api.ownership import Ownership, created_for, ownership
 from api.rules.feature_use import uses_of
 from api.wording import count
@@ -240,7 +239,7 @@ class GroupWriter:
                 [
                     partial(self._remove, resource, group)
                     for group in cache.by_index(BY_OWNER, owner.as_index)
-                    if (resource, pods_name(group.metadata)) not in names_wanted
+                    if (resource, group.pods_name) not in names_wanted
                     and group.metadata.deletion_timestamp is None
                 ],
                 _CREATES_AT_ONCE,
@@ -383,8 +382,10 @@ class GroupWriter:
     def _named(self, owner: Owner, wanted: Json) -> Json:
         """Return a wanted group under its usual name, or under another if that name is taken."""
         # The names of native groups are unique.
-        if owner.resource not in _KNOWN_TO_PODS or _resource(wanted) == NATIVE_POD_GROUPS:
+        if _resource(wanted) == NATIVE_POD_GROUPS:
             return wanted
+        if owner.resource not in _KNOWN_TO_PODS:
+            return self._under_earlier_name(owner, wanted)
         groups = self._caches.groups(wanted["kind"])
         stand_in = substitute_group(wanted, owner.metadata.uid)
         found = groups.get(*_key(wanted))
@@ -393,6 +394,15 @@ class GroupWriter:
         # its pods would otherwise have two groups.
         there = groups.get(*_key(stand_in)) is not None
         return stand_in if there or anothers is Ownership.FOREIGN else wanted
+
+    def _under_earlier_name(self, owner: Owner, wanted: Json) -> Json:
+        """Return a wanted group under the name that an earlier version gave it, if it exists."""
+        found = self._caches.pod_group(*_key(wanted))
+        if wanted["kind"] != POD_GROUPS.kind or found is None or not found.has_earlier_name:
+            return wanted
+        if ownership(found.metadata, owner.owner_id) is Ownership.FOREIGN:
+            return wanted
+        return wanted | {"metadata": wanted["metadata"] | {"name": found.metadata.name}}
 
     def _check_all_cached(self, objects: list[Json]) -> None:
         if any((_resource(obj), _key(obj)) in self._created for obj in objects):

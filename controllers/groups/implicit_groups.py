@@ -11,7 +11,7 @@ from typing import Final
 import structlog
 
 from api import names, ownership
-from api.constants import EVENT_NAME_TAKEN, EVENT_TEMPLATE_NOT_FOUND, POD_GROUP, WORKLOAD
+from api.constants import EVENT_TEMPLATE_NOT_FOUND, LABEL_REPLICA_KEY, POD_GROUP, WORKLOAD
 from api.groups import WorkloadForm
 from api.integration.common import objects
 from api.integration.common.templates import WorkloadTemplate, find_root_template
@@ -93,37 +93,19 @@ class ImplicitGroups:
 
     async def _create(self, workload: Workload, form: WorkloadForm) -> None:
         template = _template(workload, form)
-        self._check_name(workload, form)
         meta = workload.metadata
         owner = ownership.Owner(WORKLOAD, meta.namespace, meta.name, meta.uid)
         name = names.implicit_pod_group(*form)
         group = objects.group_object(POD_GROUP, owner, name, meta.name, dict(template.fields))
+        if form.replica_key:
+            # The name has a hash, from which nobody learns the key.
+            group["metadata"]["labels"][LABEL_REPLICA_KEY] = form.replica_key
         generated_for = Owner(WORKLOADS, meta, workload.spec)
         await self._group_writer.ensure_groups(generated_for, [group])
 
-    def _check_name(self, workload: Workload, form: WorkloadForm) -> None:
-        """Check that the group's name is not that of another form. Raises BlockedError.
-
-        Two forms can result in one name: template `job-1`, and key 1 of template `job`. The
-        template's own group has the name then. The pods of the other form wait, so that both are
-        never mixed.
-        """
-        name = names.implicit_pod_group(*form)
-        found = self._caches.pod_groups.get(workload.metadata.namespace, name)
-        other = _form_of(found) if found is not None else None
-        # The cache knows the group that exists, the Workload the group that may come later.
-        if other is None or other.name != form.name:
-            other = _namesake(workload, form)
-        if other not in {None, form}:
-            raise BlockedError(
-                EVENT_NAME_TAKEN,
-                f"PodGroup {name} is the group of {_named(other)}, and the pods of {_named(form)} "
-                "wait: rename their template or change their replica key",
-            )
-
     async def _delete_idle(self, key: ImplicitKey) -> None:
         namespace, form = key
-        group = self._caches.pod_groups.get(namespace, names.implicit_pod_group(*form))
+        group = self._caches.pod_group(namespace, names.implicit_pod_group(*form))
         # A group without a replica key is kept: it lives as long as its Workload.
         mine = group is not None and _form_of(group) == form and form.replica_key
         if group is None or not mine or group.metadata.deletion_timestamp is not None:
@@ -164,10 +146,6 @@ class ImplicitGroups:
     def _on_group(self, old: Group | None, new: Group | None) -> None:
         if new is None and old is not None:
             self._queue_group(old)
-            form = _form_of(old)
-            # Pods of another form may have waited for the name.
-            if form is not None:
-                self._queue_pods_of((old.metadata.namespace, form.name))
             for key in self._group_writer.on_object_deleted(POD_GROUPS, old.metadata, WORKLOADS):
                 self._queue_pods_of(key)
         elif old is not None and new is not None and old.policy != new.policy:
@@ -200,17 +178,4 @@ def _form_of(group: Group) -> WorkloadForm | None:
     controller = group.metadata.controller
     if controller is None or controller.kind != WORKLOAD.kind or group.template is None:
         return None
-    return form_of(group.metadata.name, *group.template)
-
-
-def _namesake(workload: Workload, form: WorkloadForm) -> WorkloadForm | None:
-    """Return the template whose own group has the name of this form with its replica key."""
-    template = f"{form.pod_group}-{form.replica_key}" if form.replica_key else ""
-    if template and find_root_template(workload.as_object(), template) is not None:
-        return WorkloadForm(form.name, template, "")
-    return None
-
-
-def _named(form: WorkloadForm) -> str:
-    key = f" with replica key {form.replica_key}" if form.replica_key else ""
-    return f"template {form.pod_group}{key}"
+    return form_of(group.metadata, group.metadata.name, *group.template)

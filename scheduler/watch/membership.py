@@ -1,8 +1,8 @@
 """Membership of pods: a pod that names a group of another owner does not count for it.
 
-This holds in any order of events. A pod whose own group stands for that name (`api.membership`)
-counts for its own group. A waiting pod of another owner is kept back, like a gated one. One that
-runs or ran counts as a pod without a group.
+This holds in any order of events. A pod whose own group stands for that name, or has the name of an
+earlier version (`api.membership`), counts for its own group. A waiting pod of another owner is kept
+back, like a gated one. One that runs or ran counts as a pod without a group.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from api.constants import POD_GROUP
-from api.membership import Owners, belongs, owners_of, usual_name
+from api.membership import Owners, belongs, current_name, owners_of, usual_name
 from kube.client.meta import Key
 from scheduler.core.state.state import State
 from scheduler.core.values.model import PodInfo
@@ -25,7 +25,7 @@ class Membership:
         self._owners: dict[Key, Owners] = {}
         self._strangers: dict[Key, dict[str, PodInfo]] = {}
         self._named: dict[str, Key] = {}
-        self._substitutes: dict[Key, dict[str, Owners]] = {}
+        self._substitutes: dict[Key, dict[str, tuple[Owners, bool]]] = {}
         self._usual_name_key: dict[Key, Key] = {}
 
     def evaluate(self, info: PodInfo) -> PodInfo:
@@ -48,9 +48,11 @@ class Membership:
     def _substitute(self, key: Key, info: PodInfo) -> str:
         """Return the pod's own group that stands for the name it gives, or an empty text."""
         claims = info.membership.claims
-        # A pod without claims belongs to whatever group has the name.
-        found = self._substitutes.get(key, {}) if claims else {}
-        return next((name for name, owners in found.items() if belongs(claims, owners)), "")
+        for name, (owners, has_earlier_name) in self._substitutes.get(key, {}).items():
+            # A pod without claims belongs to whatever group has the name, now or earlier.
+            if belongs(claims, owners) and (claims or has_earlier_name):
+                return name
+        return ""
 
     def forget(self, uid: str) -> None:
         """Forget a deleted pod, or one that is about to be evaluated again."""
@@ -72,28 +74,29 @@ class Membership:
             del self._owners[key]
         else:
             self._owners[key] = owners
-        naming = [*self._naming(key)]
-        if (instead := self._record_substitute(key, group, owners)) is not None:
-            naming += self._naming(instead)
+        named = [key, *self._record_substitute(key, group, owners)]
+        naming = [info for name in named for info in self._naming(name)]
         return [now for info in naming if not self._is_known(now := self.evaluate(info))]
 
     def _record_substitute(
         self, key: Key, group: GroupObject | None, owners: Owners | None
-    ) -> Key | None:
-        """Return the name that the group stands for, or stood for until now."""
-        said = usual_name(group.metadata) if group is not None else ""
-        instead = (key[0], said) if said else self._usual_name_key.get(key)
-        if instead is None:
-            return None
-        if owners is not None and said:
-            self._usual_name_key[key] = instead
-            self._substitutes.setdefault(instead, {})[key[1]] = owners
-            return instead
-        del self._usual_name_key[key]
-        del self._substitutes[instead][key[1]]
-        if not self._substitutes[instead]:
-            del self._substitutes[instead]
-        return instead
+    ) -> list[Key]:
+        """Record the name that its pods give, if it is another. Return it, and the earlier one."""
+        before = self._usual_name_key.pop(key, None)
+        if before is not None:
+            del self._substitutes[before][key[1]]
+            if not self._substitutes[before]:
+                del self._substitutes[before]
+        changed = [] if before is None else [before]
+        if group is None or owners is None:
+            return changed
+        current = _current_name(group)
+        named = (key[0], usual_name(group.metadata) or current)
+        if named == key:
+            return changed
+        self._usual_name_key[key] = named
+        self._substitutes.setdefault(named, {})[key[1]] = (owners, current != key[1])
+        return changed if named == before else [*changed, named]
 
     def _naming(self, key: Key) -> list[PodInfo]:
         """Return the pods that name a group, as they were decoded."""
@@ -122,6 +125,14 @@ def _as_a_stranger(info: PodInfo) -> PodInfo:
 def _owners(group: GroupObject | None) -> Owners | None:
     if group is None:
         return None
-    meta, workload = group.metadata, group.spec.workload_ref
-    template = workload.template_name if workload else ""
-    return owners_of(meta, meta.name, template, leaving=meta.deletion_timestamp is not None)
+    meta = group.metadata
+    leaving = meta.deletion_timestamp is not None
+    return owners_of(meta, meta.name, _template(group), leaving=leaving)
+
+
+def _current_name(group: GroupObject) -> str:
+    return current_name(group.metadata, group.metadata.name, _template(group))
+
+
+def _template(group: GroupObject) -> str:
+    return group.spec.workload_ref.template_name if group.spec.workload_ref else ""

@@ -14,6 +14,7 @@ from api.constants import (
     LABEL_WORKLOAD,
 )
 from api.groups import Form, GroupReference, groups_of_object, groups_of_pod, incomplete_reference
+from api.names import implicit_pod_group, subset_pod_group
 
 WORKLOAD_LABELS = {LABEL_WORKLOAD: "w", LABEL_TEMPLATE: "t"}
 
@@ -52,13 +53,13 @@ def managed(group: str, labels: dict[str, str]) -> dict[str, Any]:
         pytest.param(pod(WORKLOAD_LABELS), [("w-t", Form.WORKLOAD)], id="by Workload and template"),
         pytest.param(
             pod(WORKLOAD_LABELS | {LABEL_REPLICA_KEY: "1"}),
-            [("w-t-1", Form.WORKLOAD)],
+            [(implicit_pod_group("w", "t", "1"), Form.WORKLOAD)],
             id="by Workload, template and replica key",
         ),
         pytest.param(pod({LABEL_WORKLOAD: "w"}), [], id="a Workload without a template is none"),
         pytest.param(
             pod(workloadRef={"name": "w", "podGroup": "t", "podGroupReplicaKey": "1"}),
-            [("w-t-1", Form.WORKLOAD)],
+            [(implicit_pod_group("w", "t", "1"), Form.WORKLOAD)],
             id="by the field of Kubernetes 1.35",
         ),
         pytest.param(
@@ -66,7 +67,7 @@ def managed(group: str, labels: dict[str, str]) -> dict[str, Any]:
         ),
         pytest.param(
             pod({LABEL_COSCHEDULING: "g", LABEL_SUBSET: "s"}),
-            [("g-s", Form.COSCHEDULING)],
+            [(subset_pod_group("g", "s"), Form.COSCHEDULING)],
             id="a subset of a coscheduling group",
         ),
         pytest.param(pod({LABEL_SUBSET: "s"}), [], id="a subset without a group is none"),

@@ -1,7 +1,9 @@
 """Generated names fit a label, are stable, and differ if their sources differ."""
 
+from typing import Any
+
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from api import names
@@ -13,8 +15,8 @@ SUBDOMAIN = st.lists(DNS, min_size=1, max_size=3).map(".".join).filter(lambda it
 @pytest.mark.parametrize(
     ("made", "want"),
     [
-        pytest.param(names.workload_name("JobSet", "a", "ns"), "w-a", id="Workload of a JobSet"),
-        pytest.param(names.workload_name("Job", "a", "ns"), "w-job-a", id="Workload of a Job"),
+        pytest.param(names.workload_name("JobSet", "a"), "w-a", id="Workload of a JobSet"),
+        pytest.param(names.workload_name("Job", "a"), "w-job-a", id="Workload of a Job"),
         pytest.param(names.jobset_pod_group("ns", "a"), "pg-a", id="PodGroup of a JobSet"),
         pytest.param(
             names.jobset_pod_group("ns", "a", "b"), "pg-a-b", id="PodGroup of a replicatedJob"
@@ -26,7 +28,9 @@ SUBDOMAIN = st.lists(DNS, min_size=1, max_size=3).map(".".join).filter(lambda it
         ),
         pytest.param(names.job_pod_group("ns", "a.b"), "pg-job-a.b", id="PodGroup of a Job"),
         pytest.param(
-            names.implicit_pod_group("w", "t", "0"), "w-t-0", id="implicit group with a key"
+            names.implicit_pod_group("w", "t", "0"),
+            "w-t-0-7b45666610",
+            id="implicit group with a key",
         ),
         pytest.param(names.implicit_pod_group("w", "t"), "w-t", id="implicit group without a key"),
         pytest.param(names.group_claim("g", "imex"), "g.imex", id="claim of a PodGroup"),
@@ -92,6 +96,94 @@ def test_a_template_name_is_a_dns_label(name: str, namespace: str) -> None:
 )
 def test_label_keys(text: str, want: bool) -> None:
     assert names.is_label_key(text) is want
+
+
+SHORT = st.text("a-", min_size=1, max_size=4).filter(names.is_dns_label)
+NAMES = st.one_of(SHORT, st.sampled_from(["0", "1", "job", "lws", "pg", "0123456789"]), DNS)
+OPTIONAL = st.one_of(st.just(""), NAMES)
+INDEX = st.one_of(st.none(), st.integers(0, 4999))
+
+
+def of_jobset(jobset: str, replicated_job: str, index: int | None) -> str:
+    plain = names.is_plain(jobset, replicated_job, "" if index is None else str(index))
+    return names.jobset_pod_group(
+        "ns", jobset, replicated_job, index, "" if plain else names.JOINED
+    )
+
+
+POD_GROUPS = st.one_of(
+    st.tuples(st.just(of_jobset), st.tuples(NAMES, NAMES, INDEX)),
+    st.tuples(st.just(of_jobset), st.tuples(NAMES, st.just(""), st.none())),
+    st.tuples(st.just(lambda job: names.job_pod_group("ns", job)), st.tuples(NAMES)),
+    st.tuples(st.just(names.implicit_pod_group), st.tuples(NAMES, NAMES, OPTIONAL)),
+    st.tuples(st.just(names.subset_pod_group), st.tuples(NAMES, NAMES)),
+)
+
+
+@given(one=POD_GROUPS, other=POD_GROUPS)
+@example(
+    one=(names.implicit_pod_group, ("a", "b-c", "")),
+    other=(names.implicit_pod_group, ("a-b", "c", "")),
+)
+@example(one=(of_jobset, ("a-b", "", None)), other=(of_jobset, ("a", "b", None)))
+@example(one=(of_jobset, ("a-b-1", "", None)), other=(of_jobset, ("a", "b", 1)))
+@example(one=(of_jobset, ("a", "b", 1)), other=(of_jobset, ("a", "b-1", None)))
+@example(
+    one=(of_jobset, ("job-a", "", None)),
+    other=(lambda job: names.job_pod_group("ns", job), ("a",)),
+)
+@example(
+    one=(names.implicit_pod_group, ("a", "b", "0123456789")),
+    other=(names.implicit_pod_group, ("a-b", "0123456789", "")),
+)
+def test_other_parts_are_another_pod_group(one: Any, other: Any) -> None:
+    assume(one[1] != other[1] or one[0].__name__ != other[0].__name__)
+
+    made = [name(*parts) for name, parts in (one, other)]
+
+    assert made[0] != made[1]
+    for name, (_, parts) in zip(made, (one, other), strict=True):
+        assert names.is_dns_subdomain(name)
+        assert len(name) <= 63
+        # The name says whose it is.
+        assert parts[0][:40].rstrip("-") in name
+
+
+@pytest.mark.parametrize("form", [names.JOINED, names.UNIQUE, "Native=0123456789"])
+def test_each_form_of_a_jobset_s_names_has_one_for_each_group(form: str) -> None:
+    parts = [("a", "b", 1), ("a", "b-1", None), ("a-b", "1", None), ("a-b-1", "", None)]
+
+    made = {names.jobset_pod_group("ns", *each, form) for each in parts}
+
+    assert len(made) == len(parts)
+
+
+@given(one=st.tuples(NAMES, OPTIONAL), other=st.tuples(NAMES, OPTIONAL))
+def test_other_parts_are_another_composite(one: tuple[str, str], other: tuple[str, str]) -> None:
+    assume(one != other)
+
+    def composite(jobset: str, replicated_job: str) -> str:
+        form = "" if names.is_plain(jobset, replicated_job) else names.JOINED
+        return names.jobset_composite("ns", jobset, replicated_job, form)
+
+    made = {composite(*one), composite(*other), names.lws_composite("ns", one[0])}
+
+    assert len(made) == 3
+    assert all(map(names.is_dns_subdomain, made))
+
+
+KINDS = st.sampled_from(["Job", "JobSet", "LeaderWorkerSet", "PodGroup"])
+
+
+@given(one=st.tuples(KINDS, NAMES), other=st.tuples(KINDS, NAMES))
+@example(one=("JobSet", "job-a"), other=("Job", "a"))
+def test_other_owners_have_other_workloads(one: tuple[str, str], other: tuple[str, str]) -> None:
+    assume(one != other)
+
+    made = {names.workload_name(*one), names.workload_name(*other)}
+
+    assert len(made) == 2
+    assert all(map(names.is_dns_label, made))
 
 
 @given(one=SUBDOMAIN, other=SUBDOMAIN, first=DNS, second=DNS)

@@ -96,7 +96,7 @@ async def test_a_tree_comes_and_goes_with_its_jobset(client: Client) -> None:
     async with running(client) as process:
         await submit_jobset(client, jobset.build())
         await seen(client, POD_GROUPS, names("pg-a-b-0", "pg-a-b-1"))
-        await seen(client, COMPOSITES, names("cpg-a", "cpg-a-b"))
+        await seen(client, COMPOSITES, names("cpg-a", "cpg-a-b-d38fb85d90"))
         assert process.checks["caches"]()
 
         await client.delete(JOBSETS, "a", "default", propagation="Background")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -13,7 +13,7 @@ from api.constants import COMPOSITE_POD_GROUP, NATIVE_POD_GROUP, POD_GROUP, WORK
 from api.features import Feature, FeatureGates
 from api.integration.common.native import MUSTER_ONLY, GroupsApi, NativeApi
 from api.integration.common.workloads import OwnerName
-from api.membership import NO_OWNERS, Owners, belongs, known_as
+from api.membership import NO_OWNERS, Owners, belongs, current_name, known_as
 from api.ownership import OwnerId, created_for
 from api.priority import DEFAULT_PREEMPTION_POLICY, PriorityClass
 from api.scheduler_names import USUAL, SchedulerNames
@@ -96,7 +96,12 @@ class _ClaimEntry(msgspec.Struct, rename="camel", gc=False):
     resource_claim_template_name: str | None = None
 
 
+class _WorkloadReference(msgspec.Struct, rename="camel", gc=False):
+    template_name: str = ""
+
+
 class _GroupSpec(msgspec.Struct, rename="camel", gc=False):
+    workload_ref: _WorkloadReference | None = None
     parent_composite_pod_group_name: str | None = None
     resource_claims: list[_ClaimEntry] = []
 
@@ -110,7 +115,8 @@ class GroupObject(msgspec.Struct, gc=False):
     """The used fields of a PodGroup or CompositePodGroup.
 
     `owner` is the one for which Muster created it. `claims` has the ResourceClaimTemplates of the
-    claims that its pods share, by entry.
+    claims that its pods share, by entry. `current_name` is another than its name if an earlier
+    version of Muster named it: its pods give this one.
     """
 
     metadata: Identity
@@ -118,11 +124,21 @@ class GroupObject(msgspec.Struct, gc=False):
     deleting: bool
     parent: str
     claims: Mapping[str, str]
+    current_name: str = ""
 
 
 _NO_CLAIMS: Final[Mapping[str, str]] = {}
 _decode_class: Final = Decoder(_PriorityClass)
 _decode_group: Final = Decoder(_RawGroup)
+
+
+_BY_CURRENT_NAME: Final = "current name"
+"""The index of PodGroups whose pods name them differently."""
+
+
+def _current_name_key(group: GroupObject) -> list[Hashable]:
+    differs = group.current_name != group.metadata.name
+    return [(group.metadata.namespace, group.current_name)] if differs else []
 
 
 def decode_class(data: bytes) -> PriorityClassObject:
@@ -145,6 +161,7 @@ def decode_group(data: bytes) -> GroupObject:
         spec.parent_composite_pod_group_name or "",
         # Few PodGroups share claims, so the others take no memory here.
         {name: template for name, template in entries if template} or _NO_CLAIMS,
+        current_name(meta, meta.name, spec.workload_ref.template_name if spec.workload_ref else ""),
     )
 
 
@@ -179,6 +196,7 @@ class ClusterInformers:
         delivery = Delivery(Quarantine() if quarantine is None else quarantine)
         self._classes: Cache[PriorityClassObject] = Cache()
         self._pod_groups: Cache[GroupObject] = Cache()
+        self._pod_groups.add_index(_BY_CURRENT_NAME, _current_name_key)
         self._workloads = WorkloadCache()
         self._composites: Cache[GroupObject] = Cache()
         self._reflectors: dict[str, Reflector[Any]] = {
@@ -245,7 +263,7 @@ class ClusterInformers:
         return self._composites.get(namespace, name)
 
     def pod_group_is_deleting(self, namespace: str, name: str, claims: Owners) -> bool:
-        found = self._pod_groups.get(namespace, name)
+        found = self._named(namespace, name)
         if found is None or not found.deleting:
             return False
         return belongs(claims, known_as(found.owner) if found.owner is not None else NO_OWNERS)
@@ -257,5 +275,10 @@ class ClusterInformers:
         return found is not None and (found.owner is None or found.owner[1:3] != owner)
 
     def shared_claims(self, namespace: str, pod_group: str) -> Mapping[str, str]:
-        found = self._pod_groups.get(namespace, pod_group)
+        found = self._named(namespace, pod_group)
         return _NO_CLAIMS if found is None else found.claims
+
+    def _named(self, namespace: str, name: str) -> GroupObject | None:
+        """Return the PodGroup that pods name so."""
+        earlier = self._pod_groups.by_index(_BY_CURRENT_NAME, (namespace, name))
+        return next(iter(earlier), None) or self._pod_groups.get(namespace, name)

@@ -32,7 +32,6 @@ from api.integration.pods import groups_from_pods
 from api.integration.pods.references import (
     check_references,
     conflicting_references,
-    part_path,
     reference_path,
 )
 from api.membership import Owners, claims_of
@@ -101,7 +100,6 @@ def validate(request: AdmissionRequest, lister: Lister) -> AdmissionResponse:
     wrong = [
         *check_references(groups, pod),
         *groups_from_pods.check_pod(groups, pod),
-        *_shared_name(groups, pod, request.namespace, lister),
         *_own_claims(groups, pod, request.namespace, lister),
     ]
     # 403, as the same pod can be created once the group is deleted.
@@ -130,25 +128,6 @@ def _unknown(pod: Mapping[str, Any]) -> list[str]:
     # Pods of a template get no warnings: the author of the template got them for it.
     owned = listing(dig(pod, "metadata", "ownerReferences"))
     return [] if owned else unread_keys.warnings(unread_keys.unknown_keys(pod))
-
-
-def _shared_name(
-    groups: list[GroupReference], pod: Mapping[str, Any], namespace: str, lister: Lister
-) -> list[Cause]:
-    """Return a cause for a replica key whose group name is that of another template's own group."""
-    form = workload_form_of(pod)
-    if form is None or not form.replica_key or groups[0].form is not Form.WORKLOAD:
-        # Without a replica key it is the template's own group, which has the name.
-        return []
-    workload = lister.workload(namespace, form.name)
-    other = f"{form.pod_group}-{form.replica_key}"
-    if workload is None or find_root_template(workload, other) is None:
-        return []
-    text_ = (
-        f"PodGroup {groups[0].name!r} is the group of template {other!r} of Workload "
-        f"{form.name!r}: use another replica key"
-    )
-    return [causes.invalid(part_path(pod, "replica_key"), form.replica_key, text_)]
 
 
 def _own_claims(

@@ -208,7 +208,7 @@ def job_groups(job: Mapping[str, Any], *, workload: str | None = None) -> list[d
     if not (view.managed and view.asks and size):
         return []
     owner = Owner(JOB, view.namespace, view.name, view.uid)
-    name = workload or names.workload_name(JOB.kind, view.name, view.namespace)
+    name = workload or names.workload_name(JOB.kind, view.name)
     made_from = objects.template(
         names.template_name("pg-job", view.name, view.namespace),
         view.options,
@@ -253,7 +253,7 @@ def _choice(job: Mapping[str, Any], view: JobView, review: Review) -> Choice:
     """Return the API of a new Job's group. A JobSet chose for all of its Jobs."""
     if view.from_jobset:
         scope = read_scope(text(annotations_of(job).get(ANNOTATION_GROUP_SCOPE)))
-        return Choice(native=bool(scope.digits))
+        return Choice(native=scope.is_native)
     # The template of a delegated Job is in a Workload of Muster's.
     if not view.asks:
         return OWN

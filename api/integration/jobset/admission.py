@@ -1,9 +1,9 @@
 """Admission of JobSets, which annotates their Job templates, and the objects of a JobSet.
 
 The annotation `group-scope` of a Job template states which pods share a group, and whether the
-groups have hashed names because the usual ones were taken. With the labels that the JobSet
-controller sets on each Job, it determines the Job's PodGroup, so the Job webhook needs no other
-object. A template without it gets no group. The annotation `jobset-options` has the JobSet's
+groups have hashed names because the usual ones are ambiguous or taken. With the labels that the
+JobSet controller sets on each Job, it determines the Job's PodGroup, so the Job webhook needs no
+other object. A template without it gets no group. The annotation `jobset-options` has the JobSet's
 options that its Jobs need.
 """
 
@@ -41,6 +41,7 @@ from api.integration.common.workloads import OwnerName, Workloads
 from api.integration.jobset import expected, rules
 from api.integration.jobset.groups import (
     group_names,
+    has_plain_names,
     jobset_labels,
     jobset_objects,
     named_group,
@@ -55,6 +56,7 @@ from api.integration.jobset.view import (
     GroupScope,
     JobSetView,
     ReplicatedJob,
+    native_names,
     read_jobset,
     read_scope,
 )
@@ -89,8 +91,8 @@ def jobset_admission(jobset: Mapping[str, Any], review: Review) -> Admission:
         if expects and view.options.asks:
             wrong += hold_faults(jobset)
         choice = _choice(view, review.workloads, review.native, expects=expects)
-        digits = names.request_digits(review.uid) if choice.native else ""
-        annotations = _new_annotations(view, review.namespace, review.taken, digits)
+        form = native_names(review.uid) if choice.native else ""
+        annotations = _new_annotations(view, review.taken, form)
         patch = [*_annotation_patch(jobset, annotations), *note_choice(jobset, choice)]
         return Admission(patch, wrong, [*rules.warnings(view), *choice.warnings])
     if review.operation != "UPDATE":
@@ -184,7 +186,7 @@ def request_of_jobset_job(namespace: str, job: Mapping[str, Any], group: str) ->
     if scope.scope != SCOPE_JOB:
         return group, above
     jobset, _, _ = jobset_labels(labels_of(job))
-    return names.jobset_composite(namespace, jobset, taken=scope.names_taken), above
+    return names.jobset_composite(namespace, jobset, form=scope.form), above
 
 
 def _part(
@@ -209,25 +211,24 @@ def _choice(view: JobSetView, workloads: Workloads, native: NativeApi, *, expect
     return native.choose([*lacks, *native.lacking(levels, (job.pod_spec for job in jobs))])
 
 
-def _new_annotations(
-    view: JobSetView, namespace: str, taken: Taken, digits: str
-) -> list[Annotations]:
-    """Return the annotations of each replicatedJob's template, for hashed names if one is taken."""
+def _new_annotations(view: JobSetView, taken: Taken, form: str) -> list[Annotations]:
+    """Return the annotations of each replicatedJob's template.
+
+    `form` is that of the names. If it is empty, the names have hashes where the usual ones are
+    taken, or may be those of another object.
+    """
     # Ignore annotations of a new object: it may be a copy of another JobSet.
     not_annotated = (replace(job, noted=NO_GROUP) for job in view.replicated_jobs)
-    usual = replace(
-        view,
-        namespace=view.namespace or namespace,
-        replicated_jobs=tuple(not_annotated),
-        noted=NO_GROUP,
-    )
-    # A name that is not generated yet cannot be taken, and neither can a unique one.
-    avoid = bool(view.name) and not digits and any(starmap(taken, group_names(usual)))
+    new = replace(view, replicated_jobs=tuple(not_annotated), noted=NO_GROUP)
+    # A name that is not generated yet may be any, and cannot be taken.
+    if not form and not (view.name and has_plain_names(new)):
+        form = names.JOINED
+    named = replace(new, noted=GroupScope(form=form))
+    if view.name and any(starmap(taken, group_names(named))):
+        form = names.UNIQUE
     note = note_of(view.options)
     return [
-        _annotations_for(
-            GroupScope(job.scope, avoid, digits).annotation(), note if job.scope else ""
-        )
+        _annotations_for(GroupScope(job.scope, form).annotation(), note if job.scope else "")
         for job in view.replicated_jobs
     ]
 

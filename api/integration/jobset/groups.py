@@ -46,7 +46,7 @@ def jobset_objects(view: JobSetView, workload: str | None = None) -> list[Json]:
     if not jobs:
         return []
     owner = Owner(JOBSET, view.namespace, view.name, view.uid)
-    workload = workload or names.workload_name(JOBSET.kind, view.name, view.namespace)
+    workload = workload or names.workload_name(JOBSET.kind, view.name)
     if view.options.mode == COMPOSITE:
         return _composite_objects(owner, workload, view, jobs)
     if view.options.asks:
@@ -71,22 +71,34 @@ def named_group(
     namespace: str, jobset: str, scope: GroupScope, replicated_job: str, index: int | None
 ) -> str:
     """Return the PodGroup of this scope of a JobSet, a replicatedJob, or its Job of the index."""
-    made = partial(
-        names.jobset_pod_group, namespace, jobset, taken=scope.names_taken, digits=scope.digits
-    )
+    made = partial(names.jobset_pod_group, namespace, jobset, form=scope.form)
     if scope.scope == SCOPE_JOBSET:
         return made()
     return made(replicated_job, index if scope.scope == SCOPE_JOB else None)
 
 
 def group_names(view: JobSetView) -> list[tuple[str, str]]:
-    """Return kind and name of every group that a new JobSet requests, under the usual names."""
+    """Return kind and name of every group that a new JobSet requests."""
     leaves = [(POD_GROUP.kind, name) for job in view.wanted for name in pod_group_names(view, job)]
     if view.options.mode != COMPOSITE or not leaves:
         return leaves
     above = ["", *(job.name for job in view.wanted)]
-    made = [names.jobset_composite(view.namespace, view.name, job) for job in above]
+    made = [
+        names.jobset_composite(view.namespace, view.name, job, view.noted.form) for job in above
+    ]
     return [*((COMPOSITE_POD_GROUP.kind, name) for name in made), *leaves]
+
+
+def has_plain_names(view: JobSetView) -> bool:
+    """Return True if the usual names of a new JobSet's groups are those of no other object."""
+    if view.options.mode == COMPOSITE:
+        return not view.wanted
+    return all(
+        names.is_plain(view.name)
+        if job.scope == SCOPE_JOBSET
+        else names.is_plain(view.name, job.name, "0" if job.scope == SCOPE_JOB else "")
+        for job in view.wanted
+    )
 
 
 def jobset_labels(labels: Mapping[str, Any]) -> tuple[str, str, int | None]:
@@ -145,8 +157,8 @@ def _composite_objects(
     root = template(
         _root_template_name(view, jobs), view.options, len(jobs), priority, composite=True
     )
-    taken = view.noted.names_taken
-    root_name = names.jobset_composite(view.namespace, view.name, taken=taken)
+    composite = partial(names.jobset_composite, view.namespace, view.name, form=view.noted.form)
+    root_name = composite()
     children: list[Json] = []
     made = group_object(COMPOSITE_POD_GROUP, owner, root_name, workload, root)
     composites = [as_root(made, view.options)]
@@ -157,7 +169,7 @@ def _composite_objects(
         child = template(name, outer, job.replicas, priority, composite=True)
         leaf = _leaf(view, job, job.members, priority, above=outer)
         children.append(child | {"podGroupTemplates": [leaf]})
-        parent = names.jobset_composite(view.namespace, view.name, job.name, taken=taken)
+        parent = composite(job.name)
         composites.append(
             group_object(COMPOSITE_POD_GROUP, owner, parent, workload, child, parent=root_name)
         )

@@ -1,6 +1,5 @@
 """Rules of JobSets: bounds, exclusions, order, priority, and immutable options."""
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final
@@ -40,7 +39,6 @@ from api.integration.common.rules import (
 from api.integration.common.shared_claims import Sharer, consumer_faults, entry_faults
 from api.integration.jobset import expected
 from api.integration.jobset.exclusive_topology import FIRST_POD_TEXT
-from api.integration.jobset.groups import pod_group_names
 from api.integration.jobset.view import (
     SCOPE_JOB,
     SCOPE_JOBSET,
@@ -84,7 +82,6 @@ def faults(
         *check_schedulers(pod_specs, schedulers, one_gang=view.options.asks),
         *_references(view.replicated_jobs, schedulers),
         *_other_requests(view),
-        *_name_clashes(view),
         *_shared_claims(view),
     ]
 
@@ -271,22 +268,6 @@ def _claim_faults(options: Options, jobs: list[ReplicatedJob]) -> Iterator[Cause
         sharers.append(Sharer(job.pod_spec_path, job.pod_spec, pods))
     yield from entry_faults(options.claims, path, sharers)
     yield from consumer_faults(options.claims, path, sharers)
-
-
-def _name_clashes(view: JobSetView) -> Iterator[Cause]:
-    """Yield causes for groups of different modes with the same name (`a-1`, and Job 1 of `a`)."""
-    if view.options.asks:
-        return
-    named = {job.path: pod_group_names(view, job) for job in view.wanted}
-    counts = Counter(name for names in named.values() for name in names)
-    for job in view.wanted:
-        clash = next((name for name in named[job.path] if counts[name] > 1), None)
-        if clash is not None:
-            yield causes.invalid(
-                f"{job.path}.name",
-                job.name,
-                f"two groups would have the name {clash}: rename this replicatedJob",
-            )
 
 
 def _unused_below_root(options: Options) -> Iterator[str]:

@@ -28,7 +28,7 @@ from api.integration.common.options import (
     read_outer_options,
 )
 from api.integration.jobset.exclusive_topology import exclusive_path
-from api.names import is_dns_label
+from api.names import HASHED, JOINED, UNIQUE, is_dns_label, request_digits
 from api.reading import annotations_of, count, dig, integer, listing, mapping, mappings, text
 
 # The scope of a group: the pods that it contains. The annotation on each Job template states it, so
@@ -36,7 +36,6 @@ from api.reading import annotations_of, count, dig, integer, listing, mapping, m
 SCOPE_JOBSET: Final = "JobSet"
 SCOPE_REPLICATED_JOB: Final = "ReplicatedJob"
 SCOPE_JOB: Final = "Job"
-_HASHED: Final = "Hashed"
 _NATIVE: Final = "Native="
 
 JOBS_TEXT: Final = (
@@ -48,25 +47,33 @@ JOBS_TEXT: Final = (
 class GroupScope(NamedTuple):
     """The annotation of a Job template: the scope of its pods' group, and the form of its name.
 
-    `names_taken` means hashed names, as the usual ones are of other owners. `digits` are those in
-    the names of native groups, empty for groups of Muster.
+    The form is empty for the usual names, HASHED, JOINED or UNIQUE (`api.names`), or `Native=` with
+    the digits in the names of native groups.
     """
 
     scope: str = ""
-    names_taken: bool = False
-    digits: str = ""
+    form: str = ""
+
+    @property
+    def is_native(self) -> bool:
+        """True if the groups are Kubernetes' own."""
+        return self.form.startswith(_NATIVE)
 
     def annotation(self) -> str:
         """Return the annotation's value, empty without a scope."""
-        form = f"{_NATIVE}{self.digits}" if self.digits else _HASHED if self.names_taken else ""
-        return f"{self.scope}/{form}" if self.scope and form else self.scope
+        return f"{self.scope}/{self.form}" if self.scope and self.form else self.scope
+
+
+def native_names(request_uid: str) -> str:
+    """Return the form of names that no other JobSet's native groups have."""
+    return f"{_NATIVE}{request_digits(request_uid)}"
 
 
 def read_scope(text: str) -> GroupScope:
     """Parse the annotation of a Job template."""
     scope, _, form = text.partition("/")
-    digits = form.removeprefix(_NATIVE) if form.startswith(_NATIVE) else ""
-    return GroupScope(scope, form == _HASHED, digits if is_dns_label(digits) else "")
+    native = form.startswith(_NATIVE) and is_dns_label(form.removeprefix(_NATIVE))
+    return GroupScope(scope, form if native or form in {HASHED, JOINED, UNIQUE} else "")
 
 
 NO_GROUP: Final = GroupScope()
@@ -145,7 +152,7 @@ class JobSetView:
     @property
     def native(self) -> bool:
         """True if its groups are Kubernetes' own."""
-        return bool(self.noted.digits)
+        return self.noted.is_native
 
     @property
     def wanted(self) -> list[ReplicatedJob]:
@@ -190,7 +197,7 @@ def read_jobset(jobset: Mapping[str, Any]) -> JobSetView:
         faults=tuple(faults),
         managed_by=other_controller(spec, JOBSET_CONTROLLER),
         # All of its groups are named in one form.
-        noted=next((job.noted for job in jobs if any(job.noted[1:])), NO_GROUP),
+        noted=next((job.noted for job in jobs if job.noted.form), NO_GROUP),
         oversize=_oversize(options, items, jobs),
     )
 

@@ -106,7 +106,7 @@ def lws_groups(
     if not view.has_groups:
         return []
     owner = Owner(LEADER_WORKER_SET, view.namespace, view.name, view.uid)
-    workload = workload or names.workload_name(owner.kind.kind, view.name, view.namespace)
+    workload = workload or names.workload_name(owner.kind.kind, view.name)
     expects = expects and is_expecting(view)
     return _Groups(view, owner, workload, sizes, expects=expects).objects()
 

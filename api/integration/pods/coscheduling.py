@@ -12,8 +12,8 @@ from api import names
 from api.constants import (
     ANNOTATION_SCHEDULE_TIMEOUT,
     COMPOSITE_POD_GROUP,
+    LABEL_SUBSET,
     POD_GROUP,
-    WORKLOAD,
     KindName,
 )
 from api.integration.common import objects
@@ -57,12 +57,12 @@ def coscheduling_objects(
     subsets = subsets_of(obj)
     if len(subsets) == 1:
         subset, count = subsets[0]
-        group = f"{name}-{subset}" if subset and subset == named else name
-        alone = objects.group_object(POD_GROUP, owner, group, "", _leaf("", count, priority))
+        subset = subset if subset == named else ""
+        alone = _of_subset(owner, subset, "", _leaf("", count, priority))
         # The group has no Workload, so it must not name one.
         del alone["spec"]["workloadRef"]
         return [_timed(alone, obj)]
-    workload = workload or names.shorten(f"w-pg-{name}", WORKLOAD.kind, namespace)
+    workload = workload or names.workload_name(POD_GROUP.kind, name)
     leaves = [_leaf(subset, count, priority) for subset, count in subsets]
     root = {
         "name": _root_name(subsets),
@@ -75,13 +75,18 @@ def coscheduling_objects(
             {"compositePodGroupTemplates": [root | {"podGroupTemplates": leaves}]},
         ),
         _timed(objects.group_object(COMPOSITE_POD_GROUP, owner, name, workload, root), obj),
-        *(
-            objects.group_object(
-                POD_GROUP, owner, f"{name}-{leaf['name']}", workload, leaf, parent=name
-            )
-            for leaf in leaves
-        ),
+        *(_of_subset(owner, leaf["name"], workload, leaf, parent=name) for leaf in leaves),
     ]
+
+
+def _of_subset(owner: Owner, subset: str, workload: str, leaf: Json, parent: str = "") -> Json:
+    """Return the PodGroup of the pods that name the subset, if any."""
+    name = names.subset_pod_group(owner.name, subset)
+    group = objects.group_object(POD_GROUP, owner, name, workload, leaf, parent=parent)
+    if subset:
+        # The name has a hash, from which nobody learns the subset.
+        group["metadata"]["labels"][LABEL_SUBSET] = subset
+    return group
 
 
 def _timed(root: Json, obj: Mapping[str, Any]) -> Json:

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from analysis.simulate.simulate import simulate
+from api.names import implicit_pod_group
 from kube.base.errors import ConfigError
 from scheduler.core.search.place import SearchBudget
 from tests.cli.commands.test_solver_commands import pod_spec
@@ -54,6 +55,10 @@ def first_workload(name: str, minimum: int) -> Json:
         "metadata": {"name": name},
         "spec": {"podGroups": listed},
     }
+
+
+def keyed(key: str) -> str:
+    return implicit_pod_group("train", "worker", key)
 
 
 def labelled(key: str, count: int) -> list[Json]:
@@ -113,7 +118,7 @@ def members(count: int) -> list[Json]:
         pytest.param([plugins_group(3)], [], id="no group without a pod"),
         pytest.param(
             [subset_group(a=2), *subset_pods("a", 2)],
-            ["PodGroup ns/g-a: 0 of 2 pods scheduled, minCount 2", "  fits: n0 x2"],
+            ["PodGroup ns/g-a-4752980b36: 0 of 2 pods scheduled, minCount 2", "  fits: n0 x2"],
             id="one subset, which its pods name",
         ),
         pytest.param(
@@ -121,7 +126,7 @@ def members(count: int) -> list[Json]:
             [
                 "PodGroup ns/g: 0 of 2 pods scheduled, minCount 2",
                 "  fits: n0 x2",
-                "PodGroup ns/g-a: 0 of 2 pods scheduled, minCount 2",
+                "PodGroup ns/g-a-4752980b36: 0 of 2 pods scheduled, minCount 2",
                 "  fits: n1 x2",
             ],
             id="one subset, which some of its pods name",
@@ -142,9 +147,9 @@ def members(count: int) -> list[Json]:
         pytest.param(
             [first_workload("train", 2), *labelled("0", 2), *labelled("1", 2)],
             [
-                "PodGroup ns/train-worker-0: 0 of 2 pods scheduled, minCount 2",
+                f"PodGroup ns/{keyed('0')}: 0 of 2 pods scheduled, minCount 2",
                 "  fits: n0 x2",
-                "PodGroup ns/train-worker-1: 0 of 2 pods scheduled, minCount 2",
+                f"PodGroup ns/{keyed('1')}: 0 of 2 pods scheduled, minCount 2",
                 "  fits: n1 x2",
             ],
             id="a group for each replica key",
@@ -229,6 +234,28 @@ def test_a_group_that_is_there_counts_as_it_is() -> None:
 
     assert lines == []
     assert len(builder.state.forest.groups["PodGroup", "ns", "g"].members) == 2
+
+
+@pytest.mark.parametrize("template", ["worker", "other"])
+def test_pods_join_a_group_that_an_earlier_version_named(template: str) -> None:
+    spec = {
+        "workloadRef": {"workloadName": "train", "templateName": template},
+        "schedulingPolicy": {"gang": {"minCount": 1}},
+    }
+    there = {"apiVersion": f"{OURS}/v1alpha3", "kind": "PodGroup", "spec": spec}
+    builder = StateBuilder()
+    builder.nodes(1, cpu=2)
+    simulate(
+        builder.state, [there | {"metadata": {"name": "train-worker-0"}}], "ns", SearchBudget()
+    )
+
+    simulate(builder.state, [first_workload("train", 2), *labelled("0", 1)], "ns", SearchBudget())
+
+    groups = builder.state.forest.groups
+    found = {name: len(group.members) for (_, _, name), group in groups.items()}
+    assert found == (
+        {"train-worker-0": 1} if template == "worker" else {"train-worker-0": 0, keyed("0"): 1}
+    )
 
 
 def test_a_version_that_is_not_known_is_refused_with_those_that_are() -> None:

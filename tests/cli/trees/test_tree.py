@@ -44,6 +44,19 @@ def _group(
     return _object(name, spec=spec, status={"conditions": [condition]}, **parts)
 
 
+def test_a_group_that_an_earlier_version_named_has_its_pods() -> None:
+    notes = {"app.kubernetes.io/managed-by": "muster"}
+    made_for = {ANNOTATION_MADE_FOR: "scheduling.muster.dev/Workload/a-b/u"}
+    group = _group("a-b-c", 1, metadata={"labels": notes, "annotations": made_for})
+    group["spec"]["workloadRef"] = {"workloadName": "a-b", "templateName": "c"}
+    labels = {"scheduling.muster.dev/workload": "a-b", "scheduling.muster.dev/template": "c"}
+    pod = _object("p", metadata={"labels": labels}, spec={"nodeName": "n"})
+
+    (found,) = build(Objects(pod_groups=[group], pods=[pod]))
+
+    assert (found.members, found.placed) == (1, 1)
+
+
 def test_a_jobset_shows_its_group_its_pods_and_where_they_run() -> None:
     objects = Objects(
         jobsets=[_object("js")],

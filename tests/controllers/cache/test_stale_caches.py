@@ -47,7 +47,7 @@ def scale(harness: ControllerHarness, **sizes: int) -> None:
     harness.change("JobSet", "a", replicatedJobs=scaled)
 
 
-@pytest.mark.parametrize(("kind", "name"), [("PodGroup", "pg-a-c"), ("Workload", "w-a")])
+@pytest.mark.parametrize(("kind", "name"), [("PodGroup", "pg-a-c-fe25d5b2a3"), ("Workload", "w-a")])
 async def test_minimums_of_others_stay(harness: ControllerHarness, kind: str, name: str) -> None:
     harness.submit_jobset(JOBSET.build())
     await harness.settle()
@@ -93,15 +93,15 @@ async def test_no_group_is_made_below_one_whose_deletion_is_under_way(
     await harness.settle()
     made = harness.api.names("PodGroup", "CompositePodGroup")
 
-    hold_back_deletion(harness, monkeypatch, "cpg-a-b")
+    hold_back_deletion(harness, monkeypatch, "cpg-a-b-d38fb85d90")
     harness.change("JobSet", "a", suspend=True)
     await harness.settle()
-    assert harness.api.names("PodGroup", "CompositePodGroup") == ["cpg-a", "cpg-a-b"]
+    assert harness.api.names("PodGroup", "CompositePodGroup") == ["cpg-a", "cpg-a-b-d38fb85d90"]
     harness.change("JobSet", "a", suspend=False)
     resumed = harness.api.objects["JobSet", "default", "a"]
     harness.caches.jobsets.upsert(decode_jobset(msgspec.json.encode(resumed)))
     await harness.settle()
-    assert harness.api.names("PodGroup", "CompositePodGroup") == ["cpg-a", "cpg-a-b"]
+    assert harness.api.names("PodGroup", "CompositePodGroup") == ["cpg-a", "cpg-a-b-d38fb85d90"]
 
     harness.api.resume_events()
     await harness.settle(seconds=10)

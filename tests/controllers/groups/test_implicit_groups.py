@@ -9,15 +9,18 @@ from api.constants import (
     LABEL_REPLICA_KEY,
     LABEL_TEMPLATE,
     LABEL_WORKLOAD,
-    WORKLOAD,
     finalizer_of,
 )
+from api.names import implicit_pod_group
 from controllers.groups.implicit_groups import IDLE_SECONDS
 from tests.controllers.conftest import ControllerHarness
 from tests.support.builders import make_pod
-from tests.support.owners import made_for
 
 Json = dict[str, Any]
+
+OWN = implicit_pod_group("jobset", "job-1")
+KEYED = implicit_pod_group("jobset", "job-1", "k")
+"""The groups of template `job-1` of Workload `jobset`, without and with the replica key `k`."""
 
 
 def workload(*templates: Json, name: str = "jobset") -> Json:
@@ -42,7 +45,7 @@ def spec(harness: ControllerHarness, name: str) -> Json:
     return found
 
 
-@pytest.mark.parametrize(("key", "group"), [("", "jobset-job-1"), ("key-2", "jobset-job-1-key-2")])
+@pytest.mark.parametrize(("key", "group"), [("", OWN), ("k", KEYED)])
 async def test_the_first_pod_makes_the_group(
     harness: ControllerHarness, key: str, group: str
 ) -> None:
@@ -66,6 +69,7 @@ async def test_the_first_pod_makes_the_group(
     assert owner["controller"]
     assert owner["blockOwnerDeletion"]
     assert metadata["finalizers"] == [finalizer_of("PodGroup")]
+    assert metadata["labels"].get(LABEL_REPLICA_KEY, "") == key
 
 
 async def test_pods_wait_for_a_workload_that_comes_later(harness: ControllerHarness) -> None:
@@ -76,7 +80,7 @@ async def test_pods_wait_for_a_workload_that_comes_later(harness: ControllerHarn
     harness.api.put(workload(template()))
     await harness.settle()
 
-    assert harness.api.names("PodGroup") == ["jobset-job-1-k"]
+    assert harness.api.names("PodGroup") == [KEYED]
 
 
 async def test_without_pods_there_is_no_group(harness: ControllerHarness) -> None:
@@ -103,7 +107,7 @@ async def test_a_missing_template_is_reported_once_on_the_workload(
     harness.api.put(workload(template()))
     await harness.settle()
     harness.api.put(workload(template("other")))
-    harness.api.forget("PodGroup", "default", "jobset-job-1-k")
+    harness.api.forget("PodGroup", "default", KEYED)
     await harness.settle()
     assert harness.recorded.events == [("Workload", "jobset", "TemplateNotFound")] * 2
 
@@ -150,7 +154,7 @@ async def test_a_group_of_a_key_goes_when_no_pod_has_named_it_for_a_while(
     harness.api.remove("Pod", "default", "p")
     await harness.settle()
     await harness.settle(seconds=IDLE_SECONDS - 5)
-    assert harness.api.names("PodGroup") == ["jobset-job-1-k"]
+    assert harness.api.names("PodGroup") == [KEYED]
     await harness.settle(seconds=10)
 
     assert harness.api.names("PodGroup") == []
@@ -168,7 +172,7 @@ async def test_a_pod_that_comes_back_in_time_keeps_the_group(harness: Controller
     harness.api.remove("Pod", "default", "p2")
     await harness.settle(seconds=IDLE_SECONDS - 5)
 
-    assert harness.api.names("PodGroup") == ["jobset-job-1-k"]
+    assert harness.api.names("PodGroup") == [KEYED]
 
 
 async def test_a_group_without_a_key_stays_as_long_as_its_workload(
@@ -181,7 +185,7 @@ async def test_a_group_without_a_key_stays_as_long_as_its_workload(
     harness.api.remove("Pod", "default", "p")
     for _ in range(3):
         await harness.settle(seconds=IDLE_SECONDS)
-    assert harness.api.names("PodGroup") == ["jobset-job-1"]
+    assert harness.api.names("PodGroup") == [OWN]
 
     harness.api.remove("Workload", "default", "jobset")
     await harness.settle()
@@ -197,7 +201,7 @@ async def test_the_group_outlives_its_workload_while_pods_run(harness: Controlle
 
     harness.api.remove("Workload", "default", "jobset")
     await harness.settle()
-    assert harness.api.names("PodGroup") == ["jobset-job-1-k"]
+    assert harness.api.names("PodGroup") == [KEYED]
 
     harness.api.remove("Pod", "default", "p")
     await harness.settle()
@@ -217,7 +221,7 @@ async def test_pods_that_wait_get_the_group_of_the_next_workload(
     harness.api.put(again | {"metadata": again["metadata"] | {"uid": "uid-of-the-second"}})
     await harness.settle(seconds=10)
 
-    assert spec(harness, "jobset-job-1-k")["schedulingPolicy"] == {"gang": {"minCount": 1}}
+    assert spec(harness, KEYED)["schedulingPolicy"] == {"gang": {"minCount": 1}}
 
 
 async def test_a_minimum_follows_its_template(harness: ControllerHarness) -> None:
@@ -228,11 +232,11 @@ async def test_a_minimum_follows_its_template(harness: ControllerHarness) -> Non
     harness.api.put(theirs | {"spec": {"podGroupTemplates": [template(count=3)]}})
     await harness.settle()
 
-    assert spec(harness, "jobset-job-1-k")["schedulingPolicy"] == {"gang": {"minCount": 3}}
+    assert spec(harness, KEYED)["schedulingPolicy"] == {"gang": {"minCount": 3}}
 
 
 async def test_a_foreign_group_of_the_name_is_left_alone(harness: ControllerHarness) -> None:
-    metadata = {"name": "jobset-job-1-k", "namespace": "default"}
+    metadata = {"name": KEYED, "namespace": "default"}
     harness.api.put({"kind": "PodGroup", "metadata": metadata, "spec": {}})
     harness.api.put(workload(template()))
     harness.api.put(pod("p", "k"))
@@ -240,29 +244,31 @@ async def test_a_foreign_group_of_the_name_is_left_alone(harness: ControllerHarn
     assert harness.recorded.events == [("Workload", "jobset", "NameTaken")]
     assert harness.api.writes == []
 
-    harness.api.remove("PodGroup", "default", "jobset-job-1-k")
+    harness.api.remove("PodGroup", "default", KEYED)
     await harness.settle()
 
-    assert harness.api.writes == [("create", "PodGroup", "jobset-job-1-k")]
+    assert harness.api.writes == [("create", "PodGroup", KEYED)]
 
 
-async def test_two_wordings_of_one_name_do_not_share_a_group(harness: ControllerHarness) -> None:
+async def test_two_wordings_of_one_name_are_two_groups(harness: ControllerHarness) -> None:
     """Workload `a`, template `job-1`, key `x`, and Workload `a-job-1`, template `x`."""
-    harness.api.put(workload(template("job-1"), name="a"))
-    harness.api.put(workload(template("x"), name="a-job-1"))
+    harness.api.put(workload(template("job-1", 2), name="a"))
+    harness.api.put(workload(template("x", 3), name="a-job-1"))
     harness.api.put(pod("p", "x", by="a"))
-    await harness.settle()
     second = make_pod("q").label(LABEL_WORKLOAD, "a-job-1").label(LABEL_TEMPLATE, "x")
     harness.api.put(second.build() | {"kind": "Pod"})
 
     await harness.settle()
 
-    assert harness.api.names("PodGroup") == ["a-job-1-x"]
-    assert harness.recorded.events == [("Workload", "a-job-1", "NameTaken")]
+    first, other = implicit_pod_group("a", "job-1", "x"), implicit_pod_group("a-job-1", "x")
+    assert harness.api.names("PodGroup") == sorted([first, other])
+    assert spec(harness, first)["schedulingPolicy"] == {"gang": {"minCount": 2}}
+    assert spec(harness, other)["schedulingPolicy"] == {"gang": {"minCount": 3}}
+    assert harness.recorded.events == []
 
 
 @pytest.mark.parametrize("keyed_first", [True, False])
-async def test_the_name_of_a_template_s_group_is_not_given_to_a_replica_key(
+async def test_a_replica_key_never_has_the_group_of_another_template(
     harness: ControllerHarness, keyed_first: bool
 ) -> None:
     """Key `1` of template `job`, and template `job-1`, whichever is first."""
@@ -272,37 +278,12 @@ async def test_the_name_of_a_template_s_group_is_not_given_to_a_replica_key(
     for made in pods if keyed_first else reversed(pods):
         harness.api.put(made)
         await harness.settle()
-    await harness.implicit_groups.resync()
-    await harness.settle()
 
-    assert harness.api.writes == [("create", "PodGroup", "jobset-job-1")]
-    assert spec(harness, "jobset-job-1")["schedulingPolicy"] == {"gang": {"minCount": 3}}
-    assert harness.recorded.events == [("Workload", "jobset", "NameTaken")]
-
-
-async def test_a_group_of_a_replica_key_that_was_there_first_is_waited_for(
-    harness: ControllerHarness,
-) -> None:
-    """An earlier version of Muster created it."""
-    reference = {"workloadName": "jobset", "templateName": "job"}
-    there = waiting("jobset-job-1", schedulingPolicy={"gang": {"minCount": 2}})
-    there["spec"]["workloadRef"] = reference
-    owner = {"apiVersion": "scheduling.muster.dev/v1alpha3", "kind": "Workload", "name": "jobset"}
-    there["metadata"] |= {
-        "ownerReferences": [owner | {"uid": "uid-of-jobset", "controller": True}],
-        **made_for(WORKLOAD, "jobset", "uid-of-jobset"),
-    }
-    harness.api.put(workload(template("job", 2), template("job-1", 3)))
-    harness.api.put(there)
-    harness.api.put(pod("own"))
-    await harness.settle()
-    assert harness.api.writes == []
-    assert harness.recorded.events == [("Workload", "jobset", "NameTaken")]
-
-    harness.api.remove("PodGroup", "default", "jobset-job-1")
-    await harness.settle()
-
-    assert harness.api.writes == [("create", "PodGroup", "jobset-job-1")]
+    other = implicit_pod_group("jobset", "job", "1")
+    assert harness.api.names("PodGroup") == sorted([OWN, other])
+    assert spec(harness, OWN)["schedulingPolicy"] == {"gang": {"minCount": 3}}
+    assert spec(harness, other)["schedulingPolicy"] == {"gang": {"minCount": 2}}
+    assert harness.recorded.events == []
 
 
 JOB = {"apiVersion": "batch/v1", "kind": "Job", "name": "t", "uid": "t", "controller": True}
@@ -313,7 +294,7 @@ async def test_an_idle_group_of_somebody_else_stays(
     harness: ControllerHarness, owners: list[Json]
 ) -> None:
     """It has the name and the template's reference, but the controller did not create it."""
-    foreign = waiting("jobset-job-1-k", schedulingPolicy={"basic": {}})
+    foreign = waiting(KEYED, schedulingPolicy={"basic": {}})
     foreign["metadata"]["ownerReferences"] = owners
     harness.api.put(foreign)
     harness.api.put(pod("p", "k"))
@@ -323,7 +304,7 @@ async def test_an_idle_group_of_somebody_else_stays(
     for _ in range(3):
         await harness.settle(seconds=IDLE_SECONDS)
 
-    assert harness.api.names("PodGroup") == ["jobset-job-1-k"]
+    assert harness.api.names("PodGroup") == [KEYED]
 
 
 async def test_pods_that_ended_leave_the_group_of_their_key_idle(
@@ -347,7 +328,7 @@ async def idle(harness: ControllerHarness) -> Json:
     await harness.settle()
     harness.api.remove("Pod", "default", "p")
     await harness.settle()
-    return deepcopy(harness.api.objects["PodGroup", "default", "jobset-job-1-k"])
+    return deepcopy(harness.api.objects["PodGroup", "default", KEYED])
 
 
 async def test_an_idle_group_is_deleted_once(harness: ControllerHarness) -> None:
@@ -358,7 +339,7 @@ async def test_an_idle_group_is_deleted_once(harness: ControllerHarness) -> None
         await harness.settle(seconds=IDLE_SECONDS)
         await harness.implicit_groups.resync()
 
-    assert harness.api.writes.count(("delete", "PodGroup", "jobset-job-1-k")) == 1
+    assert harness.api.writes.count(("delete", "PodGroup", KEYED)) == 1
 
 
 async def test_a_group_that_comes_back_has_its_time_again(harness: ControllerHarness) -> None:
@@ -370,7 +351,7 @@ async def test_a_group_that_comes_back_has_its_time_again(harness: ControllerHar
     harness.api.put(group)
     await harness.implicit_groups.resync()
     await harness.settle()
-    assert harness.api.names("PodGroup") == ["jobset-job-1-k"]
+    assert harness.api.names("PodGroup") == [KEYED]
     await harness.settle(seconds=IDLE_SECONDS)
     assert harness.api.names("PodGroup") == []
 
@@ -381,13 +362,13 @@ async def test_an_idle_group_that_went_meanwhile_is_not_missed(
 ) -> None:
     await idle(harness)
     if replaced:
-        harness.api.put_unseen(waiting("jobset-job-1-k"))
+        harness.api.put_unseen(waiting(KEYED))
     else:
-        del harness.api.objects["PodGroup", "default", "jobset-job-1-k"]
+        del harness.api.objects["PodGroup", "default", KEYED]
 
     await harness.settle(seconds=IDLE_SECONDS)
 
-    assert harness.api.names("PodGroup") == (["jobset-job-1-k"] if replaced else [])
+    assert harness.api.names("PodGroup") == ([KEYED] if replaced else [])
     if not replaced:
         await harness.clock.advance(60)
         assert len(harness.implicit_groups.controller.queue) == 0
@@ -398,13 +379,13 @@ async def test_what_is_changed_by_hand_is_put_right(harness: ControllerHarness) 
     harness.api.put(pod("p", "k"))
     await harness.settle()
 
-    harness.change("PodGroup", "jobset-job-1-k", schedulingPolicy={"gang": {"minCount": 1}})
+    harness.change("PodGroup", KEYED, schedulingPolicy={"gang": {"minCount": 1}})
     await harness.settle()
-    assert spec(harness, "jobset-job-1-k")["schedulingPolicy"] == {"gang": {"minCount": 100}}
+    assert spec(harness, KEYED)["schedulingPolicy"] == {"gang": {"minCount": 100}}
 
-    harness.api.forget("PodGroup", "default", "jobset-job-1-k")
+    harness.api.forget("PodGroup", "default", KEYED)
     await harness.settle()
-    assert harness.api.names("PodGroup") == ["jobset-job-1-k"]
+    assert harness.api.names("PodGroup") == [KEYED]
 
 
 async def test_an_irrelevant_change_queues_nothing(harness: ControllerHarness) -> None:
@@ -414,29 +395,11 @@ async def test_an_irrelevant_change_queues_nothing(harness: ControllerHarness) -
     await harness.settle()
 
     harness.api.put(pod("p", "k", phase="Running"))
-    group = harness.api.objects["PodGroup", "default", "jobset-job-1-k"]
+    group = harness.api.objects["PodGroup", "default", KEYED]
     harness.api.put(group | {"status": {"members": 1}})
 
     assert len(harness.implicit_groups.controller.queue) == 0
     assert len(harness.template_values.controller.queue) == 0
-
-
-async def test_the_other_form_of_the_name_gets_the_group_next(harness: ControllerHarness) -> None:
-    harness.api.put(workload(template("job-1"), name="a"))
-    harness.api.put(workload(template("x"), name="a-job-1"))
-    harness.api.put(pod("p", "x", by="a"))
-    await harness.settle()
-    second = make_pod("q").label(LABEL_WORKLOAD, "a-job-1").label(LABEL_TEMPLATE, "x")
-    harness.api.put(second.build() | {"kind": "Pod"})
-    await harness.settle()
-    harness.api.remove("Pod", "default", "p")
-    await harness.settle()
-
-    harness.api.forget("PodGroup", "default", "a-job-1-x")
-    await harness.settle()
-
-    reference = spec(harness, "a-job-1-x")["workloadRef"]
-    assert reference == {"workloadName": "a-job-1", "templateName": "x"}
 
 
 async def test_a_workload_does_not_queue_owners_that_are_complete(

@@ -314,9 +314,9 @@ async def test_a_composite_s_job_that_is_done_and_cleaned_up(lives: Lives) -> No
     lives.remove(pods)
     await lives.settle()
 
-    assert lives.groups() == ["cpg-a", "cpg-a-w", "pg-a-w-1"]
+    assert lives.groups() == ["cpg-a", "cpg-a-w-28a83eb478", "pg-a-w-1"]
     assert lives.count("cpg-a", "CompositePodGroup") == 1
-    assert lives.count("cpg-a-w", "CompositePodGroup") == 1
+    assert lives.count("cpg-a-w-28a83eb478", "CompositePodGroup") == 1
 
 
 @pytest.mark.parametrize("mode", ["Gang", "Composite", "own Gang", "own ReplicatedGang"])
@@ -334,8 +334,8 @@ async def test_a_replicated_job_without_pods(
 
     expected = {
         "Gang": {"pg-a": 2},
-        "Composite": {"pg-a-w-0": 2, "cpg-a": 1, "cpg-a-w": 1},
-        "own Gang": {"pg-a-w": 2},
+        "Composite": {"pg-a-w-0": 2, "cpg-a": 1, "cpg-a-w-28a83eb478": 1},
+        "own Gang": {"pg-a-w-0a7be96f2b": 2},
         "own ReplicatedGang": {"pg-a-w-0": 2},
     }[mode]
     kinds = {"c": "CompositePodGroup", "p": "PodGroup"}

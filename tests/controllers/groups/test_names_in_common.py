@@ -1,4 +1,8 @@
-"""Owners created together whose groups would have the same name: both start."""
+"""Owners whose groups would have the same name: both start.
+
+Admission gives new owners different names. Owners that an earlier version admitted together may
+have one name in their pods: the group of the second stands for it.
+"""
 
 import asyncio
 from collections.abc import Callable
@@ -6,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from api.constants import ANNOTATION_STANDS_FOR
+from api.constants import ANNOTATION_GROUP_SCOPE, ANNOTATION_STANDS_FOR
 from api.names import substitute_name
 from tests.controllers.conftest import ControllerHarness
 from tests.support.builders import make_pod
@@ -40,7 +44,12 @@ def other_tree(harness: ControllerHarness) -> None:
 
 
 def submit(harness: ControllerHarness, obj: Json, uid: str) -> None:
-    harness.submit_jobset(obj | {"metadata": obj["metadata"] | {"uid": uid}})
+    """Store a JobSet as version 0.2 admitted it: with the usual names."""
+    stored = harness.submit_jobset(obj | {"metadata": obj["metadata"] | {"uid": uid}})
+    for replicated_job in stored["spec"]["replicatedJobs"]:
+        annotations = replicated_job["template"]["metadata"]["annotations"]
+        annotations[ANNOTATION_GROUP_SCOPE] = annotations[ANNOTATION_GROUP_SCOPE].partition("/")[0]
+    harness.api.put(stored)
 
 
 def groups(harness: ControllerHarness) -> dict[tuple[str, str], Json]:
@@ -49,6 +58,21 @@ def groups(harness: ControllerHarness) -> dict[tuple[str, str], Json]:
         for (kind, _, name), obj in harness.api.objects.items()
         if kind in ("PodGroup", "CompositePodGroup")
     }
+
+
+async def test_new_owners_have_other_names_without_any_of_this(harness: ControllerHarness) -> None:
+    """Their pods, and the claims that these share, have other names, too."""
+    job(harness)
+    for name, replicated_job, mode in (("a", "b", "Composite"), ("a-b", "c", "Composite")):
+        made = make_jobset(name).asks(gang_mode=mode)
+        harness.submit_jobset(made.replicated_job(replicated_job, 1, job_template()).build())
+    made = make_jobset("job-sweep").asks(gang_mode="Gang")
+    harness.submit_jobset(made.replicated_job("w", 1, job_template().pods(3)).build())
+    await harness.settle()
+
+    assert len(groups(harness)) == 2 + 2 * 3
+    for obj in groups(harness).values():
+        assert ANNOTATION_STANDS_FOR not in obj["metadata"]["annotations"]
 
 
 @pytest.mark.parametrize(

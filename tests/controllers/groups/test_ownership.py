@@ -26,6 +26,7 @@ from api.constants import (
     WORKLOAD,
     KindName,
 )
+from api.names import subset_pod_group
 from cli.cleanup.gc import find_orphans
 from controllers.cache.objects import COSCHEDULINGS
 from controllers.cleanup.orphans import COLLECTOR_SECONDS
@@ -101,7 +102,7 @@ class Case:
 
 
 GANG, REPLICATED = ("pg-x",), ("pg-x-w-0", "pg-x-w-1")
-TREE = (*REPLICATED, "cpg-x", "cpg-x-w")
+TREE = (*REPLICATED, "cpg-x", "cpg-x-w-7d059bf66a")
 USERS_TREE = {
     "compositePodGroupTemplates": [
         composite(
@@ -111,6 +112,8 @@ USERS_TREE = {
     ]
 }
 
+SUBSETS = {subset_pod_group("x", it): it for it in "ab"}
+
 CASES = {
     "Job": Case(JOB, job(), ("pg-job-x",)),
     "Job, user's Workload": Case(JOB, job(), ("pg-job-x",), {"podGroupTemplates": [leaf("t")]}),
@@ -119,9 +122,9 @@ CASES = {
     "JobSet Gang": Case(JOBSET, jobset("Gang"), GANG),
     "JobSet Gang, user's": Case(JOBSET, jobset("Gang"), GANG, {"podGroupTemplates": [leaf("t")]}),
     "JobSet Basic": Case(JOBSET, jobset("Basic"), GANG),
-    "replicatedJob Gang": Case(JOBSET, jobset("own Gang"), ("pg-x-w",)),
+    "replicatedJob Gang": Case(JOBSET, jobset("own Gang"), ("pg-x-w-abdf7ac539",)),
     "replicatedJob Gang, user's": Case(
-        JOBSET, jobset("own Gang"), ("pg-x-w",), {"podGroupTemplates": [leaf("pg-w")]}
+        JOBSET, jobset("own Gang"), ("pg-x-w-abdf7ac539",), {"podGroupTemplates": [leaf("pg-w")]}
     ),
     "ReplicatedGang": Case(JOBSET, jobset("own ReplicatedGang"), REPLICATED),
     "ReplicatedGang, user's": Case(
@@ -134,8 +137,8 @@ CASES = {
     ),
     "KEP-3370 group of subsets": Case(
         COSCHEDULING,
-        coscheduling("a", "b"),
-        ("x", "x-a", "x-b"),
+        coscheduling(*SUBSETS.values()),
+        ("x", *SUBSETS),
         None,
         ((LABEL_COSCHEDULING, "x"),),
     ),
@@ -215,8 +218,8 @@ class Life:
         """Create pods that know only a name: those of the second wait for an existing group."""
         made = make_pod(f"{group}-of-{uid}").phase("Pending")
         made = made.bound_to("n").phase("Running") if uid == "first" else made
-        if self.case.kind == COSCHEDULING and group != "x":
-            made = made.label(LABEL_SUBSET, group.removeprefix("x-"))
+        if group in SUBSETS:
+            made = made.label(LABEL_SUBSET, SUBSETS[group])
         for key, value in self.case.pods:
             made = made.label(key, value)
         self.api.put(made.build() | {"kind": "Pod"})

@@ -133,7 +133,7 @@ async def test_a_tree_comes_from_composite_templates(harness: ControllerHarness)
     await harness.settle()
 
     assert spec(harness, "cpg-a", "CompositePodGroup")["schedulingPolicy"] == {"basic": {}}
-    child = spec(harness, "cpg-a-b", "CompositePodGroup")
+    child = spec(harness, "cpg-a-b-d38fb85d90", "CompositePodGroup")
     assert child["parentCompositePodGroupName"] == "cpg-a"
     assert child["schedulingPolicy"] == {"gang": {"minGroupCount": 1}}
     assert "podGroupTemplates" not in child

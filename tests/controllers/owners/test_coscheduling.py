@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from api.constants import ANNOTATION_SCHEDULE_TIMEOUT, LABEL_COSCHEDULING, LABEL_SUBSET
+from api.names import subset_pod_group
 from controllers.cache.objects import COSCHEDULINGS, PLUGINS_POD_GROUPS
 from tests.controllers.conftest import ControllerHarness
 from tests.support.builders import make_pod
@@ -69,7 +70,7 @@ async def test_one_subset_is_one_group_once_there_is_a_pod(
     }
 
 
-@pytest.mark.parametrize(("said", "name"), [("s", "g-s"), ("", "g")])
+@pytest.mark.parametrize(("said", "name"), [("s", subset_pod_group("g", "s")), ("", "g")])
 async def test_pods_of_a_single_subset_may_name_it(
     harness: ControllerHarness, said: str, name: str
 ) -> None:
@@ -112,8 +113,8 @@ async def test_pods_of_a_single_subset_that_differ_have_a_group_each(
         harness.api.put(pod(name, subset))
     await harness.settle()
 
-    assert harness.api.names(*GROUPS) == ["g", "g-s"]
-    for name in ("g", "g-s"):
+    assert harness.api.names(*GROUPS) == ["g", subset_pod_group("g", "s")]
+    for name in ("g", subset_pod_group("g", "s")):
         assert spec(harness, "PodGroup", name)["schedulingPolicy"] == {"gang": {"minCount": 2}}
 
 
@@ -126,12 +127,12 @@ async def test_several_subsets_are_a_gang_of_gangs(harness: ControllerHarness) -
     assert harness.api.writes[:4] == [
         ("create", "Workload", "w-pg-g"),
         ("create", "CompositePodGroup", "g"),
-        ("create", "PodGroup", "g-ps"),
-        ("create", "PodGroup", "g-worker"),
+        ("create", "PodGroup", subset_pod_group("g", "ps")),
+        ("create", "PodGroup", subset_pod_group("g", "worker")),
     ]
     root = spec(harness, "CompositePodGroup", "g")
     assert root["schedulingPolicy"] == {"gang": {"minGroupCount": 2}}
-    worker = spec(harness, "PodGroup", "g-worker")
+    worker = spec(harness, "PodGroup", subset_pod_group("g", "worker"))
     assert worker["schedulingPolicy"] == {"gang": {"minCount": 4}}
     assert worker["parentCompositePodGroupName"] == "g"
 
@@ -144,7 +145,7 @@ async def test_a_changed_min_member_moves_the_minimums(harness: ControllerHarnes
     harness.api.put(theirs | {"spec": group(("ps", 2), ("worker", 3))["spec"]})
     await harness.settle()
 
-    worker = spec(harness, "PodGroup", "g-worker")
+    worker = spec(harness, "PodGroup", subset_pod_group("g", "worker"))
     assert worker["schedulingPolicy"] == {"gang": {"minCount": 3}}
     templates = spec(harness, "Workload", "w-pg-g")["compositePodGroupTemplates"][0]
     leaves = templates["podGroupTemplates"]

@@ -249,7 +249,7 @@ async def test_a_jobset_that_scales_has_as_many_groups(
     assert harness.api.writes.count(("delete", "PodGroup", leaves[1])) == 1
     assert harness.api.names("PodGroup") == leaves[:1]
     if mode == "Composite":
-        spec = harness.api.objects["CompositePodGroup", "default", "cpg-a-b"]["spec"]
+        spec = harness.api.objects["CompositePodGroup", "default", "cpg-a-b-d38fb85d90"]["spec"]
         assert spec["schedulingPolicy"] == {"gang": {"minGroupCount": 1}}
 
 

@@ -128,7 +128,7 @@ async def test_annotations_that_others_made_meanwhile_stay(harness: ControllerHa
     metadata = made["metadata"] | {"annotations": {"theirs": "kept"}}
     harness.api.put_unseen(made | {"metadata": metadata})
 
-    blocked(harness, "pg-a-b", "1 fits")
+    blocked(harness, "pg-a-b-ced6d47e7f", "1 fits")
     await harness.settle(seconds=1)
     await harness.settle(seconds=3)
 
@@ -187,11 +187,11 @@ async def test_a_jobset_without_annotations_is_told_too(harness: ControllerHarne
     harness.submit_jobset(jobset.build())
     await harness.settle()
 
-    blocked(harness, "pg-a-b", "1 fits")
+    blocked(harness, "pg-a-b-ced6d47e7f", "1 fits")
     await harness.settle(seconds=1)
     await harness.settle(seconds=3)
 
-    assert waiting_for(harness) == "PodGroup pg-a-b: 1 fits"
+    assert waiting_for(harness) == "PodGroup pg-a-b-ced6d47e7f: 1 fits"
 
 
 async def test_a_note_that_was_dropped_by_a_replace_is_written_again(
@@ -251,7 +251,7 @@ def in_order(order: str) -> Json:
 
 @pytest.mark.parametrize(
     ("order", "want"),
-    [("dependsOn", ""), ("InOrder", ""), ("any", "PodGroup pg-a-c: has none")],
+    [("dependsOn", ""), ("InOrder", ""), ("any", "PodGroup pg-a-c-fe25d5b2a3: has none")],
 )
 async def test_a_group_whose_turn_has_not_come_is_no_trouble(
     harness: ControllerHarness, order: str, want: str
@@ -260,7 +260,7 @@ async def test_a_group_whose_turn_has_not_come_is_no_trouble(
     harness.submit_job(job_of(made, "b"))
     await harness.settle()
 
-    blocked(harness, "pg-a-c", "has none")
+    blocked(harness, "pg-a-c-fe25d5b2a3", "has none")
     await harness.settle(seconds=1)
     await harness.settle(seconds=3)
     assert waiting_for(harness) == want
@@ -268,7 +268,7 @@ async def test_a_group_whose_turn_has_not_come_is_no_trouble(
     harness.submit_job(job_of(made, "c"))
     await harness.settle(seconds=1)
     await harness.settle(seconds=3)
-    assert waiting_for(harness) == "PodGroup pg-a-c: has none"
+    assert waiting_for(harness) == "PodGroup pg-a-c-fe25d5b2a3: has none"
 
 
 @pytest.mark.parametrize("order", ["dependsOn", "InOrder"])
@@ -278,12 +278,12 @@ async def test_of_two_the_one_whose_turn_it_is_is_named(
     harness.submit_jobset(in_order(order))
     await harness.settle()
 
-    blocked(harness, "pg-a-b", "no room")
-    blocked(harness, "pg-a-c", "has none")
+    blocked(harness, "pg-a-b-ced6d47e7f", "no room")
+    blocked(harness, "pg-a-c-fe25d5b2a3", "has none")
     await harness.settle(seconds=1)
     await harness.settle(seconds=3)
 
-    assert waiting_for(harness) == ("PodGroup pg-a-b: no room")
+    assert waiting_for(harness) == ("PodGroup pg-a-b-ced6d47e7f: no room")
 
 
 def job_of(jobset: Json, name: str) -> Json:

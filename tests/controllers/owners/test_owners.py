@@ -85,7 +85,7 @@ async def test_a_tree_is_made_from_the_root_to_the_leaves(harness: ControllerHar
     assert [name for _, _, name in harness.api.writes] == [
         "w-a",
         "cpg-a",
-        "cpg-a-b",
+        "cpg-a-b-d38fb85d90",
         "pg-a-b-0",
         "pg-a-b-1",
     ]
@@ -311,7 +311,7 @@ async def test_without_a_free_name_for_the_workload_nothing_is_made(
 
 
 async def test_a_group_of_another_jobset_is_not_touched(harness: ControllerHarness) -> None:
-    """JobSet `a` with replicatedJob `b`, and JobSet `a-b`, have the same group name."""
+    """JobSet `a` with replicatedJob `b`, and JobSet `a-b`, had the same group name."""
     harness.submit_jobset(gang("a-b").build())
     await harness.settle()
     jobset = make_jobset("a").replicated_job("b", 1, job_template().pods(2), mode="Gang")
@@ -320,7 +320,7 @@ async def test_a_group_of_another_jobset_is_not_touched(harness: ControllerHarne
 
     assert harness.recorded.events == []
     assert minimum(harness, "pg-a-b") == {"gang": {"minCount": 8}}
-    assert minimum(harness, substitute_name("pg-a-b", "uid-of-a")) == {"gang": {"minCount": 2}}
+    assert minimum(harness, "pg-a-b-ced6d47e7f") == {"gang": {"minCount": 2}}
 
 
 async def test_a_suspended_tree_goes_and_comes_as_a_whole(harness: ControllerHarness) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from itertools import permutations, product
+from types import MappingProxyType
 
 import pytest
 
@@ -78,10 +79,12 @@ class Feed:
         *,
         leaving: bool = False,
         usual_name: str = "",
+        labels: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         """Add a PodGroup of one pod for the owner with UID `uid-...`; None: by a user."""
         name_of = "t" if kind == JOB else owner
         notes = made_for(kind, name_of, f"uid-{owner}") if kind is not None else {}
+        notes = notes | {"labels": {**notes.get("labels", {}), **labels}}
         if usual_name:
             said = notes.get("annotations", {}) | {ANNOTATION_STANDS_FOR: usual_name}
             notes = notes | {"annotations": said}
@@ -343,3 +346,72 @@ def test_a_group_that_goes_keeps_the_pods_of_its_own_job() -> None:
     feed.group("g", JOB, "j", leaving=True)
 
     assert feed.counted("g") == {"p"}
+
+
+@pytest.mark.parametrize(
+    ("named", "other", "template", "kind"),
+    [
+        pytest.param(
+            {PREFIX + "workload": "a", PREFIX + "template": "b-c"},
+            {PREFIX + "workload": "a-b", PREFIX + "template": "c"},
+            "b-c",
+            WORKLOAD,
+            id="by Workload and template",
+        ),
+        pytest.param(
+            {PREFIX + "workload": "a", PREFIX + "template": "b", PREFIX + "replica-key": "c"},
+            {PREFIX + "workload": "a-b", PREFIX + "template": "c"},
+            "b",
+            WORKLOAD,
+            id="by replica key",
+        ),
+        pytest.param(
+            {PLUGINS: "a", PREFIX + "subset": "b-c"},
+            {PLUGINS: "a-b", PREFIX + "subset": "c"},
+            "b-c",
+            COSCHEDULING,
+            id="by subset",
+        ),
+    ],
+)
+def test_a_group_that_an_earlier_version_named_keeps_its_pods_in_any_order(
+    named: dict[str, str], other: dict[str, str], template: str, kind: KindName
+) -> None:
+    for order in permutations(range(4)):
+        feed = Feed()
+        events: tuple[Event, ...] = (
+            lambda feed=feed: feed.pod("runs", named, node="n", phase="Running"),  # type: ignore[misc]
+            lambda feed=feed: feed.pod("waits", named),  # type: ignore[misc]
+            lambda feed=feed: feed.pod("another", other),  # type: ignore[misc]
+            lambda feed=feed: feed.group("a-b-c", kind, "a", template),  # type: ignore[misc]
+        )
+        for number in order:
+            events[number]()
+
+        assert feed.counted("a-b-c") == {"waits"}, order
+        assert feed.running("a-b-c") == 1, order
+        members = feed.state.forest.groups["PodGroup", "ns", "a-b-c"].members
+        assert members.keys() == {"runs", "waits"}
+
+        feed.group("a-b-c", kind, "a", template, leaving=True)
+        assert (feed.counted("a-b-c"), feed.running("a-b-c")) == (set(), 1)
+        feed.groups.delete(("ns", "a-b-c"))
+        feed.pods.delete(("ns", "runs"))
+        feed.pods.delete(("ns", "waits"))
+        assert ("PodGroup", "ns", "a-b-c") not in feed.state.forest.groups
+
+
+def test_a_group_whose_label_changes_gives_up_the_pods_of_the_earlier_one() -> None:
+    """A user may write any replica key on a group."""
+    feed = Feed()
+    labels = {PREFIX + "workload": "a", PREFIX + "template": "b", PREFIX + "replica-key": "c"}
+    feed.pod("runs", labels, node="n", phase="Running")
+    feed.group("a-b-c", WORKLOAD, "a", "b")
+    assert feed.running("a-b-c") == 1
+
+    feed.group("a-b-c", WORKLOAD, "a", "b", labels={PREFIX + "replica-key": "other"})
+    assert feed.running("a-b-c") == 0
+    feed.groups.delete(("ns", "a-b-c"))
+    feed.group("a-b-c", WORKLOAD, "a", "b")
+
+    assert feed.running("a-b-c") == 1

@@ -5,7 +5,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from api.constants import COMPOSITE_POD_GROUP, JOB, POD_GROUP
+from api.constants import COMPOSITE_POD_GROUP, JOB, POD_GROUP, WORKLOAD
+from api.names import implicit_pod_group
 from api.priority import PriorityClass
 from tests.support.memory_api import MemoryApi
 from tests.support.owners import made_for
@@ -116,6 +117,23 @@ def test_whose_pods_belong_to_a_group(
     assert informers.pod_group_is_deleting("team", "mine", claims) is want
     groups.upsert(group("mine", version="2", deletionTimestamp=GONE))
     assert informers.pod_group_is_deleting("team", "mine", claims) is (claims == ())
+
+
+def test_a_group_that_an_earlier_version_named_is_found_by_its_pods_name(
+    informers: ClusterInformers,
+) -> None:
+    """Pods name it by Workload `a` and template `b-c`, which was and is not the group of `a-b`."""
+    own, other = implicit_pod_group("a", "b-c"), implicit_pod_group("a-b", "c")
+    spec = {"workloadRef": {"templateName": "b-c"}, "resourceClaims": ENTRIES}
+    owner = made_for(WORKLOAD, "a", "u")
+    informers._pod_groups.upsert(group("a-b-c", spec, deletionTimestamp=GONE, **owner))
+
+    assert informers.shared_claims("team", own) == {"a": "t"}
+    assert informers.pod_group_is_deleting("team", own, ())
+    assert informers.shared_claims("team", other) == {}
+    assert not informers.pod_group_is_deleting("team", other, ())
+    informers._pod_groups.delete(("team", "a-b-c"))
+    assert informers.shared_claims("team", own) == {}
 
 
 def test_a_composite_has_its_parent_until_it_is_gone(informers: ClusterInformers) -> None:

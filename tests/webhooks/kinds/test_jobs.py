@@ -17,7 +17,7 @@ from api.constants import (
 from api.integration.common.autoscalers import SILENT, Autoscalers
 from api.integration.common.workloads import OwnerName
 from api.integration.jobset.admission import jobset_groups
-from api.names import hashed
+from api.names import JOINED, UNIQUE, hashed, jobset_composite
 from api.priority import PriorityClass
 from tests.support.apps import deployment, stateful_set
 from tests.webhooks.review_requests import FakeLister, Read, encoded, read, review_of
@@ -281,10 +281,12 @@ def test_the_name_of_a_foreign_group_is_avoided() -> None:
     assert group == label == hashed("pg-job-sweep", "PodGroup", "team")
     marked = asked("mutate/jobsets", JOBSET, jobset()).result
     assert marked is not None
-    assert marks_of(marked) == {"JobSet/Hashed"}
+    assert marks_of(marked) == {"JobSet/Unique"}
 
 
-@pytest.mark.parametrize("name", ["cpg-training", "cpg-training-decoder"])
+@pytest.mark.parametrize(
+    "name", ["cpg-training", jobset_composite("team", "training", "decoder", JOINED)]
+)
 def test_the_name_of_a_foreign_composite_is_avoided_by_all_groups_of_the_tree(name: str) -> None:
     lister = FakeLister(foreign_groups={("CompositePodGroup", name)})
     review = review_of(JOBSET, jobset(mode="Composite"))
@@ -292,10 +294,10 @@ def test_the_name_of_a_foreign_composite_is_avoided_by_all_groups_of_the_tree(na
     marked = read(Reviewer(lister).review("mutate/jobsets", encoded(review)), review).result
 
     assert marked is not None
-    assert marks_of(marked) == {"Job/Hashed"}
+    assert marks_of(marked) == {"Job/Unique"}
     marked["metadata"]["uid"] = "u"
     made = {obj["metadata"]["name"] for obj in jobset_groups(marked)[1:]}
-    assert hashed(name, "CompositePodGroup", "team") in made
+    assert jobset_composite("team", "training", form=UNIQUE) in made
     assert name not in made
 
 
@@ -304,7 +306,7 @@ def test_a_tree_whose_names_are_too_long_has_hashed_ones_that_fit() -> None:
     marked = ask("mutate/jobsets", jobset(f"{long}x", mode="Composite")).result
 
     assert marked is not None
-    assert marks_of(marked) == {"Job"}
+    assert marks_of(marked) == {"Job/Joined"}
     made = [obj["metadata"]["name"] for obj in jobset_groups(marked)]
     assert len(set(made)) == len(made) == 8
     assert max(map(len, made)) <= 63

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from api.names import implicit_pod_group
 from tests.webhooks.review_requests import POD, FakeLister, Read, encoded, pod, read, review_of
 from webhooks.routing.reviewer import Reviewer
 
@@ -12,6 +13,7 @@ LABEL = "scheduling.muster.dev/pod-group"
 WORKLOAD = "scheduling.muster.dev/workload"
 TEMPLATE = "scheduling.muster.dev/template"
 REPLICA = "scheduling.muster.dev/replica-key"
+KEYED = implicit_pod_group("w", "t", "k")
 PLUGINS = "scheduling.x-k8s.io/pod-group"
 API = "scheduling.muster.dev/groups-api"
 SUBSET = "scheduling.muster.dev/subset"
@@ -156,7 +158,7 @@ def test_any_structure_of_a_pod_is_answered(phase: str, made: dict[str, Any]) ->
             id="a group and the field of 1.35",
         ),
         pytest.param(
-            pod(labels={LABEL: "w-t-0", WORKLOAD: "w", TEMPLATE: "t", REPLICA: "0"}),
+            pod(labels={LABEL: KEYED, WORKLOAD: "w", TEMPLATE: "t", REPLICA: "k"}),
             [],
             id="the group that the workload's labels mean",
         ),
@@ -237,8 +239,8 @@ FIELD = "spec.workloadRef"
         ),
         pytest.param(
             pod(workloadRef={"name": "w" * 200, "podGroup": "t" * 60}),
-            [FIELD],
-            id="names that are too long together",
+            [],
+            id="long names: that of the group is shortened",
         ),
     ],
 )
@@ -248,39 +250,6 @@ def test_the_parts_of_a_reference_are_names_as_kep_4671_wants_them(
     made["spec"]["schedulerName"] = OURS
 
     assert ask("validate", made).faults == [(path, "FieldValueInvalid") for path in want]
-
-
-@pytest.mark.parametrize(
-    ("made", "path"),
-    [
-        pytest.param(
-            pod(labels={WORKLOAD: "w", TEMPLATE: "job", REPLICA: "1"}, scheduler=OURS),
-            f"metadata.labels[{REPLICA}]",
-            id="by labels",
-        ),
-        pytest.param(
-            pod(
-                workloadRef={"name": "w", "podGroup": "job", "podGroupReplicaKey": "1"},
-                scheduler=OURS,
-            ),
-            "spec.workloadRef.podGroupReplicaKey",
-            id="by the field of 1.35",
-        ),
-    ],
-)
-def test_a_replica_key_that_gives_the_name_of_another_templates_group_is_refused(
-    made: dict[str, Any], path: str
-) -> None:
-    templates = [{"name": "job"}, {"name": "job-1"}]
-    lister = FakeLister(workloads={("team", "w"): {"spec": {"podGroupTemplates": templates}}})
-    own = pod(labels={WORKLOAD: "w", TEMPLATE: "job-1"}, scheduler=OURS)
-
-    answer = ask("validate", made, lister=lister)
-
-    assert answer.faults == [(path, "FieldValueInvalid")]
-    assert "is the group of template 'job-1' of Workload 'w'" in answer.message
-    assert ask("validate", made).allowed
-    assert ask("validate", own, lister=lister).allowed
 
 
 def claiming(labels: dict[str, str], *entries: Any, scheduler: str = OURS) -> dict[str, Any]:
@@ -321,7 +290,7 @@ IMEX_OF_WORKLOAD = {
         ),
         pytest.param(
             claiming({WORKLOAD: "w", TEMPLATE: "t", REPLICA: "k"}, IMEX),
-            "w-t-k.imex",
+            f"{KEYED}.imex",
             id="a group that its first pod lets be made, by a replica key",
         ),
         pytest.param(

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from api.constants import ANNOTATION_WAITING_FOR, GROUP
+from api.names import JOINED, jobset_composite
 from e2e.flows.owners.jobs.queries import (
     change,
     event_reasons,
@@ -364,7 +365,8 @@ async def test_a_controller_killed_at_any_moment_finishes_after_its_return(
         env.muster.kill(CONTROLLER)
         await env.muster.start(CONTROLLER)
         await env.runs(of_jobset(name), 8)
-        await wait_for_objects(env, COMPOSITE_POD_GROUPS, f"cpg-{name}", f"cpg-{name}-w")
+        own = jobset_composite(env.name, name, "w", JOINED)
+        await wait_for_objects(env, COMPOSITE_POD_GROUPS, f"cpg-{name}", own)
 
         await env.delete(JOBSETS, name)
         env.muster.kill(CONTROLLER)

@@ -206,7 +206,7 @@ RACKS = Autoscalers(frozenset({ZONE, HOST, RACK}))
                 "w", 2, job_template().asks(gang_mode="Gang", topology=ZONE)
             ),
             0,
-            [to_leaf("pg-s-w")],
+            [to_leaf("pg-s-w-9d43324bb0")],
             id="a gang for each replicatedJob",
         ),
         pytest.param(

@@ -397,12 +397,16 @@ def specs(objects: list[Json]) -> dict[str, Any]:
                 "a", 2, workers().asks(gang_mode="ReplicatedGang", shared_claims="imex")
             )
             .replicated_job("b", 1, workers().asks(gang_mode="Gang")),
-            {"pg-s-a-0": [by_template("imex")], "pg-s-a-1": [by_template("imex")], "pg-s-b": None},
+            {
+                "pg-s-a-0": [by_template("imex")],
+                "pg-s-a-1": [by_template("imex")],
+                "pg-s-b-63529e8450": None,
+            },
             id="one for each Job",
         ),
         pytest.param(
             jobset("Composite", "").replicated_job("a", 1, workers().asks(shared_claims="imex")),
-            {"cpg-s": None, "cpg-s-a": None, "pg-s-a-0": [by_template("imex")]},
+            {"cpg-s": None, "cpg-s-a-00ee2f36d5": None, "pg-s-a-0": [by_template("imex")]},
             id="in the leaves of a tree",
         ),
     ],

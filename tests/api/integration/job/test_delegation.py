@@ -15,7 +15,7 @@ from api.constants import (
 from api.integration.common.owner_kind import Review
 from api.integration.job.admission import job_admission
 from api.integration.jobset.admission import jobset_admission, jobset_groups
-from api.names import hashed
+from api.names import JOINED, UNIQUE, hashed, jobset_composite, jobset_pod_group
 from tests.support.owners import job_template, make_job, make_jobset
 
 Json = dict[str, Any]
@@ -107,19 +107,30 @@ def test_a_taken_name_of_a_tree_hashes_all_its_names(kind: str) -> None:
     patch = jobset_admission(jobset, Review("CREATE", taken=lambda *it: it == (kind, taken))).patch
     made = jsonpatch.apply_patch(jobset, patch)
 
-    assert marks(made) == ["Job/Hashed"]
-    usual = ["cpg-a", "cpg-a-b", "pg-a-b-0", "pg-a-b-1"]
+    assert marks(made) == ["Job/Unique"]
     groups = [obj for obj in jobset_groups(made) if obj["kind"] != "Workload"]
     assert [obj["metadata"]["name"] for obj in groups] == [
-        hashed(name, obj["kind"], "default") for name, obj in zip(usual, groups, strict=True)
+        jobset_composite("default", "a", form=UNIQUE),
+        jobset_composite("default", "a", "b", UNIQUE),
+        jobset_pod_group("default", "a", "b", 0, UNIQUE),
+        jobset_pod_group("default", "a", "b", 1, UNIQUE),
     ]
     assert groups[-1]["spec"]["parentCompositePodGroupName"] == groups[1]["metadata"]["name"]
 
 
-def test_a_jobset_s_job_names_the_hashed_group_too() -> None:
-    job = make_job("j").of_jobset("a", "b", 1, "Job/Hashed").build()
+@pytest.mark.parametrize(
+    ("scope", "group"),
+    [
+        ("Job/Unique", jobset_pod_group("default", "a", "b", 1, UNIQUE)),
+        ("ReplicatedJob/Joined", jobset_pod_group("default", "a", "b", form=JOINED)),
+        pytest.param("Job/Hashed", hashed("pg-a-b-1", "PodGroup", "default"), id="of version 0.2"),
+        pytest.param("ReplicatedJob", "pg-a-b", id="of version 0.2, and ambiguous"),
+    ],
+)
+def test_a_jobset_s_job_names_the_hashed_group_too(scope: str, group: str) -> None:
+    job = make_job("j").of_jobset("a", "b", 1, scope).build()
 
-    assert set(group_of(admitted(job))) == {hashed("pg-a-b-1", "PodGroup", "default")}
+    assert set(group_of(admitted(job))) == {group}
 
 
 def test_an_update_keeps_hashed_names_whatever_is_taken_then() -> None:
@@ -129,18 +140,4 @@ def test_an_update_keeps_hashed_names_whatever_is_taken_then() -> None:
 
     again = jsonpatch.apply_patch(jobset, jobset_admission(jobset, Review("UPDATE", before)).patch)
 
-    assert marks(before) == marks(again) == ["JobSet/Hashed"]
-
-
-def test_the_namespace_of_the_url_counts_for_taken_names() -> None:
-    jobset = make_jobset("a" * 70).asks(gang_mode="Gang").replicated_job("b").build()
-    del jobset["metadata"]["namespace"]
-    seen: list[str] = []
-
-    def taken(_kind: str, name: str) -> bool:
-        seen.append(name)
-        return False
-
-    jobset_admission(jobset, Review("CREATE", namespace="n", taken=taken))
-
-    assert seen == [hashed(f"pg-{'a' * 70}", "PodGroup", "n")]
+    assert marks(before) == marks(again) == ["JobSet/Unique"]

@@ -177,8 +177,8 @@ def faults(jobset: Json, old: Json | None = None) -> list[tuple[str, str]]:
             make_jobset()
             .replicated_job("a", 2, mode="ReplicatedGang")
             .replicated_job("a-1", mode="Gang"),
-            [("spec.replicatedJobs[0].name", INVALID), ("spec.replicatedJobs[1].name", INVALID)],
-            id="two groups of one name",
+            [],
+            id="two groups that had one name before 0.3",
         ),
     ],
 )
@@ -236,10 +236,17 @@ def admitted(new: Json, old: Json | None = None) -> Json:
             .replicated_job("a", mode="Gang")
             .replicated_job("b", mode="ReplicatedGang")
             .replicated_job("c"),
-            ["ReplicatedJob", "Job", None],
+            ["ReplicatedJob/Joined", "Job/Joined", None],
             id="gangs of replicatedJobs",
         ),
-        pytest.param(asking(gang_mode="Composite").replicated_job("a"), ["Job"], id="a tree"),
+        pytest.param(
+            asking(gang_mode="Composite").replicated_job("a"), ["Job/Joined"], id="a tree"
+        ),
+        pytest.param(
+            make_jobset("a").replicated_job("b", mode="ReplicatedGang"),
+            ["Job"],
+            id="names without a dash have one meaning",
+        ),
         pytest.param(
             asking(gang_mode="Gang").replicated_job("a", 1, pods(1).in_group("theirs")),
             [None],

@@ -78,8 +78,8 @@ def two_jobs(mode: str = "", second: tuple[int, int] = (2, 4)) -> JobSetBuilder:
                     "w-sample-jobset",
                     {"pg-replicated-job-1": 8, "pg-replicated-job-2": 3},
                 ),
-                ("PodGroup", "pg-sample-jobset-replicated-job-1", 8),
-                ("PodGroup", "pg-sample-jobset-replicated-job-2", 3),
+                ("PodGroup", "pg-sample-jobset-replicated-job-1-a54cba18a0", 8),
+                ("PodGroup", "pg-sample-jobset-replicated-job-2-506928b1d0", 3),
             ],
             id="KEP-1068: replicatedJob level gang",
         ),
@@ -91,11 +91,11 @@ def two_jobs(mode: str = "", second: tuple[int, int] = (2, 4)) -> JobSetBuilder:
                     "w-sample-jobset",
                     {"pg-replicated-job-1": 4, "pg-replicated-job-2": 3},
                 ),
-                ("PodGroup", "pg-sample-jobset-replicated-job-1-0", 4),
-                ("PodGroup", "pg-sample-jobset-replicated-job-1-1", 4),
-                ("PodGroup", "pg-sample-jobset-replicated-job-2-0", 3),
-                ("PodGroup", "pg-sample-jobset-replicated-job-2-1", 3),
-                ("PodGroup", "pg-sample-jobset-replicated-job-2-2", 3),
+                ("PodGroup", "pg-sample-jobset-replicated-job-1-0-87ffa1be2b", 4),
+                ("PodGroup", "pg-sample-jobset-replicated-job-1-1-3771e47aee", 4),
+                ("PodGroup", "pg-sample-jobset-replicated-job-2-0-3aca357ae2", 3),
+                ("PodGroup", "pg-sample-jobset-replicated-job-2-1-62d7612eda", 3),
+                ("PodGroup", "pg-sample-jobset-replicated-job-2-2-c3e303e311", 3),
             ],
             id="KEP-1068: replica level gang",
         ),
@@ -125,8 +125,8 @@ def two_jobs(mode: str = "", second: tuple[int, int] = (2, 4)) -> JobSetBuilder:
                     "w-sample-jobset",
                     {"pg-replicated-job-1": 8, "pg-replicated-job-2": 8},
                 ),
-                ("PodGroup", "pg-sample-jobset-replicated-job-1", 8),
-                ("PodGroup", "pg-sample-jobset-replicated-job-2", 8),
+                ("PodGroup", "pg-sample-jobset-replicated-job-1-a54cba18a0", 8),
+                ("PodGroup", "pg-sample-jobset-replicated-job-2-506928b1d0", 8),
             ],
             id="a JobSet that says Off leaves the choice to its replicatedJobs",
         ),
@@ -158,13 +158,13 @@ def two_jobs(mode: str = "", second: tuple[int, int] = (2, 4)) -> JobSetBuilder:
                     },
                 ),
                 ("CompositePodGroup", "cpg-sample-jobset", 2),
-                ("CompositePodGroup", "cpg-sample-jobset-replicated-job-1", 2),
-                ("CompositePodGroup", "cpg-sample-jobset-replicated-job-2", 3),
-                ("PodGroup", "pg-sample-jobset-replicated-job-1-0", 4),
-                ("PodGroup", "pg-sample-jobset-replicated-job-1-1", 4),
-                ("PodGroup", "pg-sample-jobset-replicated-job-2-0", 3),
-                ("PodGroup", "pg-sample-jobset-replicated-job-2-1", 3),
-                ("PodGroup", "pg-sample-jobset-replicated-job-2-2", 3),
+                ("CompositePodGroup", "cpg-sample-jobset-replicated-job-1-1f2b01e57e", 2),
+                ("CompositePodGroup", "cpg-sample-jobset-replicated-job-2-22390d9c0b", 3),
+                ("PodGroup", "pg-sample-jobset-replicated-job-1-0-87ffa1be2b", 4),
+                ("PodGroup", "pg-sample-jobset-replicated-job-1-1-3771e47aee", 4),
+                ("PodGroup", "pg-sample-jobset-replicated-job-2-0-3aca357ae2", 3),
+                ("PodGroup", "pg-sample-jobset-replicated-job-2-1-62d7612eda", 3),
+                ("PodGroup", "pg-sample-jobset-replicated-job-2-2-c3e303e311", 3),
             ],
             id="Composite is a tree of JobSet, replicatedJobs and Jobs",
         ),
@@ -193,7 +193,7 @@ def two_jobs(mode: str = "", second: tuple[int, int] = (2, 4)) -> JobSetBuilder:
             [
                 ("Workload", "w-a", {"cpg-a": (1, {"cpg-b": (2, {"pg-b": 4})})}),
                 ("CompositePodGroup", "cpg-a", 1),
-                ("CompositePodGroup", "cpg-a-b", 2),
+                ("CompositePodGroup", "cpg-a-b-d38fb85d90", 2),
                 ("PodGroup", "pg-a-b-0", 4),
                 ("PodGroup", "pg-a-b-1", 4),
             ],
@@ -208,7 +208,7 @@ def two_jobs(mode: str = "", second: tuple[int, int] = (2, 4)) -> JobSetBuilder:
                     {"cpg-same-45d637294a": (1, {"cpg-same": (1, {"pg-same": 1})})},
                 ),
                 ("CompositePodGroup", "cpg-same", 1),
-                ("CompositePodGroup", "cpg-same-same", 1),
+                ("CompositePodGroup", "cpg-same-same-f60bf1a54e", 1),
                 ("PodGroup", "pg-same-same-0", 1),
             ],
             id="template names stay unique where a replicatedJob is called as its JobSet",
@@ -289,10 +289,10 @@ def test_in_a_tree_each_level_speaks_for_itself_and_all_reaches_down() -> None:
         return minimum(spec["schedulingPolicy"]), key, spec["disruptionMode"]
 
     assert said("cpg-a") == (1, "example.com/zone", {"single": {}})
-    assert said("cpg-a-b") == (1, "example.com/block", {"all": {}})
+    assert said("cpg-a-b-d38fb85d90") == (1, "example.com/block", {"all": {}})
     assert said("pg-a-b-1") == (3, "example.com/rack", {"all": {}})
-    assert made["pg-a-b-1"]["parentCompositePodGroupName"] == "cpg-a-b"
-    assert made["cpg-a-b"]["parentCompositePodGroupName"] == "cpg-a"
+    assert made["pg-a-b-1"]["parentCompositePodGroupName"] == "cpg-a-b-d38fb85d90"
+    assert made["cpg-a-b-d38fb85d90"]["parentCompositePodGroupName"] == "cpg-a"
 
 
 def test_trees_of_one_jobset_may_differ_in_priority() -> None:
@@ -324,13 +324,13 @@ def test_each_group_has_the_standing_of_its_jobs() -> None:
         return None, NO_PODS
 
     assert jobset_pod_counts(admitted(jobset.build()), life) == {
-        "pg-a-v": GroupPodCounts(6, 6, 6),
+        "pg-a-v-b5777df9da": GroupPodCounts(6, 6, 6),
         "pg-a-w-0": GroupPodCounts(2, 2, 2),
         "pg-a-w-1": GroupPodCounts(2, 1, 0),
     }
     assert asked == [
-        ("a-v-0", "pg-a-v"),
-        ("a-v-1", "pg-a-v"),
+        ("a-v-0", "pg-a-v-b5777df9da"),
+        ("a-v-1", "pg-a-v-b5777df9da"),
         ("a-w-0", "pg-a-w-0"),
         ("a-w-1", "pg-a-w-1"),
     ]
