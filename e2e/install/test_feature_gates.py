@@ -18,6 +18,7 @@ from api.constants import (
     LABEL_WORKLOAD,
 )
 from api.features import Feature
+from api.names import JOINED, implicit_pod_group, jobset_pod_group
 from e2e.harness import groups
 from e2e.harness import muster as processes
 from e2e.harness.environment import Environment
@@ -50,7 +51,7 @@ class Use(NamedTuple):
 
     feature: Feature
     make: Callable[[Environment, str], Awaitable[None]]
-    group: str
+    group: Callable[[str], str]
     selector: Callable[[str], str]
     owner: Resource
 
@@ -84,6 +85,14 @@ async def _implicit(env: Environment, name: str) -> None:
     await _labelled(env, name, {LABEL_WORKLOAD: name, LABEL_TEMPLATE: "t"})
 
 
+def _jobset_group(name: str) -> str:
+    return jobset_pod_group("", name, form=JOINED)
+
+
+def _implicit_group(name: str) -> str:
+    return implicit_pod_group(name, "t")
+
+
 def _object(kind: Resource, name: str, spec: Json) -> Json:
     about = {"apiVersion": kind.api_version, "kind": kind.kind}
     return about | {"metadata": {"name": name}, "spec": spec}
@@ -104,15 +113,15 @@ USES = (
     Use(
         Feature.COMPOSITE_POD_GROUP,
         _tree,
-        "{}-leaf",
+        "{}-leaf".format,
         lambda name: groups.members(f"{name}-leaf"),
         COMPOSITE_POD_GROUPS,
     ),
-    Use(Feature.TOPOLOGY, _topology, "{}", groups.members, POD_GROUPS),
-    Use(Feature.JOB, _job, "pg-job-{}", of_job, JOBS),
-    Use(Feature.JOBSET, _jobset, "pg-{}", of_jobset, JOBSETS),
-    Use(Feature.COSCHEDULING, _coscheduling, "{}", _app, COSCHEDULINGS),
-    Use(Feature.IMPLICIT_POD_GROUPS, _implicit, "{}-t", _app, WORKLOADS),
+    Use(Feature.TOPOLOGY, _topology, str, groups.members, POD_GROUPS),
+    Use(Feature.JOB, _job, "pg-job-{}".format, of_job, JOBS),
+    Use(Feature.JOBSET, _jobset, _jobset_group, of_jobset, JOBSETS),
+    Use(Feature.COSCHEDULING, _coscheduling, str, _app, COSCHEDULINGS),
+    Use(Feature.IMPLICIT_POD_GROUPS, _implicit, _implicit_group, _app, WORKLOADS),
 )
 
 
@@ -137,7 +146,7 @@ async def _on_off_on(env: Environment, uses: Sequence[Use], important: str, pref
     await _all_run(env, runs)
     await _make(env, waits)
     for name, use in waits.items():
-        await env.waits(use.group.format(name))
+        await env.waits(use.group(name))
     later = f"{prefix}-later"
     await _suspended(env, later)
 
@@ -170,7 +179,7 @@ async def _make(env: Environment, gangs: Mapping[str, Use]) -> None:
 async def _all_run(env: Environment, gangs: Mapping[str, Use]) -> None:
     for name, use in gangs.items():
         await env.runs(use.selector(name), SIZE)
-        await env.scheduled(use.group.format(name))
+        await env.scheduled(use.group(name))
 
 
 async def _nothing_starts(env: Environment, waits: Mapping[str, Use], room: str) -> None:
@@ -244,7 +253,7 @@ def _of_class(name: str) -> Json:
 
 
 async def _says_gate(env: Environment, use: Use, name: str) -> None:
-    group = use.group.format(name)
+    group = use.group(name)
 
     async def probe() -> bool:
         summary: str = (await env.blocker(group)).get("summary", "")
@@ -278,7 +287,7 @@ async def _is_refused(env: Environment, use: Use, name: str) -> None:
 
 async def _delete(env: Environment, use: Use, name: str) -> None:
     """Delete as a user does: no finalizer may have to be removed by hand."""
-    group = use.group.format(name)
+    group = use.group(name)
     await env.delete(use.owner, name)
     if use.owner not in (JOBS, JOBSETS):
         for each in await env.pods(use.selector(name)):

@@ -15,6 +15,7 @@ from api.constants import (
     SCHEDULER_NAME,
     WORKLOAD,
 )
+from api.names import JOINED, implicit_pod_group, jobset_pod_group
 from e2e.flows.owners.jobs.queries import change, names, uids, wait_for_objects
 from e2e.harness.environment import Environment
 from e2e.harness.objects import (
@@ -31,6 +32,10 @@ from kube.client.resources import JOBS, JOBSETS
 
 FIRST, SECOND = "replicated-job-1", "replicated-job-2"
 SAMPLE = "sample-jobset"
+
+
+def group_name(replicated_job: str, index: int | None = None) -> str:
+    return jobset_pod_group("", SAMPLE, replicated_job, index, JOINED)
 
 
 def of_replicated_job(name: str) -> str:
@@ -64,7 +69,7 @@ async def test_kep_1068_story_2_the_second_part_starts_whole_when_the_first_is_c
     second = replicated_job(SECOND, env.name, replicas=1, pods=3, mode="Gang")
     second["dependsOn"] = [{"name": FIRST, "status": "Complete"}]
     await env.create(JOBSETS, jobset(SAMPLE, first, second, mode=None))
-    await env.waits(f"pg-{SAMPLE}-{FIRST}", needed=8, free=7)
+    await env.waits(group_name(FIRST), needed=8, free=7)
     assert await env.bound() == 0
 
     await env.add_node(cpu=1)
@@ -73,7 +78,7 @@ async def test_kep_1068_story_2_the_second_part_starts_whole_when_the_first_is_c
 
     await env.cluster.finish_pods(env.name, of_replicated_job(FIRST))
     await env.runs(of_replicated_job(SECOND), 3)
-    await env.scheduled(f"pg-{SAMPLE}-{SECOND}")
+    await env.scheduled(group_name(SECOND))
     await env.waits_for_nothing(JOBSETS, SAMPLE)
 
     await env.cluster.finish_pods(env.name, of_replicated_job(SECOND))
@@ -97,8 +102,8 @@ async def test_kep_1068_story_3_each_replica_starts_whole_by_itself(env: Environ
             mode=None,
         ),
     )
-    sizes = {f"pg-{SAMPLE}-{FIRST}-{at}": 4 for at in range(2)}
-    sizes |= {f"pg-{SAMPLE}-{SECOND}-{at}": 3 for at in range(3)}
+    sizes = {group_name(FIRST, at): 4 for at in range(2)}
+    sizes |= {group_name(SECOND, at): 3 for at in range(3)}
     await env.has_pods(of_jobset(SAMPLE), 17)
 
     async def full() -> bool:
@@ -127,7 +132,7 @@ async def test_kep_1068_a_jobset_s_gang_by_a_workload_of_the_user_s(env: Environ
     for part in parts:
         refer(part["template"]["spec"]["template"], f"w-{SAMPLE}", f"pg-{SAMPLE}")
     await env.create(JOBSETS, jobset(SAMPLE, *parts, mode="Gang"))
-    group = f"w-{SAMPLE}-pg-{SAMPLE}"
+    group = implicit_pod_group(f"w-{SAMPLE}", f"pg-{SAMPLE}")
     await env.waits(group, needed=16, free=15)
     assert await env.bound() == 0
 
@@ -156,7 +161,7 @@ async def test_kep_4671_a_job_whose_pods_name_a_workload_that_comes_later(
     assert await env.bound() == 0
 
     await env.create(WORKLOADS, workload("job-1", "pg1", 12))
-    await env.waits("job-1-pg1", needed=12, free=11)
+    await env.waits(implicit_pod_group("job-1", "pg1"), needed=12, free=11)
     assert await env.bound() == 0
 
     await env.add_node(cpu=1)
@@ -179,8 +184,9 @@ async def test_kep_4671_a_template_that_is_missing_comes_with_the_workload_made_
     other = job("other", env.name, pods=1, mode=None)
     refer(other["spec"]["template"], "job-1", "another")
     await env.create(JOBS, other)
-    await env.grouped("job-1-another")
-    assert await names(env, POD_GROUPS) == ["job-1-another"]
+    group = implicit_pod_group("job-1", "another")
+    await env.grouped(group)
+    assert await names(env, POD_GROUPS) == [group]
     assert await env.bound() == 0
 
     await env.delete(JOBS, "other")

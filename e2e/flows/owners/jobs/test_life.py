@@ -217,10 +217,10 @@ async def test_gangs_start_in_order(env: Environment, order: str) -> None:
     await env.create(JOBSETS, made)
 
     second = of_jobset("a") + ",jobset.sigs.k8s.io/replicatedjob-name=second"
-    await wait_for_objects(env, POD_GROUPS, "pg-a-first", "pg-a-second")
+    await wait_for_objects(env, POD_GROUPS, "pg-a-first-bbaa90823f", "pg-a-second-65c7891a79")
     await env.has_pods(second, 2)
     assert await env.running(of_jobset("a")) == 2, "the first runs already"
-    await env.waits("pg-a-second")
+    await env.waits("pg-a-second-65c7891a79")
 
     await env.add_node(cpu=2)
     await env.runs(of_jobset("a"), 4)

@@ -187,7 +187,7 @@ async def test_a_replicated_job_that_is_done_and_cleaned_up(env: Environment, mo
 
     await env.runs(of_role("w"), 2)
     if mode == "Composite":
-        await wait_for_objects(env, COMPOSITE_POD_GROUPS, "cpg-a", "cpg-a-w")
+        await wait_for_objects(env, COMPOSITE_POD_GROUPS, "cpg-a", "cpg-a-w-28a83eb478")
         await wait_for_objects(env, POD_GROUPS, "pg-a-w-0")
 
 
@@ -238,7 +238,7 @@ async def test_a_replicated_job_without_pods(env: Environment, mode: str, size: 
 
     await env.runs(of_jobset("a"), 2)
 
-    groups = {"Gang": "pg-a", "own Gang": "pg-a-w"}.get(mode, "pg-a-w-0")
+    groups = {"Gang": "pg-a", "own Gang": "pg-a-w-0a7be96f2b"}.get(mode, "pg-a-w-0")
     assert await names(env, POD_GROUPS) == [groups]
 
 

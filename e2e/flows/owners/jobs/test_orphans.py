@@ -64,7 +64,7 @@ async def end_pods(env: Environment) -> None:
 LEFT = {
     JOBSETS: [
         "CompositePodGroup {}/cpg-a",
-        "CompositePodGroup {}/cpg-a-w",
+        "CompositePodGroup {}/cpg-a-w-28a83eb478",
         "PodGroup {}/pg-a-w-0",
         "PodGroup {}/pg-a-w-1",
         "Workload {}/w-a",
@@ -114,7 +114,7 @@ async def test_dependents_of_owners_deleted_without_a_leader_are_deleted(
     await env.client.delete(JOBSETS, "a", env.name, propagation=propagation)
     await env.has_pods("", 0)
     assert await names(env, POD_GROUPS) == ["pg-a-w-0", "pg-a-w-1"], "finalizers hold them"
-    assert await names(env, COMPOSITE_POD_GROUPS) == ["cpg-a", "cpg-a-w"]
+    assert await names(env, COMPOSITE_POD_GROUPS) == ["cpg-a", "cpg-a-w-28a83eb478"]
 
     await env.muster.start(CONTROLLER)
     await env.empty()

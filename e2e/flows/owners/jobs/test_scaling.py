@@ -65,12 +65,16 @@ def expected(mode: str, replicas: int, pods: int) -> tuple[Minimums, Minimums]:
     """Return the minimums of the Workload's templates, and of the groups, as in KEP-1068."""
     each = {f"pg-a-w-{index}": pods for index in range(replicas)}
     if mode == "Composite":
-        above = {"cpg-a": 1, "cpg-a-w": replicas}
+        above = {"cpg-a": 1, "cpg-a-w-28a83eb478": replicas}
         return {"cpg-a": 1, "cpg-w": replicas, "pg-w": pods}, above | each
     if mode == "own ReplicatedGang":
         return {"pg-w": pods}, each
     whole = replicas * pods
-    return ({"pg-a": whole},) * 2 if mode == "Gang" else ({"pg-w": whole}, {"pg-a-w": whole})
+    return (
+        ({"pg-a": whole},) * 2
+        if mode == "Gang"
+        else ({"pg-w": whole}, {"pg-a-w-0a7be96f2b": whole})
+    )
 
 
 async def scale(env: Environment, replicas: int, pods: int) -> None:
@@ -149,7 +153,7 @@ async def test_what_is_added_waits_and_what_runs_goes_on(env: Environment, mode:
     before = await placed(env)
 
     await scale(env, 3, 2)
-    shared = {"Gang": "pg-a", "own Gang": "pg-a-w"}.get(mode)
+    shared = {"Gang": "pg-a", "own Gang": "pg-a-w-0a7be96f2b"}.get(mode)
     await env.has_pods(of_jobset("a"), 6)
     await env.waits(shared or "pg-a-w-2")
 

@@ -15,6 +15,7 @@ from api.constants import (
     LABEL_WORKLOAD,
     SCHEDULER_NAME,
 )
+from api.names import implicit_pod_group, subset_pod_group
 from controllers.groups.implicit_groups import IDLE_SECONDS
 from e2e.flows.owners.jobs.queries import event_reasons, names, wait_for_objects
 from e2e.harness.environment import Environment
@@ -70,8 +71,8 @@ async def test_pods_that_name_workload_and_template_get_their_group(env: Environ
         by = {LABEL_WORKLOAD: "jobset", LABEL_TEMPLATE: "job-1", LABEL_REPLICA_KEY: key}
         await env.create(PODS, labelled(name, env, **by))
 
-    await env.scheduled("jobset-job-1-key-1")
-    await env.grouped("jobset-job-1-key-2")
+    await env.scheduled(implicit_pod_group("jobset", "job-1", "key-1"))
+    await env.grouped(implicit_pod_group("jobset", "job-1", "key-2"))
     await env.runs("", 2)
 
     await env.delete(WORKLOADS, "jobset")
@@ -91,7 +92,7 @@ async def test_the_group_of_a_key_goes_a_while_after_its_last_pod(env: Environme
     await env.delete(PODS, "key-1")
 
     env.timeout_seconds = 2 * IDLE_SECONDS
-    await wait_for_objects(env, POD_GROUPS, "jobset-job-1-key-2")
+    await wait_for_objects(env, POD_GROUPS, implicit_pod_group("jobset", "job-1", "key-2"))
     assert await names(env, WORKLOADS) == ["jobset"]
 
 
@@ -193,7 +194,7 @@ async def test_subsets_of_a_coscheduling_group_run_together(env: Environment) ->
     by = {LABEL_COSCHEDULING: "g"}
     for name in ("w0", "w1"):
         await env.create(PODS, labelled(name, env, **by, **{LABEL_SUBSET: "worker"}))
-    await env.grouped("g-worker")
+    await env.grouped(subset_pod_group("g", "worker"))
     assert await env.bound() == 0
 
     await env.create(PODS, labelled("p0", env, **by, **{LABEL_SUBSET: "ps"}))

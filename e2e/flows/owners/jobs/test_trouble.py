@@ -196,7 +196,9 @@ async def test_two_leaders_for_a_moment_create_nothing_twice(
 
         await env.create(JOBSETS, gang(env, "b", mode="Composite"))
         await env.runs(of_jobset("b"), 4)
-        await wait_for_objects(env, COMPOSITE_POD_GROUPS, "cpg-a", "cpg-a-w", "cpg-b", "cpg-b-w")
+        await wait_for_objects(
+            env, COMPOSITE_POD_GROUPS, "cpg-a", "cpg-a-w-28a83eb478", "cpg-b", "cpg-b-w-4621b9da56"
+        )
         assert len(await items(env, WORKLOADS)) == 2
         assert before.items() <= (await uids(env)).items()
 

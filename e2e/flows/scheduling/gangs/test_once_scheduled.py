@@ -76,7 +76,7 @@ async def test_a_tree_whose_pods_fail_at_once(env: Environment) -> None:
     for index in range(2):
         await env.grouped(f"pg-a-w-{index}")
     await was_scheduled(env, POD_GROUPS, "pg-a-w-0", "pg-a-w-1")
-    await was_scheduled(env, COMPOSITE_POD_GROUPS, "cpg-a", "cpg-a-w")
+    await was_scheduled(env, COMPOSITE_POD_GROUPS, "cpg-a", "cpg-a-w-28a83eb478")
 
 
 async def test_a_gang_whose_min_count_is_raised_at_once(env: Environment) -> None:

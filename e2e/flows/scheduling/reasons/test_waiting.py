@@ -185,7 +185,7 @@ async def restarted_in_order(env: Environment) -> None:
         "startupPolicy": {"startupPolicyOrder": "InOrder"},
     }
     await env.create(JOBSETS, made)
-    await env.scheduled("pg-a-second")
+    await env.scheduled("pg-a-second-65c7891a79")
     await env.runs(of_jobset("a"), 4)
     await env.client.patch(NODES, node, PatchBuilder().add("/spec/unschedulable", True))
     first = f"{of_jobset('a')},jobset.sigs.k8s.io/replicatedjob-name=first"
@@ -293,7 +293,7 @@ STATES = (
     State(
         "It is not yet the turn of a replicatedJob",
         order,
-        {"PodGroup/pg-a-second": "in its startup order", "JobSet/a": "nothing"},
+        {"PodGroup/pg-a-second-65c7891a79": "in its startup order", "JobSet/a": "nothing"},
     ),
     State(
         "Other workloads use the capacity",
@@ -335,9 +335,9 @@ STATES = (
         "A JobSet was restarted, and begins with its first replicatedJob",
         restarted_in_order,
         {
-            "PodGroup/pg-a-first": "minCount pods were scheduled. 0/1",
-            "PodGroup/pg-a-second": "its earlier pods are deleted. JobSet",
-            "JobSet/a": "PodGroup pg-a-first: 0/1",
+            "PodGroup/pg-a-first-bbaa90823f": "minCount pods were scheduled. 0/1",
+            "PodGroup/pg-a-second-65c7891a79": "its earlier pods are deleted. JobSet",
+            "JobSet/a": "PodGroup pg-a-first-bbaa90823f: 0/1",
         },
     ),
     State(
