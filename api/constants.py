@@ -245,6 +245,8 @@ ANNOTATION_SCHEDULE_TIMEOUT: Final = f"{GROUP}/schedule-timeout"
 ANNOTATION_MADE_FOR: Final = f"{GROUP}/made-for"
 # On a generated group whose usual name another owner's group has: that name, as its pods give it.
 ANNOTATION_STANDS_FOR: Final = f"{GROUP}/stands-for"
+# On a JobSet's PodGroup with a hash in its name: the name that webhooks of 0.2 give its pods.
+ANNOTATION_PLAIN_NAME: Final = f"{GROUP}/plain-name"
 # On a group created from its pods: a message for users about pods with other annotations.
 ANNOTATION_PODS_DIFFER: Final = f"{GROUP}/pods-differ"
 # On a group created from its pods that has none: since when, in RFC 3339.

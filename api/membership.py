@@ -20,6 +20,7 @@ from typing import Any, Final, NamedTuple, Protocol
 from api import names
 from api.constants import (
     ANNOTATION_MANAGED_GROUP,
+    ANNOTATION_PLAIN_NAME,
     ANNOTATION_STANDS_FOR,
     JOB,
     JOB_LABEL_UID,
@@ -115,6 +116,11 @@ def known_as(owner_id: OwnerId) -> Owners:
 def usual_name(meta: Noted) -> str:
     """Return the name by which its pods name the group, if it has another; else empty."""
     return meta.annotations.get(ANNOTATION_STANDS_FOR, "") if created_for(meta) is not None else ""
+
+
+def plain_name(meta: Noted) -> str:
+    """Return the name by which pods that a webhook of version 0.2 admitted name the group."""
+    return meta.annotations.get(ANNOTATION_PLAIN_NAME, "") if created_for(meta) is not None else ""
 
 
 def pods_name(meta: Named) -> str:

@@ -20,7 +20,7 @@ from api.features import Feature, FeatureGates
 from api.groups import Form, GroupReference, WorkloadForm
 from api.integration.common.native import GroupsApi
 from api.integration.kinds import OWNER_KINDS, SINGLE_GROUP_KINDS
-from api.membership import Owners, belongs, claims_of, owners_of, pods_name, usual_name
+from api.membership import Owners, belongs, claims_of, owners_of, plain_name, pods_name, usual_name
 from api.ownership import OwnerId, created_for
 from api.reading import mapping
 from api.scheduler_names import USUAL, SchedulerNames
@@ -318,12 +318,14 @@ class Caches:
         leaving = meta.deletion_timestamp is not None or self.is_replaced(meta)
         owners = owners_of(meta, meta.name, template, leaving=leaving)
         # A pod may also name the group by a label, with the name that an earlier version gave it.
-        given = {group.pods_name, meta.name} if group.has_earlier_name else {group.pods_name}
+        given = {group.pods_name, *([meta.name] if group.has_earlier_name else [])}
+        given |= {plain_name(meta)} - {""}
         for named in sorted(member_name(name, native=group.native) for name in given):
             for pod in self.pods.each(BY_GROUP, (meta.namespace, named)):
                 # The group stands for another name. A pod without claims means the group that
                 # really has this name.
-                if usual_name(meta) and not (pod.claims and pod.groups[0] == named):
+                only_claimed = usual_name(meta) or named == plain_name(meta)
+                if only_claimed and not (pod.claims and pod.groups[0] == named):
                     continue
                 # Ownership is stated for the first group of a pod only. For its other groups the
                 # name decides.
@@ -598,8 +600,9 @@ def _delegated_by(job: Owner) -> Iterable[Hashable]:
 
 
 def _usual_name_key(group: Group) -> Iterable[Hashable]:
-    meta, name = group.metadata, group.pods_name
-    return ((meta.namespace, name),) if name != meta.name else ()
+    meta = group.metadata
+    others = {group.pods_name, plain_name(meta)} - {"", meta.name}
+    return [(meta.namespace, name) for name in sorted(others)]
 
 
 def _awaited_workload(group: Group) -> Iterable[Hashable]:

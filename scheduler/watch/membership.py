@@ -10,7 +10,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from api.constants import POD_GROUP
-from api.membership import Owners, belongs, current_name, owners_of, usual_name
+from api.membership import (
+    Owners,
+    belongs,
+    current_name,
+    owners_of,
+    plain_name,
+    usual_name,
+)
 from kube.client.meta import Key
 from scheduler.core.state.state import State
 from scheduler.core.values.model import PodInfo
@@ -26,7 +33,7 @@ class Membership:
         self._strangers: dict[Key, dict[str, PodInfo]] = {}
         self._named: dict[str, Key] = {}
         self._substitutes: dict[Key, dict[str, tuple[Owners, bool]]] = {}
-        self._usual_name_key: dict[Key, Key] = {}
+        self._other_names: dict[Key, list[Key]] = {}
 
     def evaluate(self, info: PodInfo) -> PodInfo:
         """Return the pod as it counts."""
@@ -81,22 +88,22 @@ class Membership:
     def _record_substitute(
         self, key: Key, group: GroupObject | None, owners: Owners | None
     ) -> list[Key]:
-        """Record the name that its pods give, if it is another. Return it, and the earlier one."""
-        before = self._usual_name_key.pop(key, None)
-        if before is not None:
-            del self._substitutes[before][key[1]]
-            if not self._substitutes[before]:
-                del self._substitutes[before]
-        changed = [] if before is None else [before]
+        """Record other names that its pods may give. Return them, with those until now."""
+        before = self._other_names.pop(key, [])
+        for name in before:
+            del self._substitutes[name][key[1]]
+            if not self._substitutes[name]:
+                del self._substitutes[name]
         if group is None or owners is None:
-            return changed
-        current = _current_name(group)
-        named = (key[0], usual_name(group.metadata) or current)
-        if named == key:
-            return changed
-        self._usual_name_key[key] = named
-        self._substitutes.setdefault(named, {})[key[1]] = (owners, current != key[1])
-        return changed if named == before else [*changed, named]
+            return before
+        meta, current = group.metadata, _current_name(group)
+        others = {usual_name(meta) or current, plain_name(meta)} - {"", key[1]}
+        named = [(key[0], it) for it in sorted(others)]
+        for name in named:
+            self._substitutes.setdefault(name, {})[key[1]] = (owners, current != key[1])
+        if named:
+            self._other_names[key] = named
+        return [*dict.fromkeys([*before, *named])]
 
     def _naming(self, key: Key) -> list[PodInfo]:
         """Return the pods that name a group, as they were decoded."""

@@ -10,6 +10,7 @@ from typing import Any
 
 from api import names
 from api.constants import (
+    ANNOTATION_PLAIN_NAME,
     COMPOSITE_POD_GROUP,
     JOBSET,
     JOBSET_LABEL_JOB_INDEX,
@@ -27,6 +28,7 @@ from api.integration.common.objects import (
 from api.integration.common.options import ALL, COMPOSITE, Options
 from api.integration.common.shared_claims import templates_of
 from api.integration.jobset.view import (
+    NO_GROUP,
     SCOPE_JOB,
     SCOPE_JOBSET,
     GroupScope,
@@ -48,10 +50,27 @@ def jobset_objects(view: JobSetView, workload: str | None = None) -> list[Json]:
     owner = Owner(JOBSET, view.namespace, view.name, view.uid)
     workload = workload or names.workload_name(JOBSET.kind, view.name)
     if view.options.mode == COMPOSITE:
-        return _composite_objects(owner, workload, view, jobs)
-    if view.options.asks:
-        return _wide_objects(owner, workload, view, jobs)
-    return _separate_objects(owner, workload, view, jobs)
+        made = _composite_objects(owner, workload, view, jobs)
+    elif view.options.asks:
+        made = _wide_objects(owner, workload, view, jobs)
+    else:
+        made = _separate_objects(owner, workload, view, jobs)
+    if view.noted.form == names.JOINED:
+        _note_plain_names(view, jobs, made)
+    return made
+
+
+def _note_plain_names(view: JobSetView, jobs: list[ReplicatedJob], made: list[Json]) -> None:
+    # During an upgrade, a webhook of 0.2 may admit the Jobs of a JobSet that this version admitted.
+    usual = replace(view, noted=NO_GROUP)
+    plain: dict[str, str] = {}
+    for job in jobs:
+        same = replace(job, noted=GroupScope(job.group_scope))
+        plain |= zip(pod_group_names(view, job), pod_group_names(usual, same), strict=True)
+    for obj in made:
+        name = obj["metadata"]["name"]
+        if obj["kind"] == POD_GROUP.kind and plain[name] != name:
+            obj["metadata"]["annotations"][ANNOTATION_PLAIN_NAME] = plain[name]
 
 
 def pod_group_names(view: JobSetView, job: ReplicatedJob) -> list[str]:

@@ -7,6 +7,7 @@ import pytest
 
 from api.constants import (
     ANNOTATION_GROUP_SCOPE,
+    JOBSET_LABEL_UID,
     LABEL_COSCHEDULING,
     LABEL_REPLICA_KEY,
     LABEL_SUBSET,
@@ -221,3 +222,25 @@ async def test_a_jobset_keeps_the_names_that_admission_gave_it(
     await harness.new_term()
     await harness.settle(seconds=10)
     assert harness.api.writes == []
+
+
+async def test_jobs_that_a_webhook_of_02_admitted_have_the_groups_of_their_jobset(
+    harness: ControllerHarness,
+) -> None:
+    """During an upgrade, one replica of the webhook is of version 0.2."""
+    made = make_jobset("a").replicated_job("b", 1, job_template().pods(2), mode="Gang").build()
+    harness.submit_jobset(made)
+    await harness.settle()
+    (own,) = harness.api.names(*GROUPS)
+
+    def of(uid: str, name: str, group: str) -> PodBuilder:
+        return make_pod(name).managed(group).label(JOBSET_LABEL_UID, uid).bound_to("n")
+
+    uid = made["metadata"]["uid"]
+    put(harness, of(uid, "new", own), of(uid, "old", "pg-a-b"), of("other", "other", "pg-a-b"))
+    put(harness, make_pod("by-label").in_group("pg-a-b"))
+
+    assert sorted(members(harness, own)) == ["new", "old"]
+    pods = harness.caches.pods
+    found = {pod.metadata.name: [*harness.caches.groups_of(pod)] for pod in pods.values()}
+    assert [it.metadata.name for it in found["old"]] == [own]

@@ -6,7 +6,15 @@ from types import MappingProxyType
 
 import pytest
 
-from api.constants import ANNOTATION_STANDS_FOR, COSCHEDULING, JOB, JOBSET, WORKLOAD, KindName
+from api.constants import (
+    ANNOTATION_PLAIN_NAME,
+    ANNOTATION_STANDS_FOR,
+    COSCHEDULING,
+    JOB,
+    JOBSET,
+    WORKLOAD,
+    KindName,
+)
 from kube.client.meta import OwnerReference
 from scheduler.core.state.state import State
 from scheduler.core.values.model import GroupKey
@@ -80,11 +88,15 @@ class Feed:
         leaving: bool = False,
         usual_name: str = "",
         labels: Mapping[str, str] = MappingProxyType({}),
+        plain_name: str = "",
     ) -> None:
         """Add a PodGroup of one pod for the owner with UID `uid-...`; None: by a user."""
         name_of = "t" if kind == JOB else owner
         notes = made_for(kind, name_of, f"uid-{owner}") if kind is not None else {}
         notes = notes | {"labels": {**notes.get("labels", {}), **labels}}
+        if plain_name:
+            said = notes.get("annotations", {}) | {ANNOTATION_PLAIN_NAME: plain_name}
+            notes = notes | {"annotations": said}
         if usual_name:
             said = notes.get("annotations", {}) | {ANNOTATION_STANDS_FOR: usual_name}
             notes = notes | {"annotations": said}
@@ -224,7 +236,7 @@ class Collision:
             kept._strangers,
             kept._named,
             kept._substitutes,
-            kept._usual_name_key,
+            kept._other_names,
         )
         return [it for it in (*tables, self.feed.state.forest.groups) if it]
 
@@ -399,6 +411,24 @@ def test_a_group_that_an_earlier_version_named_keeps_its_pods_in_any_order(
         feed.pods.delete(("ns", "runs"))
         feed.pods.delete(("ns", "waits"))
         assert ("PodGroup", "ns", "a-b-c") not in feed.state.forest.groups
+
+
+def test_pods_of_both_versions_are_in_the_group_of_a_jobset_in_any_order() -> None:
+    """During an upgrade, webhooks of 0.2 name it `g`, and those of this version `g-hash`."""
+    for order in permutations(range(4)):
+        feed = Feed()
+        hashed = OF_JOBSET | {LABEL: "g-hash"}
+        other = OF_JOBSET | {JOBSET_UID: "uid-other"}
+        events: tuple[Event, ...] = (
+            lambda feed=feed: feed.pod("plain", OF_JOBSET, "j", "g"),  # type: ignore[misc]
+            lambda feed=feed, pod=hashed: feed.pod("hashed", pod, "j", "g-hash"),  # type: ignore[misc]
+            lambda feed=feed, pod=other: feed.pod("other", pod, "k", "g"),  # type: ignore[misc]
+            lambda feed=feed: feed.group("g-hash", JOBSET, "s", plain_name="g"),  # type: ignore[misc]
+        )
+        for number in order:
+            events[number]()
+
+        assert feed.counted("g-hash") == {"plain", "hashed"}, order
 
 
 def test_a_group_whose_label_changes_gives_up_the_pods_of_the_earlier_one() -> None:
