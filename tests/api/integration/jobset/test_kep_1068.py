@@ -8,6 +8,7 @@ import pytest
 from api.constants import ANNOTATION_GROUP_SCOPE
 from api.integration.common.owner_kind import Review
 from api.integration.jobset.admission import jobset_admission
+from api.integration.jobset.view import read_scope
 from api.reading import annotations_of
 from tests.support.owners import job_template, make_jobset
 
@@ -20,12 +21,12 @@ def faults(jobset: Json, old: Json | None = None) -> list[str]:
     return [cause.reason for cause in jobset_admission(jobset, Review(operation, old)).causes]
 
 
-def mark(jobset: Json) -> str | None:
-    """Return the scope annotation of the one Job template, None if absent."""
+def scope_of(jobset: Json) -> str | None:
+    """Return the scope that the annotation of the one Job template states, None if absent."""
     patch = jobset_admission(jobset, Review("CREATE")).patch
     [job] = jsonpatch.apply_patch(jobset, patch)["spec"]["replicatedJobs"]
-    noted: str | None = annotations_of(job["template"]).get(ANNOTATION_GROUP_SCOPE)
-    return noted
+    noted = annotations_of(job["template"]).get(ANNOTATION_GROUP_SCOPE)
+    return None if noted is None else read_scope(noted).scope
 
 
 KEP_1068 = {
@@ -68,7 +69,7 @@ def test_the_modes_of_kep_1068_and_which_of_them_go_together(
     assert faults(jobset) == [want] * (want == FORBIDDEN)
     if want == FORBIDDEN:
         return
-    assert mark(jobset) == want
+    assert scope_of(jobset) == want
     for others in KEP_1068:
         changed = sum(mine != other for mine, other in zip(modes, others, strict=True))
         assert faults(made(*others), jobset).count(INVALID) == changed
