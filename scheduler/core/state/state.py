@@ -412,11 +412,11 @@ class State:
             self._touch_pod(pod, reconsider=True)
 
     def reconsider_all(self) -> None:
-        """Reconsider all groups, and all waiting pods without a group."""
+        """Reconsider all groups, and all waiting pods without a group. Held pods are touched."""
         self.changes.everything = True
         for group in self.forest.groups.values():
             self._touch(group)
-        self.changes.entities.update(self.singles)
+        self.changes.entities.update(self.singles, self.held)
         self.changes.reconsider.update(self.singles)
 
     def pods_on(self, node: str) -> list[Pod]:

@@ -322,6 +322,20 @@ async def test_a_pod_without_a_node_states_why(situation: Situation) -> None:
     assert [(it["message"], it["count"]) for it in again] == [(event["message"], 1)]
 
 
+@pytest.mark.parametrize("situation", SITUATIONS, ids=lambda it: it.title)
+async def test_a_new_leader_states_why_for_the_pods_that_it_finds(situation: Situation) -> None:
+    process = Process()
+    process.api.put(NODES, make_node("n").build())
+    for resource, obj in situation.objects:
+        process.api.put(resource, {"status": {}} | obj, "ns")
+    async with process.leading():
+        await process.passes(WITHIN)
+        condition = process.condition("p")
+
+    assert condition[:2] == ("False", situation.reason)
+    assert situation.message in condition[2]
+
+
 async def test_a_message_follows_the_workload_that_it_names() -> None:
     process = Process()
     async with process.leading():
