@@ -176,7 +176,9 @@ def pod_info(
         # One string for all pods: every pod is kept for as long as it exists.
         scheduler=intern(spec.scheduler_name) if ours else "",
         preemption=_preemption(pod, owner),
-        membership=_membership(pod, owner, group, claims, asks=asks) if group else _alone(pod),
+        membership=(
+            _membership(pod, owner, reference, claims, asks=asks) if reference else _alone(pod)
+        ),
         version=meta.resource_version,
         conditions=_conditions(pod),
         group_kind=_group_kind(reference),
@@ -232,19 +234,26 @@ def _alone(pod: Pod) -> MembershipInfo:
 
 
 def _membership(
-    pod: Pod, owner: OwnerReference | None, group: str, claims: Owners, *, asks: bool
+    pod: Pod,
+    owner: OwnerReference | None,
+    reference: GroupReference,
+    claims: Owners,
+    *,
+    asks: bool,
 ) -> MembershipInfo:
     """Return how the pod relates to its group; pods without such a relation share one value."""
     failed = pod.status.phase == "Failed"
-    managed = pod.metadata.annotations.get(ANNOTATION_MANAGED_GROUP) == group
+    managed = pod.metadata.annotations.get(ANNOTATION_MANAGED_GROUP) == reference.name
     if not (claims or managed or failed or asks or owner):
         return _NO_MEMBERSHIP
+    form = workload_form(pod.metadata.labels, None) if reference.form is Form.WORKLOAD else None
     return MembershipInfo(
         claims=claims,
         maker=intern(f'{owner.kind} "{owner.name}"') if owner else "",
         managed=managed,
         bound_at=_bound_at(pod) if failed else "",
         asks=asks,
+        workload=intern(form.name) if form is not None else "",
     )
 
 

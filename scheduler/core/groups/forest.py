@@ -79,8 +79,6 @@ class Forest:
         self._links = GroupLinks(self._counters, self.group, self.prune)
         self.moved: Sequence[Group] = self._links.moved
         self._made_from: dict[WorkloadKey, dict[GroupKey, Group]] = {}
-        # By namespace: groups without an object, whose message states which template they lack.
-        self._missing: dict[str, dict[GroupKey, Group]] = {}
 
     @property
     def visited(self) -> int:
@@ -102,20 +100,12 @@ class Forest:
         group = self.groups.get(key)
         if group is None:
             group = self.groups[key] = Group(key)
-            self._missing.setdefault(key[1], {})[key] = group
         return group
-
-    def _not_missing(self, key: GroupKey) -> None:
-        """Remove a group from those without an object."""
-        missing = self._missing.get(key[1], {})
-        if missing.pop(key, None) is not None and not missing:
-            del self._missing[key[1]]
 
     def set_spec(self, spec: GroupSpec) -> Group:
         group = self.group(spec.key)
-        self._not_missing(spec.key)
         before = group.set_spec(spec)
-        self._index(group, before)
+        self._index(group, _workload_of(spec))
         self._describe(group)
         # A new object may be a recreated one. Failures of pods before it do not count.
         if before is None:
@@ -137,9 +127,8 @@ class Forest:
         if group is None or group.spec is None:
             return None
         self._links.unlink(group)
-        self._missing.setdefault(key[1], {})[key] = group
-        before = group.set_spec(None)
-        self._index(group, before)
+        group.set_spec(None)
+        self._index(group, _workload_named(next(iter(group.members.values()), None)))
         self._describe(group)
         self._counters.renew(group)
         self._counters.settle(group)
@@ -166,7 +155,7 @@ class Forest:
         else:
             self.templates[workload] = templates
         # A Workload may have thousands of groups; comparing all at once would block the event loop.
-        if workload in self._made_from or workload[0] in self._missing:
+        if workload in self._made_from:
             self._links.postpone((WORKLOAD, *workload), self._compare_all(workload))
             self._links.catch_up(_STEPS)
 
@@ -175,8 +164,8 @@ class Forest:
         # Pods and children may be delivered before the group's object, or outlive it.
         named = group.members or group.children or group.cut_children
         if group.spec is None and not named:
+            self._index(group, None)
             self.groups.pop(group.key, None)
-            self._not_missing(group.key)
 
     def catch_up(self, steps: int) -> bool:
         """Do up to `steps` postponed steps, each O(depth). Return True if some are left."""
@@ -192,6 +181,8 @@ class Forest:
         """Add (+1) or remove (-1) a pod with its current state. Costs O(depth)."""
         if sign > 0:
             group.members[pod.info.uid] = pod
+            if group.spec is None and group.made_from is None:
+                self._index(group, _workload_named(pod))
         else:
             group.members.pop(pod.info.uid)
         self._counters.count(group, pod, sign)
@@ -223,9 +214,9 @@ class Forest:
         """Return True if the group has no root: its link would close a cycle or is too deep."""
         return group.cut_from is not None
 
-    def _index(self, group: Group, before: GroupSpec | None) -> None:
-        """Update the index of groups by Workload."""
-        old, new = _workload_of(before), _workload_of(group.spec)
+    def _index(self, group: Group, new: WorkloadKey | None) -> None:
+        """Update the index of groups by the Workload that they, or their first pods, name."""
+        old, group.made_from = group.made_from, new
         if old == new:
             return
         if old is not None:
@@ -260,13 +251,9 @@ class Forest:
         # A copy: events between the steps change the index.
         for group in list(self._made_from.get(workload, {}).values()):
             # The group may name another Workload since the step was postponed.
-            if _workload_of(group.spec) == workload:
+            if group.made_from == workload:
                 self._describe(group)
                 self._counters.settle(group)
-                self._links.moved.append(group)
-            yield
-        for group in list(self._missing.get(workload[0], {}).values()):
-            if group.spec is None and self.groups.get(group.key) is group:
                 self._links.moved.append(group)
             yield
 
@@ -276,6 +263,12 @@ def _workload_of(spec: GroupSpec | None) -> WorkloadKey | None:
     if spec is None or spec.workload is None or spec.shared:
         return None
     return (spec.key[1], spec.workload)
+
+
+def _workload_named(pod: Pod | None) -> WorkloadKey | None:
+    """Return the Workload from which the missing group of the pod would be created."""
+    name = pod.info.membership.workload if pod is not None else ""
+    return (pod.info.namespace, name) if pod is not None and name else None
 
 
 def _switched_off(group: Group) -> NotReady:

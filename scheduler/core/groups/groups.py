@@ -36,6 +36,7 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Final, Literal
 
+from scheduler.core.groups.workload_templates import WorkloadKey
 from scheduler.core.pods.shapes import Shape
 from scheduler.core.values.model import (
     COMPOSITE_POD_GROUP,
@@ -186,6 +187,7 @@ class Group:
     the object or its policy does not exist yet; `topology` is its own topology constraint, if any.
     `parent` is the linked parent. A group whose link would close a cycle, or make its tree deeper
     than MAX_DEPTH, is `cut_from` the parent that it names, and is in that parent's `cut_children`.
+    `made_from` is the Workload that it names, or a pod of it as long as the group does not exist.
     `traits` is None while the group has no policy. `clashing` is how many of the
     `described_children`, those with traits, contradict the group's own.
     """
@@ -196,7 +198,7 @@ class Group:
         "described_children", "expected_held", "expected_waiting", "failed", "faulty",
         "faulty_children", "foreign",
         "heights", "held", "initially_scheduled", "initially_scheduled_children", "key",
-        "leaving", "members", "minimum", "off", "off_children", "parent", "pending",
+        "leaving", "made_from", "members", "minimum", "off", "off_children", "parent", "pending",
         "pending_total",
         "priorities", "quorate", "quorate_children", "running", "running_total", "schedulers",
         "settled", "size", "spec", "standing", "standing_children", "state", "template_flaw",
@@ -208,6 +210,7 @@ class Group:
         # The kind of a group of another API ends with that.
         self.composite = key[0].startswith(COMPOSITE_POD_GROUP)
         self.set_spec(spec)
+        self.made_from: WorkloadKey | None = None
         self.parent: Group | None = None
         self.children: dict[GroupKey, Group] = {}
         self.members: dict[str, Pod] = {}

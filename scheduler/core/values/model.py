@@ -461,8 +461,9 @@ class MembershipInfo:
     `claims` are the owners that the group must have (`api.membership`). `managed` means that
     admission named the group, `asks` that the pod's annotations define it. `maker` is the kind and
     name of the controller of a pod that has a group. `held` means that the group belongs to another
-    owner, or that the pod names no complete group. `bound_at` is the time at which a Failed pod was
-    bound (as in `created`).
+    owner, or that the pod names no complete group. `workload` is the Workload that the labels of a
+    waiting pod name, if its group is created from one. `bound_at` is the time at which a Failed pod
+    was bound (as in `created`).
     """
 
     claims: tuple[str, ...] = ()
@@ -471,6 +472,7 @@ class MembershipInfo:
     held: bool = False
     bound_at: str = ""
     asks: bool = False
+    workload: str = ""
 
 
 @dataclass(frozen=True, slots=True)

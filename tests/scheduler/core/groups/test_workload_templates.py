@@ -9,7 +9,16 @@ import pytest
 
 from scheduler.core.groups.tree_validation import check
 from scheduler.core.groups.workload_templates import GroupTemplate, TemplateKey
-from scheduler.core.values.model import COMPOSITE_POD_GROUP, POD_GROUP, GroupSpec, Topology
+from scheduler.core.values.model import (
+    COMPOSITE_POD_GROUP,
+    POD_GROUP,
+    GroupKey,
+    GroupSpec,
+    MembershipInfo,
+    PodInfo,
+    Requirements,
+    Topology,
+)
 from tests.scheduler.state_builder import StateBuilder
 from tests.support.counting import calls
 
@@ -182,8 +191,33 @@ def test_a_workload_that_comes_and_goes_costs_one_slice_however_many_groups_name
     assert cost(4_000) == cost(1_000)
 
 
+def test_a_workload_concerns_only_the_missing_groups_that_name_it() -> None:
+    builder = StateBuilder()
+    named = MembershipInfo(workload="w")
+    for number in range(100):
+        info = PodInfo(f"u{number}", "ns", f"p{number}", Requirements(), group=f"g{number}")
+        builder.state.set_pod(replace(info, membership=named))
+    changed(builder)
+    for number in range(100):
+        builder.state.set_templates(("ns", f"other-{number}"), TEMPLATES)
+
+    assert not changed(builder)
+    builder.state.set_templates(WORKLOAD, TEMPLATES)
+    assert changed(builder) == {(POD_GROUP, "ns", f"g{number}") for number in range(100)}
+
+
+def changed(builder: StateBuilder) -> set[GroupKey]:
+    found, more = set[GroupKey](), True
+    while more:
+        changes = builder.state.take_changes()
+        found, more = found | changes.entities, changes.more
+    return found
+
+
 def test_nothing_is_kept_of_workloads_and_groups_that_are_gone() -> None:
     builder, chance = StateBuilder(), random.Random(1)
+    named = PodInfo("u", "ns", "p", Requirements(), group=LEAF.key[2])
+    builder.state.set_pod(replace(named, membership=MembershipInfo(workload="w1")))
     for _ in range(200):
         name = f"w{chance.randrange(5)}"
         if chance.random() < 0.5:
@@ -192,6 +226,7 @@ def test_nothing_is_kept_of_workloads_and_groups_that_are_gone() -> None:
         else:
             builder.state.set_group(replace(LEAF, workload=name, parent=None))
     builder.state.remove_group(LEAF.key)
+    builder.state.remove_pod("u")
     for number in range(5):
         builder.state.set_templates(("ns", f"w{number}"), None)
 
