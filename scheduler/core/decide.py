@@ -13,6 +13,7 @@ from scheduler.core.pods.shapes import Shape
 from scheduler.core.search.needs import shapes_of
 from scheduler.core.search.place import Placement, Refusal, place
 from scheduler.core.state.shortage import Shortage
+from scheduler.core.state.starvation_gate import ClosedFor
 from scheduler.core.state.state import State
 from scheduler.core.values.model import GroupKey, plain_kind
 from scheduler.core.values.search_budget import SearchBudget
@@ -27,11 +28,11 @@ def decide(state: State, root: Group | Pod, budget: SearchBudget) -> Placement |
 
     An incomplete group passes the closed gate, but gets only its minimums.
     """
-    refusal = held_back(state, root)
-    if refusal is not None:
-        return refusal
+    first = _must_wait_for(state, root)
+    if first is not None and not (isinstance(root, Group) and root.incomplete):
+        return _held_back(root, first)
     # Extras would use the capacity that the starving root waits for.
-    extras = not must_wait(state, root)
+    extras = first is None
     # Like kube-scheduler, try the nominated nodes first: victims were evicted there for this root.
     rows = state.nominations.rows(root.key)
     if rows is not None:
@@ -48,16 +49,8 @@ def decide(state: State, root: Group | Pod, budget: SearchBudget) -> Placement |
     return decision
 
 
-def held_back(state: State, root: Group | Pod) -> Refusal | None:
-    """Return the refusal if the starvation gate holds the root back; None if the root passes.
-
-    Roots of higher priority pass. So do incomplete groups, and roots whose pods cannot use any node
-    that the starving root can use.
-    """
-    closed_for = state.starvation.closed_for
-    incomplete = isinstance(root, Group) and root.incomplete
-    if closed_for is None or incomplete or not must_wait(state, root):
-        return None
+def _held_back(root: Group | Pod, closed_for: ClosedFor) -> Refusal:
+    """Return the refusal of a root that the closed starvation gate holds back."""
     kind, namespace, name = closed_for.root
     # The message must not reveal names from another tenant's namespace.
     first = (
@@ -74,15 +67,15 @@ def held_back(state: State, root: Group | Pod) -> Refusal | None:
     return Refusal(root.key, shortage, _shapes(root))
 
 
-def must_wait(state: State, root: Group | Pod) -> bool:
-    """True if the gate is closed for another root that could use nodes of this one.
+def _must_wait_for(state: State, root: Group | Pod) -> ClosedFor | None:
+    """Return for which root the starvation gate is closed, if this root could use nodes of it.
 
-    The other root has the same or a higher priority.
+    Roots of higher priority pass.
     """
-    closed_for = state.starvation.closed_for
-    if closed_for is None or root.key == closed_for.root or root.priority > closed_for.priority:
-        return False
-    return _share_nodes(state, closed_for.root, _shapes(root))
+    first = state.starvation.closed_for
+    if first is None or root.key == first.root or root.priority > first.priority:
+        return None
+    return first if _share_nodes(state, first.root, _shapes(root)) else None
 
 
 def fits_empty_cluster(state: State, root: Group | Pod, budget: SearchBudget) -> bool:

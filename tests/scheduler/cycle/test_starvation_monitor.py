@@ -7,6 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.core.decide import decide, fits_empty_cluster
+from scheduler.core.framework.framework import Framework
+from scheduler.core.nodes.node_table import Bools
+from scheduler.core.pods.shapes import Shape
 from scheduler.core.search.batching import batchable
 from scheduler.core.search.place import Placement, Refusal, SearchBudget
 from scheduler.core.state.nominations import Nomination
@@ -265,6 +268,26 @@ def test_a_gang_for_nodes_that_the_starving_root_cannot_use_gets_its_extras(
 
     assert isinstance(outcome, Placement)
     assert len(outcome.pods) == 2
+
+
+def test_a_root_that_passes_the_gate_compares_its_nodes_with_those_of_the_starving_root_once(
+    pools: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = pools.builder.state
+    pod = state.singles[single(pools, requirements=in_pool("b"))]
+    asked = list[Shape]()
+    permitted = Framework.permitted
+
+    def counted(framework: Framework, shape: Shape) -> Bools:
+        asked.append(shape)
+        return permitted(framework, shape)
+
+    monkeypatch.setattr(Framework, "permitted", counted)
+    outcome = decide(state, pod, SearchBudget())
+
+    assert isinstance(outcome, Placement)
+    (starving,) = state.forest.groups[BIG].pending
+    assert asked.count(starving) == 1
 
 
 def test_single_pods_are_not_batched_while_the_gate_is_closed() -> None:
