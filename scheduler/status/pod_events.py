@@ -69,7 +69,8 @@ class PodEvents:
         self._events = events
         self._clock = clock
         self._allowances: dict[str, _EventRate] = {}
-        self._on_owners: dict[tuple[str, str, str], float] = {}
+        # By hash: users choose the UIDs of owners, of any length.
+        self._on_owners: dict[int, float] = {}
 
     def failed(self, view: PodView, controller: ObjectReference | None) -> None:
         """Record events on the pod, whose condition changed to this view, and on its owner."""
@@ -90,7 +91,8 @@ class PodEvents:
         return root if view.reason == REASON_GROUP_WAITS else None
 
     def _warn(self, owner: ObjectReference, view: PodView) -> None:
-        event, now = (owner.uid, view.reason, view.message), self._clock.monotonic()
+        # With the namespace, as a pod of another one may name the same UID.
+        event, now = hash((owner, view.reason, view.message)), self._clock.monotonic()
         if now < self._on_owners.get(event, -_OWNER_SECONDS) + _OWNER_SECONDS:
             return
         if len(self._on_owners) >= _OWNERS:

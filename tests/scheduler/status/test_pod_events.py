@@ -1,9 +1,17 @@
 """FailedScheduling events on pending pods: once for each change, and never very many."""
 
+import tracemalloc
+
 from kube.base.errors import ServerError
+from kube.events.events import EventType, ObjectReference
+from scheduler.core.state.state import State
 from scheduler.core.values.model import POD_GROUP, GroupSpec
-from scheduler.status.pod_events import OF_A_GROUP
+from scheduler.events.group_events import GroupEvents
+from scheduler.status.conditions import PodView
+from scheduler.status.pod_events import OF_A_GROUP, PodEvents
 from tests.scheduler.harness import Harness
+from tests.scheduler.state_builder import StateBuilder
+from tests.support.clock import FakeClock
 
 
 def on_pods(harness: Harness) -> list[tuple[str, str]]:
@@ -139,3 +147,52 @@ async def test_a_namespace_may_send_again_after_a_while() -> None:
 
     assert early < 60
     assert "late" in {name for name, _ in on_pods(harness)}
+
+
+class Owners:
+    """A recorder that keeps the namespaces of the owners, and no text."""
+
+    def __init__(self) -> None:
+        self.namespaces: list[str] = []
+        self.pod_events = PodEvents(GroupEvents(self, State(), {}), FakeClock())
+
+    def event(
+        self,
+        regarding: ObjectReference,
+        _kind: EventType,
+        _reason: str,
+        _message: str,
+        *,
+        component: str = "",
+    ) -> None:
+        del component
+        if regarding.kind == "Job":
+            self.namespaces.append(regarding.namespace)
+
+    def failed(self, namespace: str, uid: str) -> None:
+        builder = StateBuilder()
+        pod = builder.state.pods[builder.pod(namespace=namespace).uid]
+        owner = ObjectReference("batch/v1", "Job", namespace, "j", uid)
+        self.pod_events.failed(PodView(pod, "Unschedulable", "why", ()), owner)
+
+
+def test_the_uid_of_an_owner_in_another_namespace_does_not_silence_its_event() -> None:
+    owners = Owners()
+    for namespace in ("forger", "victim", "victim"):
+        owners.failed(namespace, "uid")
+
+    assert owners.namespaces == ["forger", "victim"]
+
+
+def test_nothing_of_an_owner_is_kept_after_its_event() -> None:
+    owners = Owners()
+    tracemalloc.start()
+    try:
+        for number in range(20):
+            owners.failed("ns", f"{number}-" + "u" * 1_000_000)
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert len(owners.namespaces) == 20
+    assert kept < 5_000_000
