@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from sys import intern
-from typing import Final
 
 from api import features
 from api.constants import CONDITION_POD_SCHEDULED, NATIVE_POD_GROUP, POD_GROUP
@@ -66,14 +64,11 @@ class PendingPod:
         meta, owner = obj.metadata, obj.metadata.controller
         controller = None
         if owner is not None:
-            controller = _reference(
-                owner.api_version, owner.kind, meta.namespace, owner.name, owner.uid
-            )
+            # All waiting pods of a controller share these texts. Users choose them, of any length,
+            # so they must end with the last of the pods.
+            parts = (owner.api_version, owner.kind, meta.namespace, owner.name, owner.uid)
+            controller = ObjectReference(*map(intern, parts))
         return cls(meta.resource_version, types, scheduled, controller)
-
-
-# All waiting pods of a controller share one.
-_reference: Final = lru_cache(maxsize=4096)(ObjectReference)
 
 
 class PodHandler:
@@ -216,7 +211,9 @@ class PodHandler:
         obj = decode_held_pod(raw)
         uid = obj.metadata.uid
         known = self._state.pods.get(uid)
-        self._forget(uid)
+        # Also another pod of this name, whose deletion the watch missed.
+        for each in {self._uids.get(key, uid), uid}:
+            self._forget(each)
         self._uids[key] = uid
         if obj.spec.node_name:
             row = self._state.nodes.row_of.get(obj.spec.node_name)

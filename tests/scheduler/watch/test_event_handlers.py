@@ -1,11 +1,12 @@
 """Event handlers: events in any order in which a watch may deliver them."""
 
+import tracemalloc
 from typing import Any
 
 import msgspec
 import pytest
 
-from kube.client.meta import ObjectMeta, Partial, RawObject
+from kube.client.meta import ObjectMeta, OwnerReference, Partial, RawObject
 from kube.client.quantity import QuantityError
 from scheduler.core.state.state import State
 from scheduler.core.values.model import GroupKey
@@ -158,6 +159,35 @@ def test_a_pod_whose_amounts_cannot_be_read_is_refused_with_a_reason() -> None:
     assert list(feed.pods.pending) == [waiting.info.uid]
     feed.pods.delete(("ns", "p"))
     assert (feed.state.pods, feed.pods.pending) == ({}, {})
+
+
+@pytest.mark.parametrize("node_name", ["", "n"])
+def test_a_pod_that_cannot_be_read_ends_another_of_its_name(node_name: str) -> None:
+    feed = Feed()
+    feed.nodes.upsert(node())
+    feed.pods.upsert(pod("before", node_name=node_name))
+    feed.pods.set_aside(("ns", "p"), raw(pod("after", cpu="lots", node_name=node_name)))
+
+    assert list(feed.state.pods) == ["after"]
+
+
+def test_nothing_of_a_controller_is_kept_after_its_pods() -> None:
+    feed = Feed()
+    tracemalloc.start()
+    try:
+        for number in range(20):
+            owner = OwnerReference("batch/v1", "Job", "j", f"{number}-" + "u" * 1_000_000, True)
+            owned = pod()
+            owned.metadata.owner_references = [owner]
+            feed.pods.upsert(owned)
+            assert feed.pods.pending["u"].controller is not None
+            feed.pods.delete(("ns", "p"))
+        del owner, owned
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert kept < 5_000_000
 
 
 def test_a_bound_pod_that_cannot_be_read_holds_what_can_be_read_of_it() -> None:
