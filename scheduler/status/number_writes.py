@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Container
+from itertools import islice
 from typing import Final, Generic, TypeVar
 
 K = TypeVar("K")
@@ -15,8 +16,8 @@ _PER_SECOND: Final = 20.0
 """Writes a second of which only numbers changed, of groups and of pods each. Namespaces share them
 equally: for the objects of a namespace that has many, the seconds between two writes grow."""
 
-_SLACK: Final = 1000
-"""Deleted objects whose last write is kept, in addition to twice the number of those that exist."""
+_LOOKS: Final = 1000
+"""Objects of which a round checks if they still wait. Others count for the shares until later."""
 
 
 class NumberWrites(Generic[K]):
@@ -48,9 +49,10 @@ class NumberWrites(Generic[K]):
             if not self._of[namespace]:
                 del self._of[namespace]
 
-    def keep(self, existing: Container[K], size: int) -> None:
-        """Forget the objects that are not among the `existing`, whose number is `size`."""
-        # Rarely, so that a round does not visit all entries.
-        if len(self._last) > 2 * size + _SLACK:
-            for key in [key for key in self._last if key not in existing]:
+    def keep(self, existing: Container[K]) -> None:
+        """Forget objects that are not among the `existing`: the next `_LOOKS` in turn."""
+        for key in list(islice(self._last, _LOOKS)):
+            if key in existing:
+                self._last[key] = self._last.pop(key)
+            else:
                 self.discard(key)

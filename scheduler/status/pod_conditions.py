@@ -73,7 +73,7 @@ class PodConditions:
         if len(self._written) > 2 * len(self._pending) + 1000:
             written = self._written.items()
             self._written = {uid: each for uid, each in written if uid in self._pending}
-        self._numbers.keep(self._pending, len(self._pending))
+        self._numbers.keep(self._pending)
 
     def _current_condition(self, view: PodView) -> ConditionType | None:
         """Return the pod's current condition if its status is False, otherwise None."""

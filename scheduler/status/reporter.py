@@ -496,5 +496,5 @@ class Reporter:
         for key, step in self._failures.keys() if self._failures else ():
             if key not in self._state.forest.groups and key not in self._state.singles:
                 self._failures.succeeded((key, step))
-        self._numbers.keep(self._observed, len(self._observed))
+        self._numbers.keep(self._observed)
         self._pod_conditions.forget_deleted()

@@ -37,15 +37,23 @@ def test_writes_in_hundred_seconds(objects: dict[str, int], calm: int) -> None:
     assert sum(found.values()) <= 20 * 100 + sum(objects.values())
 
 
-def test_nothing_is_kept_of_objects_that_wait_no_longer() -> None:
+@pytest.mark.parametrize("waiting", [1, 3000])
+@pytest.mark.parametrize("deleted", [500, 5000])
+def test_objects_that_wait_no_longer_soon_leave_the_rate_to_others(
+    waiting: int, deleted: int
+) -> None:
     writes: NumberWrites[str] = NumberWrites()
-    for at in range(5000):
+    for at in range(waiting):
+        writes.wrote(f"busy-{at}", "busy", 0.0)
+    for at in range(deleted):
         writes.wrote(f"old-{at}", f"ns-{at}", 0.0)
     writes.wrote("new", "ns", 0.0)
     writes.wrote("other", "ns", 0.0)
     writes.discard("other")
-    writes.keep({"new"}, 1)
+    existing = {"new", *(f"busy-{at}" for at in range(waiting))}
+    for _ in range(10):
+        writes.keep(existing)
 
-    # Alone, it has the complete rate.
+    # Two namespaces are left, so it is corrected as often as any object.
     assert writes.due_in("new", 2.0) <= 0
     assert writes.due_in("old-1", 0.0) == 0.0
