@@ -206,7 +206,7 @@ def test_counters_equal_a_recount_after_any_history(seed: int, steps: int) -> No
         elif act == "pod" or (act in ("change", "remove") and not pods):
             gated, held = chance.random() < 0.2, chance.random() < 0.2
             priority, name = chance.choice((0, 0, 1, 5)), chance.choice(("", "", "spreads"))
-            leaf, gated = chance.choice(leaves), gated or held
+            leaf = chance.choice(leaves)
             pods.append(
                 builder.pod(leaf, gated=gated, held=held, priority=priority, scheduler=name)
             )
@@ -241,6 +241,9 @@ def test_counters_equal_a_recount_after_any_history(seed: int, steps: int) -> No
         assert group.schedulers == Counter(p.info.scheduler for p in alive(group)), group
         assert len(group.schedulers) < 2 or group.faulty or not group.known, group
         assert group.state == state_of(group), group
+        waiting = {uid: pod.hold for uid, pod in group.members.items() if pod.hold is not None}
+        assert {uid: kind for kind, held in group.held.items() for uid in held} == waiting, group
+        assert all(group.held.values()), group
     forest = builder.state.forest
     groups = forest.groups.values()
     states = Counter((g.key[0], g.state) for g in groups if g.state)
