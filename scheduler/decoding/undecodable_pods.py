@@ -25,10 +25,11 @@ class HeldMetadata(msgspec.Struct, rename="camel", gc=False):
 
 
 class HeldSpec(msgspec.Struct, rename="camel", gc=False):
-    """The node, the scheduler, and the containers, each of which may be undecodable."""
+    """The node, the scheduler, the gates, and containers, each of which may be undecodable."""
 
     node_name: str = ""
     scheduler_name: str = ""
+    scheduling_gates: list[msgspec.Raw] = []
     containers: list[msgspec.Raw] = []
 
 
@@ -102,6 +103,7 @@ def refused_pod_info(pod: HeldPod) -> PodInfo:
         meta.name,
         Requirements(unsupported=(_UNKNOWN,)),
         phase=pod.status.phase or "Pending",
+        gated=bool(pod.spec.scheduling_gates),
         terminating=terminating,
         scheduler=scheduler,
     )

@@ -161,6 +161,14 @@ def test_a_pod_whose_amounts_cannot_be_read_is_refused_with_a_reason() -> None:
     assert (feed.state.pods, feed.pods.pending) == ({}, {})
 
 
+def test_a_gated_pod_that_cannot_be_read_stays_gated() -> None:
+    feed = Feed()
+    feed.pods.set_aside(("ns", "p"), raw(pod(cpu="lots", scheduling_gates=[msgspec.Raw(b"{}")])))
+
+    (held,) = feed.state.held.values()
+    assert held.hold == "gate"
+
+
 @pytest.mark.parametrize("node_name", ["", "n"])
 def test_a_pod_that_cannot_be_read_ends_another_of_its_name(node_name: str) -> None:
     feed = Feed()
