@@ -493,8 +493,9 @@ class Reporter:
         now, asked = self._clock.monotonic(), self._not_before.items()
         self._not_before = {target: at for target, at in asked if at > now}
         # A deleted root never succeeds, and would remain in `/readyz` and the metric.
+        state = self._state
         for key, step in self._failures.keys() if self._failures else ():
-            if key not in self._state.forest.groups and key not in self._state.singles:
+            if not any(key in each for each in (state.forest.groups, state.singles, state.held)):
                 self._failures.succeeded((key, step))
         self._numbers.keep(self._observed)
         self._pod_conditions.forget_deleted()

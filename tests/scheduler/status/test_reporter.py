@@ -405,6 +405,29 @@ async def test_a_root_whose_report_raises_does_not_keep_others_from_being_report
     assert 2 <= tried.count("poison") <= 20
 
 
+async def test_the_report_of_a_held_pod_that_raises_backs_off() -> None:
+    harness = Harness()
+    harness.builder.nodes(1, cpu=1)
+    poison = replace(harness.builder.pod(name="poison"), unclaimed="its claim is missing")
+    harness.builder.state.set_pod(poison)
+    harness.observe_pods()
+    tried = 0
+
+    def faulty(_pods: Any) -> Any:
+        nonlocal tried
+        tried += 1
+        raise KeyError("report")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reporter, "held_views", faulty)
+        async with harness.leading(unsettled="one pod is never reported"):
+            await harness.settle(300)
+            details = list(harness.reporter.details())
+
+    assert details == ["report: failing: Pod/ns/poison (KeyError: 'report')"]
+    assert 2 <= tried <= 8
+
+
 @pytest.mark.parametrize("child", [False, True])
 async def test_pods_that_wait_for_their_group_to_grow_say_so_after_a_while(child: bool) -> None:
     harness = Harness()
