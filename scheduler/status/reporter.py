@@ -207,8 +207,8 @@ class Reporter:
         for key in self._due.take_pods(self._pod_reports, self._blockers, _ROUND_ROOTS):
             self._pod_reports.put(key, self._report_pods(key))
         # Groups first: one status describes thousands of pods. But pods get some writes, too, so
-        # that a steady flow of groups does not block them for ever.
-        most = min(_ROUND_PODS, len(writes)) if more else _ROUND_PODS
+        # that a steady flow of groups, even of unchanged ones, does not block them for ever.
+        most = min(_ROUND_PODS, len(writes) + 1) if more else _ROUND_PODS
         writes += await self._collect("pods", self._pod_reports, most)
         await self._carry_out(writes, fence)
         self._count_due()

@@ -405,6 +405,24 @@ async def test_a_root_whose_report_raises_does_not_keep_others_from_being_report
     assert 2 <= tried.count("poison") <= 20
 
 
+async def test_reports_of_many_groups_without_changes_leave_pods_their_writes() -> None:
+    harness = Harness()
+    builder, reported = harness.builder, harness.reporter
+    flood = [builder.gang(f"g{number:03}", 1) for number in range(200)]
+    waiting = replace(builder.pod(name="waiting"), unclaimed="its claim is missing")
+    builder.state.set_pod(waiting)
+    harness.observe_pod(waiting)
+    reported.touched([builder.state.pods[waiting.uid].key])
+    await harness.clock.advance(10)
+    for _ in range(5):
+        # Without objects, there is nothing to write for them.
+        reported.touched(flood)
+        await harness.clock.advance(1)
+        assert await reported.flush(harness.fence)
+
+    assert [(kind, name) for kind, name, _ in harness.api.patches] == [("Pod", "waiting")]
+
+
 async def test_the_report_of_a_held_pod_that_raises_backs_off() -> None:
     harness = Harness()
     harness.builder.nodes(1, cpu=1)
