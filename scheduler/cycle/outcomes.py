@@ -136,19 +136,20 @@ class Outcomes:
         """Refuse the root, which does not fit; victims may be chosen for it."""
         _refused.inc()
         key, equal, preemption = entity.key, self._queue.equal_kind(entity), self._parts.preemption
-        self._queue.refuse(key, refusal, self._clock.monotonic())
+        decided = self._clock.monotonic(), self._queue.version
+        self._queue.refuse(key, refusal, decided[0])
         yield from self._parts.starvation.refused(key, entity, refusal)
         blocker = explain(self._state, refusal)
         more = yield from preemption.refused(key, entity, refusal)
         if preemption.evicts:
-            self.example = SharedRefusal(refusal, blocker, self._queue.version)
+            self.example = SharedRefusal(refusal, blocker, decided)
         if more:
             blocker = _with(blocker, more)
             # Its equals may find victims, too, so this refusal is not their result.
             self._queue.pass_on(key, equal, placed=False)
         else:
             blocker = _with(blocker, preemption.note(entity, refusal))
-            shared = SharedRefusal(refusal, blocker, self._queue.version)
+            shared = SharedRefusal(refusal, blocker, decided)
             self._queue.share(key, equal, shared, known=False)
         self._report_refused(entity, blocker)
 

@@ -27,11 +27,11 @@ _FRESH: Final = 1.0
 
 @dataclass(frozen=True, slots=True)
 class SharedRefusal:
-    """A refusal that equal roots share, its blocker for users, and the basis of its numbers."""
+    """A refusal that equal roots share, its blocker, and when and on which basis it was decided."""
 
     refusal: Refusal
     blocker: Blocker
-    version: object = None
+    decided: tuple[float, object] = (0.0, None)
 
     def to_pod(self, pod: Pod) -> SharedRefusal:
         """Return the same for a pod, whose shape may differ where it does not matter."""

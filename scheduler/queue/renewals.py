@@ -7,6 +7,7 @@ Namespaces alternate.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from typing import Final
 
 from scheduler.core.values.model import GroupKey
@@ -29,25 +30,29 @@ _LONGEST: Final = 0.5
 
 
 class Renewals:
-    """The refused roots of each namespace, the one that was refused first at the front.
+    """The refused roots of each namespace, the one with the oldest numbers at the front.
 
     Times are seconds of a monotonic clock. A `version` is equal to another if nothing changed.
     """
 
     def __init__(self) -> None:
-        self._refused: dict[str, dict[GroupKey, tuple[float, object]]] = {}
+        self._refused: dict[str, OrderedDict[GroupKey, tuple[float, object]]] = {}
         self._begun: float | None = None
         self._not_before = 0.0
 
-    def refused(self, key: GroupKey, now: float, version: object) -> None:
-        """Record that the root was refused at `now`, on the basis of this version."""
+    def refused(self, key: GroupKey, at: float, version: object, *, current: object) -> None:
+        """Record that the root was refused `at` this time, on the basis of this version."""
         self.discard(key)
-        self._refused.setdefault(key[1], {})[key] = now, version
+        roots = self._refused.setdefault(key[1], OrderedDict())
+        roots[key] = at, version
+        if version != current:
+            # Behind a root with current numbers, it would be renewed no sooner than that one.
+            roots.move_to_end(key, last=False)
 
     def discard(self, key: GroupKey) -> None:
         """Remove a root that is no longer refused."""
-        roots = self._refused.get(key[1], {})
-        if roots.pop(key, None) is not None and not roots:
+        roots = self._refused.get(key[1])
+        if roots is not None and roots.pop(key, None) is not None and not roots:
             del self._refused[key[1]]
 
     def next_time(self, version: object) -> float | None:

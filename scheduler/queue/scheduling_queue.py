@@ -191,7 +191,7 @@ class Queue:
         self._unschedulable.add(key, replace(refused, retry_at=self._now + self._retry))
         self._due.set(key, self._now + _AGAIN)
         # Others may take new capacity again and again: the numbers must not wait for the last time.
-        self._renewals.refused(key, *refused.decided)
+        self._renewals.refused(key, *refused.decided, current=self.version)
         # It was made ready on behalf of its equals: it joins them with their refusal.
         head, entity = self._heads.pop(key, None), self.entity(key)
         if head is not None and entity is not None:
@@ -260,8 +260,8 @@ class Queue:
         priority = entity.priority if entity is not None else 0
         retry_at = now + self._retry
         # The numbers of a known refusal are as old as the refusal.
-        decided = now, self.version if known is None else known.version
-        self._renewals.refused(key, *decided)
+        decided = (now, self.version) if known is None else known.decided
+        self._renewals.refused(key, *decided, current=self.version)
         self._unschedulable.add(
             key,
             RefusedRoot(priority, refusal.shapes, shape, needed, retry_at, short.minimum, decided),
