@@ -416,7 +416,9 @@ class State:
         self.changes.everything = True
         for group in self.forest.groups.values():
             self._touch(group)
-        self.changes.entities.update(self.singles, self.held)
+        # The API server states why the many with scheduling gates wait.
+        held = (key for key, pod in self.held.items() if pod.hold != "gate")
+        self.changes.entities.update(self.singles, held)
         self.changes.reconsider.update(self.singles)
 
     def pods_on(self, node: str) -> list[Pod]:

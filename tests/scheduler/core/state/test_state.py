@@ -1,12 +1,14 @@
 """The state follows events in any order, and includes the results of decisions."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from scheduler.core.nodes.resource_table import PODS
 from scheduler.core.state.nominations import Nomination
 from scheduler.core.state.state import State
+from scheduler.core.values.model import MembershipInfo
 from tests.scheduler.state_builder import StateBuilder
 
 
@@ -149,6 +151,29 @@ def test_a_vacated_row_is_used_again() -> None:
 
     assert builder.state.nodes.row_of["new"] == 1
     assert builder.state.nodes.size == 3
+
+
+@pytest.mark.parametrize(
+    ("held", "touched"),
+    [
+        pytest.param({"unclaimed": "its claim is missing"}, True, id="claims"),
+        pytest.param({"membership": MembershipInfo(held=True)}, True, id="reference"),
+        pytest.param({"gated": True}, False, id="gate"),
+    ],
+)
+def test_a_new_leader_learns_of_the_held_pods_of_which_it_states_the_reason(
+    held: dict[str, Any], touched: bool
+) -> None:
+    builder = StateBuilder()
+    info = builder.pod()
+    builder.state.set_pod(replace(info, **held))
+    builder.state.take_changes()
+
+    builder.state.reconsider_all()
+
+    changes = builder.state.take_changes()
+    assert (builder.state.pods[info.uid].key in changes.entities) == touched
+    assert not changes.reconsider
 
 
 def test_groups_nobody_names_are_forgotten() -> None:
