@@ -415,8 +415,9 @@ class Reporter:
     def _pod_views(self, key: GroupKey) -> Iterator[PodView]:
         group = self._state.forest.groups.get(key)
         if group is not None:
-            for held in list(group.held.values()):
-                yield from held_views(held.values())
+            for kind, held in list(group.held.items()):
+                # The API server states it for these, of which there may be very many.
+                yield from held_views(held.values() if kind != "gate" else ())
         elif key in self._state.held:
             yield from held_views((self._state.held[key],))
         if group is not None and group.parent is not None:

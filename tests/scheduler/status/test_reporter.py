@@ -19,6 +19,7 @@ from scheduler.status.conditions import held_views
 from scheduler.support.kinds import GROUPS
 from tests.scheduler.harness import Harness
 from tests.scheduler.state_builder import requests
+from tests.support.counting import calls
 
 
 async def test_a_gang_is_incomplete_then_unschedulable_then_scheduled() -> None:
@@ -421,6 +422,17 @@ async def test_reports_of_many_groups_without_changes_leave_pods_their_writes() 
         assert await reported.flush(harness.fence)
 
     assert [(kind, name) for kind, name, _ in harness.api.patches] == [("Pod", "waiting")]
+
+
+def test_pods_with_scheduling_gates_cost_reports_nothing() -> None:
+    def cost(gated: int) -> int:
+        harness = Harness()
+        key = harness.builder.gang("g", 1)
+        for _ in range(gated):
+            harness.builder.pod("g", gated=True)
+        return calls(lambda: list(harness.reporter._pod_views(key)))
+
+    assert cost(500) == cost(5)
 
 
 async def test_the_report_of_a_held_pod_that_raises_backs_off() -> None:
