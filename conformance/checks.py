@@ -64,14 +64,18 @@ def never_half(history: Sequence[Event], scenario: Scenario, grace: float) -> It
             elif event_uids := getattr(event, "uids", None):
                 lost |= placed & set(event_uids)
             half = len(placed) > 0 and len(placed | lost) < gang.least
-            if not half or gang.name in board.removed:
-                since, reported = None, False
+            half = half and gang.name not in board.removed
+            since = event.at if half and since is None else since
+            if since is None:
                 continue
-            since = event.at if since is None else since
-            if not reported and (isinstance(event, Settled) or event.at - since > grace):
+            # What ends the state may be the first event after the grace.
+            late = event.at - since > grace
+            if not reported and (late or (half and isinstance(event, Settled))):
                 reported = True
-                text = f"{len(placed)} pods are placed since {since:.1f} s, minimum {gang.least}"
+                text = f"some pods are placed since {since:.1f} s, fewer than {gang.least}"
                 yield Finding("half", event.at, [gang.name], text)
+            if not half:
+                since, reported = None, False
 
 
 def _lost(lost: set[str], placed: set[str], least: int) -> set[str]:
@@ -223,14 +227,13 @@ def _gangs(scenario: Scenario) -> list[Gang]:
 
 
 def _starts(history: Sequence[Event], groups: Groups) -> dict[str, list[float]]:
-    """Return when each gang reached its minimum, and when each pod without a gang started."""
+    """Return when each group got a pod that gave it its minimum or more."""
     starts: dict[str, list[float]] = {name: [] for name in groups}
     before = dict.fromkeys(groups, 0)
     for event, board in replay(history):
         for name, group in groups.items():
             now = board.placed(name)
-            is_start = now > before[name] if isinstance(group, Pods) else before[name] < group.least
-            if is_start and now >= group.least:
+            if now > before[name] and now >= group.least:
                 starts[name].append(event.at)
             before[name] = now
     return starts

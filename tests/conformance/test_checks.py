@@ -65,6 +65,9 @@ BAD: dict[str, tuple[str, float, list[str], Scenario, list[Event]]] = {
         "half", 21, ["low"], scenario(LOW),
         history(placed(10, "low", 3), seen(21, "low-3", "")),
     ),
+    "half for longer than the grace, until the last event": (
+        "half", 60, ["low"], scenario(LOW), history(placed(10, "low", 3), seen(60, "low-3")),
+    ),
     "half when nothing changes any more": (
         "half", 12, ["low"], scenario(LOW),
         history(placed(10, "low", 3), seen(11, "low-3", ""), settled(12)),
@@ -189,6 +192,14 @@ GOOD = {
             placed(10, "low", 4, priority=10), *(seen(11, f"low-{n}", **EVICTED) for n in range(4)),
             *(PodGone(12, f"low-{n}") for n in range(4)), placed(13, "high", 2, priority=20),
             settled(30, high=True),
+        ),
+    ),
+    "an eviction for a pod beyond the minimum": (
+        scenario(LOW, Gang(name="high", members=3, minimum=2, priority=20), broken=1),
+        history(
+            placed(10, "low", 4, priority=10), placed(11, "high", 2, "n2", priority=20),
+            *(seen(12, f"low-{n}", **EVICTED) for n in range(4)),
+            seen(13, "high-2", "n2", priority=20),
         ),
     ),
     "finished pods use nothing": (
