@@ -1,15 +1,18 @@
 """The command: `python -m conformance --adapter NAME`; installed it is `gang-conformance`."""
 
 import argparse
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
+from kubernetes.config import ConfigException
+from yaml import YAMLError
 
 from conformance import report
 from conformance.adapters import ADAPTERS
-from conformance.cluster import Cluster
+from conformance.cluster import FAILURES, Cluster
 from conformance.runner import Limits, Result, Runner
 from conformance.values.scenario import FOLDER, Scenario, ScenarioError, load
 
@@ -27,7 +30,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if chosen.list:
         print(*(f"{it.name}: {it.title}" for it in scenarios), sep="\n")
         return 0
-    cluster = Cluster(chosen.kubeconfig, chosen.context)
+    if chosen.adapter is None:
+        parser.error("--adapter is required")
+    try:
+        cluster = Cluster(chosen.kubeconfig, chosen.context)
+        version = cluster.version()
+        for plural in ("nodes", "pods"):  # what the recorder has to see
+            cluster.get(f"/api/v1/{plural}", limit=1)
+    except (ConfigException, YAMLError, *FAILURES) as error:
+        parser.error(f"the cluster cannot be read: {error}")
+    # A CI system that gives up leaves no nodes behind.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     adapter = ADAPTERS[chosen.adapter]
     runner = Runner(
         cluster=cluster,
@@ -36,15 +49,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         kill=chosen.kill,
         limits=Limits(grace=chosen.grace, patience=chosen.patience, quiet=chosen.quiet),
     )
-    print(f"{chosen.adapter} on Kubernetes {cluster.version()}", flush=True)
+    print(f"{chosen.adapter} on Kubernetes {version}", flush=True)
     results = []
     for scenario in scenarios:
         results.append(runner.run(scenario))
         print(report.line(results[-1]), flush=True)
         if chosen.keep:
             _keep(results[-1], chosen.keep)
-    if chosen.junit:
-        chosen.junit.write_text(report.junit(results, f"gang-conformance.{chosen.adapter}"))
+        if chosen.junit:
+            chosen.junit.write_text(report.junit(results, f"gang-conformance.{chosen.adapter}"))
     print(report.total(results))
     return FAILED if any(it.outcome in {"failed", "error"} for it in results) else 0
 
@@ -69,7 +82,7 @@ def _parser() -> argparse.ArgumentParser:
         description="Check a gang scheduler on the KWOK nodes of a cluster.",
     )
     add, limits = parser.add_argument, Limits()
-    add("--adapter", required=True, choices=sorted(ADAPTERS), help="whose API states a gang")
+    add("--adapter", choices=sorted(ADAPTERS), help="whose API states a gang")
     add("--kubeconfig", type=Path, help="default: KUBECONFIG, or ~/.kube/config")
     add("--context", help="a context of the kubeconfig, if not its current one")
     add("--scheduler", default="", help="schedulerName of pods, if not the adapter's")

@@ -95,8 +95,10 @@ class Cluster:
         )
         answer: Any = self._api.call_api(*request, _request_timeout=(10, _SILENCE_SECONDS))
         if not 200 <= answer.status < 300:
-            answer.read()
-            raise ApiException(http_resp=answer)
+            text = answer.read().decode(errors="replace")
+            with contextlib.suppress(ValueError, TypeError, KeyError):
+                text = json.loads(text)["message"]
+            raise ApiException(answer.status, f"{method} {path}: {text}")
         return answer.response
 
 

@@ -33,7 +33,6 @@ _TICK_SECONDS: Final = 0.1
 """Seconds between two looks at timers while nothing happens."""
 _STATUS_SECONDS: Final = 0.5
 """Seconds between two reads of statuses that do not agree with the pods yet."""
-_STUCK: Final = "pods that were deleted are still there: does KWOK run here?"
 
 
 class StageError(RuntimeError):
@@ -101,7 +100,7 @@ def _trouble(act: Callable[[], None]) -> str:
     try:
         act()
     except (StageError, *FAILURES) as error:
-        return f"{type(error).__name__}: {error}"
+        return " ".join(f"{type(error).__name__}: {error}".split())
     return ""
 
 
@@ -152,15 +151,14 @@ class Stage:
 
     def close(self) -> None:
         """Remove everything; the priority classes stay for the next scenario."""
-        uids = [uid for name in [*self._living] for uid in self._delete_group(name)]
-        gone = self._until(lambda board: all(_is_lost(board, uid) for uid in uids))
-        self.recorder.stop()
-        nodes = self._cluster.get("/api/v1/nodes", labelSelector=self._selector)
-        for node in nodes["items"]:
-            self._cluster.delete(f"/api/v1/nodes/{node['metadata']['name']}")
-        self._cluster.delete(self._namespace)
-        if not gone:
-            raise StageError(_STUCK)
+        try:
+            self._observe([uid for name in [*self._living] for uid in self._delete_group(name)])
+        finally:
+            self.recorder.stop()
+            nodes = self._cluster.get("/api/v1/nodes", labelSelector=self._selector)
+            for node in nodes["items"]:
+                self._cluster.delete(f"/api/v1/nodes/{node['metadata']['name']}")
+            self._cluster.delete(self._namespace)
 
     def _prepare(self) -> None:
         body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self._run}}
@@ -228,6 +226,8 @@ class Stage:
             board = self.recorder.board
             gangs = [it for it in self._living if isinstance(self._groups[it], Gang)]
             placed = [it for it in gangs if board.placed(it) >= self._groups[it].least]
+        if not placed:
+            raise StageError("no gang is placed, so none can be removed")
         self._remove(min(placed))
 
     def _lose(self, lose: Lose) -> None:
@@ -235,7 +235,10 @@ class Stage:
 
     def _lose_node_of(self, gang: str) -> None:
         """Delete a node and its pods, as an administrator does after a failure."""
-        node = self._placed(gang)[0].node
+        placed = self._placed(gang)
+        if not placed:
+            raise StageError(f"no pod of {gang} is placed, so it cannot lose a node")
+        node = placed[0].node
         with self.recorder.changed:
             pods = [pod for pod in self.recorder.board.pods.values() if pod.node == node]
         self.recorder.add(Deleted(self.recorder.now(), [pod.uid for pod in pods]))
@@ -251,7 +254,7 @@ class Stage:
     def _observe(self, deleted: Sequence[str]) -> None:
         """Wait until the watch has shown the deletions, so that no old state counts as new."""
         if not self._until(lambda board: all(_is_lost(board, uid) for uid in deleted)):
-            raise StageError(_STUCK)
+            raise StageError("pods that were deleted are still there: does KWOK run here?")
 
     def _placed(self, gang: str) -> list[Pod]:
         with self.recorder.changed:
@@ -263,8 +266,10 @@ class Stage:
 
         def wait() -> None:
             with self.recorder.changed:
-                self.recorder.changed.wait_for(lambda: self._placed_pods() >= placed, patience)
-            self._kill(True)
+                wait_for = self.recorder.changed.wait_for
+                reached = wait_for(lambda: self._placed_pods() >= placed, patience)
+            if reached:
+                self._kill(True)
 
         patience = self._runner.limits.patience
         Thread(target=wait, name="kill", daemon=True).start()
@@ -274,11 +279,13 @@ class Stage:
 
     def _kill(self, _: bool) -> None:
         command = ["/bin/sh", "-c", self._runner.kill]
-        done = subprocess.run(  # noqa: S603 - the user's own command
-            command, capture_output=True, text=True, timeout=_KILL_SECONDS, check=False
-        )
-        self._kill_error = done.stderr
-        if done.returncode == 0:
+        try:
+            subprocess.run(  # noqa: S603 - the user's own command
+                command, capture_output=True, text=True, timeout=_KILL_SECONDS, check=True
+            )
+        except subprocess.SubprocessError as error:
+            self._kill_error = f"{error} {getattr(error, 'stderr', '') or ''}"
+        else:
             self.recorder.add(Killed(self.recorder.now()))
 
     def _places(self, count: int) -> bool:
@@ -321,18 +328,20 @@ class Stage:
         def quiet(board: Board) -> bool:
             since = self.recorder.now() - self.recorder.moved_at
             known = all(uid in board.pods for uids in self._living.values() for uid in uids)
-            return known and holds(board) and since > self._runner.limits.quiet
+            return known and since > self._runner.limits.quiet
 
         deadline = time.monotonic() + self._runner.limits.patience
         claims: dict[str, bool | None] = {}
-        while self._until(quiet, deadline):
+        while self._until(lambda board: holds(board) and quiet(board), deadline):
             claims = self._claims()
             if time.monotonic() > deadline or self._agrees(claims):
                 break
             self._until(lambda _: False, time.monotonic() + _STATUS_SECONDS)
         with self.recorder.changed:
-            reached = holds(self.recorder.board)
-        self.recorder.add(Settled(self.recorder.now(), claims))
+            settled = quiet(self.recorder.board)
+            reached = settled and holds(self.recorder.board)
+        if settled:
+            self.recorder.add(Settled(self.recorder.now(), claims))
         return self._awaited(f"settled at {words}", reached)
 
     def _agrees(self, claims: Mapping[str, bool | None]) -> bool:

@@ -156,7 +156,10 @@ class Scenario(_Strict, frozen=True, kw_only=True):
 
 def load(folder: Path = FOLDER) -> list[Scenario]:
     """Return the scenarios of a folder by name. Raises ScenarioError."""
-    return [read(path) for path in sorted(folder.glob("*.yaml"))]
+    found = [read(path) for path in sorted(folder.glob("*.yaml"))]
+    if not found:
+        raise ScenarioError(f"{folder} has no scenario (*.yaml)")
+    return found
 
 
 def read(path: Path) -> Scenario:

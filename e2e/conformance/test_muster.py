@@ -1,5 +1,7 @@
 """Muster passes the conformance kit: its core in each run, all of it with `--long`."""
 
+import asyncio
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,8 +12,13 @@ from e2e.conformance.kit import PROTECTED, muster_scheduler, run
 from e2e.harness.clusters.local import Local
 from e2e.harness.clusters.protocol import Cluster
 from e2e.harness.controlplane.controlplane import ControlPlane
+from e2e.harness.controlplane.places import ROOT
 from e2e.harness.muster import SCHEDULER, Muster
 from e2e.harness.running import Started, installed, started
+from e2e.harness.support.rest import Rest
+from e2e.harness.support.waiting import eventually
+
+NODES = "/api/v1/nodes?labelSelector=gang-conformance/run"
 
 
 async def test_the_core_passes(cluster: Cluster, muster: Muster, tmp_path: Path) -> None:
@@ -19,6 +26,22 @@ async def test_the_core_passes(cluster: Cluster, muster: Muster, tmp_path: Path)
     results, text = await run(cluster.kubeconfig, muster_scheduler(muster), tmp_path, *options)
     await muster.ready(SCHEDULER)
     assert results == {it.name: "passed" for it in load() if it.core}, text
+
+
+async def test_a_run_that_is_terminated_leaves_no_nodes(cluster: Cluster, muster: Muster) -> None:
+    await muster.ready(SCHEDULER)
+    options = ["--adapter=muster", "--scenario=gang-waits", "--quiet=600", "--patience=600"]
+    command = [sys.executable, "-m", "conformance", f"--kubeconfig={cluster.kubeconfig}", *options]
+    child = await asyncio.create_subprocess_exec(*command, cwd=ROOT)
+    async with Rest.open(cluster.kubeconfig) as rest:
+
+        async def has_nodes() -> bool:
+            return bool((await rest.get(NODES)).ok()["items"])
+
+        await eventually(has_nodes, "the nodes of the kit", 120)
+        child.terminate()
+        assert await child.wait() != 0
+        assert not await has_nodes()
 
 
 @pytest.fixture(scope="module")

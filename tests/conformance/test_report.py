@@ -1,5 +1,6 @@
 """Results as lines and as JUnit, and the command without a cluster."""
 
+import asyncio
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -10,6 +11,7 @@ from conformance.__main__ import main
 from conformance.checks import Finding
 from conformance.runner import Result
 from conformance.values.scenario import load
+from tests.support.api_server import Reply, ScriptedServer, failure
 
 FINDING = Finding("half", 12.34, ["low"], "3 pods are placed")
 FIRST, SECOND, THIRD, FOURTH = load()[:4]
@@ -45,7 +47,7 @@ def test_junit_has_each_scenario_with_what_had_to_happen() -> None:
 
 
 def test_the_command_lists_scenarios_without_a_cluster(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--adapter=muster", "--list", "--core"]) == 0
+    assert main(["--list", "--core"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines == [f"{it.name}: {it.title}" for it in load() if it.core]
 
@@ -54,6 +56,9 @@ def test_the_command_lists_scenarios_without_a_cluster(capsys: pytest.CaptureFix
     ("arguments", "says"),
     [
         (["--adapter=none", "--list"], "invalid choice: 'none'"),
+        ([], "--adapter is required"),
+        (["--list", "--scenarios=/nowhere"], "/nowhere has no scenario"),
+        (["--adapter=muster", "--kubeconfig=/nowhere"], "the cluster cannot be read: Invalid"),
         (["--adapter=muster", "--list", "--scenario=none"], "there is no scenario none"),
     ],
 )
@@ -73,3 +78,17 @@ def test_a_broken_scenario_file_is_wrong_use(
     with pytest.raises(SystemExit):
         main(["--adapter=muster", "--list", f"--scenarios={tmp_path}"])
     assert "broken.yaml: Object missing required field `outcome`" in capsys.readouterr().err
+
+
+async def test_without_the_rights_to_read_pods_nothing_is_created(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The recorder would see nothing, and the scheduler would be blamed for it."""
+    version = Reply({"gitVersion": "v1"})
+    answers = [version, Reply({"items": []}), failure(403, "Forbidden", "pods is forbidden")]
+    async with ScriptedServer(*answers) as server:
+        options = ["--adapter=muster", f"--kubeconfig={server.kubeconfig(tmp_path)}"]
+        with pytest.raises(SystemExit):
+            await asyncio.to_thread(main, options)
+    assert "GET /api/v1/pods: pods is forbidden" in capsys.readouterr().err
+    assert {seen.method for seen in server.seen} == {"GET"}
