@@ -15,12 +15,13 @@ from collections.abc import (
     Sequence,
 )
 from contextlib import aclosing, asynccontextmanager
+from pathlib import Path
 from typing import Any, Final, Generic, Self
 
 import aiohttp
 from kubernetes.aio.client import ApiClient, Configuration
 from kubernetes.aio.client.exceptions import ApiException
-from kubernetes.aio.config import load_incluster_config, load_kube_config
+from kubernetes.aio.config import ConfigException, load_incluster_config, load_kube_config
 
 from muster_client.base import ObjectMeta
 from muster_client.decoding import MAX_BYTES, Lines, decode, metadata_of, read
@@ -82,7 +83,7 @@ class Client:
         if kubeconfig is None and context is None and os.environ.get("KUBERNETES_SERVICE_HOST"):
             load_incluster_config(client_configuration=config)  # type: ignore[no-untyped-call]
         else:
-            files = kubeconfig or os.environ.get("KUBECONFIG")
+            files = _existing(kubeconfig or os.environ.get("KUBECONFIG") or "~/.kube/config")
             await load_kube_config(files, context, config)  # type: ignore[no-untyped-call]
         return cls(ApiClient(config))
 
@@ -265,6 +266,13 @@ class Client:
             yield answer.response.content
         finally:
             answer.response.close()
+
+
+def _existing(files: str) -> str:
+    """Return the paths of a kubeconfig. Raises ConfigException if none of them exists."""
+    if any(Path(each).expanduser().is_file() for each in files.split(os.pathsep)):
+        return files
+    raise ConfigException(f"there is no kubeconfig {files}")
 
 
 class _Collection(Generic[T]):

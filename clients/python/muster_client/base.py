@@ -32,7 +32,7 @@ class Resource(NamedTuple):
 def _segment(text: str) -> str:
     # An empty name would address all objects, and these two another path.
     if text in {"", ".", ".."}:
-        raise ValueError(f"{text!r} is no name of an object")
+        raise ValueError(f"{text!r} is no name of an object or a namespace")
     return quote(text, safe="")
 
 

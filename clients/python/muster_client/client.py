@@ -19,7 +19,7 @@ class Client:
     def __init__(self, kubeconfig: str | None = None, context: str | None = None) -> None:
         """Connect as `muster_client.aio.Client.connect` does."""
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread = threading.Thread(target=self._serve, daemon=True)
         self._thread.start()
         try:
             self._client = self._run(aio.Client.connect(kubeconfig, context))
@@ -45,6 +45,11 @@ class Client:
         await asyncio.gather(*others, return_exceptions=True)
         await self._loop.shutdown_asyncgens()
         await self._client.__aexit__()
+
+    def _serve(self) -> None:
+        self._loop.run_forever()
+        if left := asyncio.all_tasks(self._loop):  # of iterators that ended meanwhile
+            self._loop.run_until_complete(asyncio.wait(left))
 
     def _end(self) -> None:
         self._loop.call_soon_threadsafe(self._loop.stop)

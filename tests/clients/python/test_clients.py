@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from kubernetes.aio.client import ApiException
-from kubernetes.aio.config import incluster_config
+from kubernetes.aio.config import ConfigException, incluster_config
 
 from muster_client import (
     Client,
@@ -161,7 +161,7 @@ async def test_a_name_that_is_none_never_becomes_a_request(
     """An empty one would delete all groups of the namespace."""
     with pytest.raises(ValueError, match="no name of an object"):
         await client.delete(PodGroup, name, "team")
-    with pytest.raises(ValueError, match="no name of an object"):
+    with pytest.raises(ValueError, match="or a namespace"):
         await client.delete(PodGroup, "a", name)
 
     assert server.seen == []
@@ -453,6 +453,19 @@ async def test_in_a_pod_the_service_account_is_used(
     assert server.seen[0].headers["Authorization"].lower() == "bearer of-the-pod"
 
 
+@pytest.mark.parametrize("given", ["argument", "environment", "home"])
+async def test_a_missing_kubeconfig_is_named(
+    given: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("KUBECONFIG", "/none:/nowhere" if given == "environment" else "")
+    file = {"argument": "/none", "environment": "/none:/nowhere", "home": "~/.kube/config"}[given]
+
+    with pytest.raises(ConfigException, match=f"there is no kubeconfig {file}"):
+        await aio.Client.connect("/none" if given == "argument" else None)
+
+
 async def test_closing_the_client_ends_the_watch_of_another_thread(
     server: ScriptedServer, tmp_path: Path
 ) -> None:
@@ -474,6 +487,26 @@ async def test_closing_the_client_ends_the_watch_of_another_thread(
 
     await asyncio.to_thread(watching.join)
     assert len(errors) == 1
+
+
+async def test_an_iterator_that_ends_while_the_client_closes_is_closed_too(
+    server: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await server.answer(listing(group(), version=9), Stream())
+    client = await asyncio.to_thread(Client, str(server.kubeconfig(tmp_path)))
+    ended: list[asyncio.Task[Any]] = []
+    items, end, loop = client.watch(PodGroup), client._end, client._loop
+    await asyncio.to_thread(next, items)
+
+    def late() -> None:
+        items.close()
+        loop.call_soon_threadsafe(lambda: ended.extend(asyncio.all_tasks(loop)))
+        end()
+
+    monkeypatch.setattr(client, "_end", late)
+    await asyncio.to_thread(client.close)
+
+    assert [task.done() for task in ended] == [True]
 
 
 def test_the_lines_of_a_watch_are_bounded() -> None:
