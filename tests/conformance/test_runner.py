@@ -1,5 +1,6 @@
 """What the runner does when a step, the scheduler or the cleanup fails, on a cluster in memory."""
 
+import contextlib
 import queue
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -64,8 +65,9 @@ class InMemory:
         events = self._watches[path] = queue.Queue()
         for each in self.get(path)["items"]:
             yield "ADDED", each
-        while event := events.get(timeout=60):
-            yield event
+        with contextlib.suppress(queue.Empty):  # servers end watches, too
+            while event := events.get(timeout=1):
+                yield event
 
     def _tell(self, plural: str, kind: str, raw: Json) -> None:
         if events := self._watches.get(f"/api/v1/{plural}"):

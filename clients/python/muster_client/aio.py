@@ -265,6 +265,10 @@ class Client:
                 raise ApiException.from_response(http_resp=answer, body=text, data=None)
             yield answer.response.content
         finally:
+            # Closing TLS waits for the server, perhaps for longer than the event loop lives.
+            connection = answer.response.connection
+            if connection is not None and connection.transport is not None:
+                connection.transport.abort()
             answer.response.close()
 
 

