@@ -166,7 +166,7 @@ class Group(msgspec.Struct, gc=False):
     @property
     def member_key(self) -> Key:
         """Namespace and `member_name` of a PodGroup."""
-        # Pods of another owner give the name that a group stands for, too.
+        # Pods of another owner may also name a group by the name that it stands for.
         return self.metadata.namespace, member_name(self.current_name, native=self.native)
 
     @property

@@ -98,7 +98,7 @@ class ImplicitGroups:
         name = names.implicit_pod_group(*form)
         group = objects.group_object(POD_GROUP, owner, name, meta.name, dict(template.fields))
         if form.replica_key:
-            # The name has a hash, from which nobody learns the key.
+            # The name ends in a hash, so it does not state the key.
             group["metadata"]["labels"][LABEL_REPLICA_KEY] = form.replica_key
         generated_for = Owner(WORKLOADS, meta, workload.spec)
         await self._group_writer.ensure_groups(generated_for, [group])

@@ -13,11 +13,12 @@ _SECONDS: Final = 2.0
 """Seconds between two writes of an object if only its numbers changed, at least."""
 
 _PER_SECOND: Final = 20.0
-"""Writes a second of which only numbers changed, of groups and of pods each. Namespaces share them
-equally: for the objects of a namespace that has many, the seconds between two writes grow."""
+"""Maximum writes per second in which only numbers changed, for groups and again for pods.
+Namespaces share them equally, so one with many objects waits longer between two writes of each."""
 
-_LOOKS: Final = 1000
-"""Objects of which a round checks if they still wait. Others count for the shares until later."""
+_CHECKS: Final = 1000
+"""Maximum objects that a round checks for whether they still wait. A later round checks the rest,
+which count for the shares until then."""
 
 
 class NumberWrites(Generic[K]):
@@ -50,8 +51,8 @@ class NumberWrites(Generic[K]):
                 del self._of[namespace]
 
     def keep(self, existing: Container[K]) -> None:
-        """Forget objects that are not among the `existing`: the next `_LOOKS` in turn."""
-        for key in list(islice(self._last, _LOOKS)):
+        """Forget objects that are not among the `existing`: the next `_CHECKS` in turn."""
+        for key in list(islice(self._last, _CHECKS)):
             if key in existing:
                 self._last[key] = self._last.pop(key)
             else:

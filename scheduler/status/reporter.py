@@ -416,7 +416,7 @@ class Reporter:
         group = self._state.forest.groups.get(key)
         if group is not None:
             for kind, held in list(group.held.items()):
-                # The API server states it for these, of which there may be very many.
+                # The API server writes the condition of these pods, and they may be many.
                 yield from held_views(held.values() if kind != "gate" else ())
         elif key in self._state.held:
             yield from held_views((self._state.held[key],))

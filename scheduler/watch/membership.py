@@ -1,8 +1,8 @@
 """Membership of pods: a pod that names a group of another owner does not count for it.
 
-This holds in any order of events. A pod whose own group stands for that name, or has the name of an
-earlier version (`api.membership`), counts for its own group. A waiting pod of another owner is kept
-back, like a gated one. One that runs or ran counts as a pod without a group.
+The order of events does not matter. A pod whose own group stands for that name, or has the name of
+an earlier version (`api.membership`), counts for its own group. A waiting pod of another owner is
+held back, like a gated one. One that runs or ran counts as a pod without a group.
 """
 
 from __future__ import annotations

@@ -276,7 +276,7 @@ def test_a_gang_is_half_exactly_if_a_settled_moment_shows_it(
 def test_findings_never_go_away_as_history_goes_on(
     moves: list[tuple[int, str, float]], cut: int
 ) -> None:
-    """Only "in vain" looks forward: what starts later justifies an eviction."""
+    """Only "in vain" depends on later events: what starts later justifies an eviction."""
     events = _play(moves)
     stage = scenario(LOW, broken=0)
     early, late = (

@@ -84,7 +84,7 @@ def _of_subset(owner: Owner, subset: str, workload: str, leaf: Json, parent: str
     name = names.subset_pod_group(owner.name, subset)
     group = objects.group_object(POD_GROUP, owner, name, workload, leaf, parent=parent)
     if subset:
-        # The name has a hash, from which nobody learns the subset.
+        # The name ends in a hash, so it does not state the subset.
         group["metadata"]["labels"][LABEL_SUBSET] = subset
     return group
 
