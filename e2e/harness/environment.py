@@ -112,6 +112,11 @@ class Environment:
         """Delete as `kubectl delete`: dependents follow in the background."""
         await self.client.delete(resource, name, self.name, propagation="Background")
 
+    async def delete_pods(self, selector: str = "") -> None:
+        """Delete these pods; one that was already terminating may end at any time."""
+        for found in await self.pods(selector):
+            await self._delete_if_there(PODS, found["metadata"]["name"])
+
     async def pods(self, selector: str = "") -> list[Json]:
         found = await self.client.list(PODS, self.name, label_selector=selector)
         pods: list[Json] = found["items"]
@@ -257,5 +262,5 @@ class Environment:
     async def _delete_if_there(self, kind: Resource, name: str) -> None:
         try:
             await self.delete(kind, name)
-        except NotFound:  # its owner was deleted first
+        except NotFound:  # it was terminating, or its owner was deleted first
             return

@@ -290,8 +290,7 @@ async def _delete(env: Environment, use: Use, name: str) -> None:
     group = use.group(name)
     await env.delete(use.owner, name)
     if use.owner not in (JOBS, JOBSETS):
-        for each in await env.pods(use.selector(name)):
-            await env.delete(PODS, each["metadata"]["name"])
+        await env.delete_pods(use.selector(name))
     if use.feature is Feature.COMPOSITE_POD_GROUP:
         await env.delete(POD_GROUPS, group)
     await _gone(env, POD_GROUPS, group)

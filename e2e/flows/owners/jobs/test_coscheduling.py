@@ -67,11 +67,6 @@ def group(kind: Resource, **spec: Any) -> Json:
     return {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, "spec": spec}
 
 
-async def remove_pods(env: Environment) -> None:
-    for found in await env.pods():
-        await env.delete(PODS, found["metadata"]["name"])
-
-
 async def status_is(env: Environment, **wanted: Any) -> None:
     async def probe() -> bool:
         status = (await env.client.get(PLUGINS, "g", env.name)).get("status") or {}
@@ -109,7 +104,7 @@ async def test_a_pod_group_of_scheduler_plugins_is_a_gang(env: Environment) -> N
     await env.delete(PLUGINS, "g")
     await wait_for_objects(env, PLUGINS)
     assert await env.running() == 2, "no one stops pods that run"
-    await remove_pods(env)
+    await env.delete_pods()
     await wait_for_objects(env, POD_GROUPS)
 
 
@@ -134,7 +129,7 @@ async def test_pods_of_others_are_left_alone_where_the_namespace_does_not_opt_in
     assert [it["metadata"]["name"] for it in await items(env, POD_GROUPS)] == ["mine"]
     assert "status" not in await env.client.get(PLUGINS, "g", env.name)
     await env.delete(PLUGINS, "g")
-    await remove_pods(env)
+    await env.delete_pods()
     await env.delete(POD_GROUPS, "mine")
 
 
@@ -184,7 +179,7 @@ async def test_a_placement_that_cannot_be_bound_in_its_time_is_given_up(
     await env.runs("", 2)
 
     await env.delete(kind, "g")
-    await remove_pods(env)
+    await env.delete_pods()
     await env.empty()
 
 

@@ -29,7 +29,7 @@ from e2e.harness.objects import (
     replicated_job,
 )
 from kube.base.errors import NotFound
-from kube.client.resources import JOBS, JOBSETS, NAMESPACES, PODS, Resource
+from kube.client.resources import JOBS, JOBSETS, NAMESPACES, Resource
 
 
 async def min_count_is(env: Environment, name: str, count: int) -> None:
@@ -174,8 +174,7 @@ async def test_orphaned_jobs_keep_running_and_their_groups_go_last(env: Environm
     for kind, name in ((POD_GROUPS, "pg-job-t"), (WORKLOADS, "w-job-t")):
         await env.delete(kind, name)
     assert await names(env, POD_GROUPS) == ["pg-job-t"], "pods still hold it"
-    for pod in await env.pods():
-        await env.delete(PODS, pod["metadata"]["name"])
+    await env.delete_pods()
     await env.empty()
 
 

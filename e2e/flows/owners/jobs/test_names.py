@@ -80,12 +80,12 @@ async def test_a_group_that_an_earlier_version_named_keeps_its_gang(
     await env.create(PODS, labelled("more", env, **by("a-b", "c")))
     await env.runs("", 3)
     await env.delete(PODS, "p0")
+    await env.has_pods("", 2)
     await env.create(PODS, labelled("instead", env, **by("a-b", "c")))
     await env.runs("", 3)
 
     assert before.items() <= (await uids(env)).items()
     assert await names(env, POD_GROUPS) == ["a-b-c"]
     await env.delete(WORKLOADS, "a-b")
-    for found in await env.pods():
-        await env.delete(PODS, found["metadata"]["name"])
+    await env.delete_pods()
     await env.empty()

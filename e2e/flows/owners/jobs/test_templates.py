@@ -58,11 +58,6 @@ def labelled(name: str, env: Environment, **labels: str) -> Json:
     return made
 
 
-async def remove_pods(env: Environment) -> None:
-    for found in await env.pods():
-        await env.delete(PODS, found["metadata"]["name"])
-
-
 async def test_pods_that_name_workload_and_template_get_their_group(env: Environment) -> None:
     """KEP-4671: the second replica lacks one pod, and waits alone."""
     await env.add_node(cpu=4)
@@ -76,7 +71,7 @@ async def test_pods_that_name_workload_and_template_get_their_group(env: Environ
     await env.runs("", 2)
 
     await env.delete(WORKLOADS, "jobset")
-    await remove_pods(env)
+    await env.delete_pods()
     await env.empty()
 
 
@@ -205,7 +200,7 @@ async def test_subsets_of_a_coscheduling_group_run_together(env: Environment) ->
 
     await env.until("the status of the coscheduling group", said)
     await env.delete(COSCHEDULINGS, "g")
-    await remove_pods(env)
+    await env.delete_pods()
     await env.empty()
     assert (await env.client.list(COMPOSITE_POD_GROUPS, env.name))["items"] == []
 

@@ -42,8 +42,7 @@ async def runs_as_pods(env: Environment, example: str) -> None:
     await env.scheduled("ring")
     spec = (await env.group("ring"))["spec"]
     assert spec["schedulingPolicy"]["gang"]["minCount"] == count
-    for found in await env.pods():
-        await env.delete(PODS, found["metadata"]["name"])
+    await env.delete_pods()
     await gone(env, "ring")
 
 

@@ -44,8 +44,7 @@ async def test_bare_pods_are_gangs_by_a_label(env: Environment) -> None:
     await env.create(PODS, member(env, "m-1-3", "1"))
     await env.waits(names["1"], needed=4, free=2)
 
-    for found in await env.pods("index=0"):
-        await env.delete(PODS, found["metadata"]["name"])
+    await env.delete_pods("index=0")
     await env.runs("index=1", 4)
     await gone(env, names["0"])
 

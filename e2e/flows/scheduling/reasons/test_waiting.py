@@ -196,8 +196,7 @@ async def gone(env: Environment) -> None:
     await env.add_node(cpu=2)
     await leaf(env, "g", 2)
     await env.scheduled("g")
-    for found in await env.pods():
-        await env.delete(PODS, found["metadata"]["name"])
+    await env.delete_pods()
 
 
 async def leaving(env: Environment) -> None:
