@@ -7,7 +7,7 @@ the same feature. The set of gates is a value that processes get at their start.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import StrEnum
@@ -41,6 +41,9 @@ class FeatureStage(StrEnum):
 class Feature(StrEnum):
     """The gates, by their names in the configuration."""
 
+    WORKLOAD = "GenericWorkload"
+    POD_GROUP = "GenericWorkloadPodGroup"
+    GANG = "GangScheduling"
     COMPOSITE_POD_GROUP = "CompositePodGroup"
     TOPOLOGY = "TopologyAwareWorkloadScheduling"
     PREEMPTION = "WorkloadAwarePreemption"
@@ -68,6 +71,9 @@ class Gate(NamedTuple):
 
 
 GATES: Final[Mapping[Feature, Gate]] = {
+    Feature.WORKLOAD: Gate("Workloads, and all that needs them"),
+    Feature.POD_GROUP: Gate("Muster's PodGroups, and all that needs them"),
+    Feature.GANG: Gate("gang policies of groups: minCount and minGroupCount"),
     Feature.COMPOSITE_POD_GROUP: Gate(
         "trees of groups: CompositePodGroups, and groups with a parent"
     ),
@@ -99,6 +105,20 @@ GATES: Final[Mapping[Feature, Gate]] = {
     ),
 }
 
+_NEED_POD_GROUPS: Final = frozenset(Feature) - {
+    Feature.WORKLOAD,
+    Feature.POD_GROUP,
+    Feature.PREEMPTION,
+    Feature.DEVICE_CLAIMS,
+    Feature.NATIVE_GROUPS,
+}
+
+_REQUIRED: Final[Mapping[Feature, Feature]] = {
+    Feature.POD_GROUP: Feature.WORKLOAD,
+    **dict.fromkeys(_NEED_POD_GROUPS, Feature.POD_GROUP),
+}
+"""Feature -> the feature without which it is off (KEP-4671, KEP-5832 and KEP-6012, enablement)."""
+
 REFUSED_TEXT: Final = (
     "feature gate %s is off: do not use this field, or ask an administrator to turn the gate on "
     "(featureGates in Muster's configuration)"
@@ -123,6 +143,12 @@ _OF_FORMS: Final = {
 }
 
 
+def _required_by(feature: Feature) -> list[Feature]:
+    """Return the features that this one requires, the most basic one first."""
+    needed = _REQUIRED.get(feature)
+    return [*_required_by(needed), needed] if needed is not None else []
+
+
 @dataclass(frozen=True, slots=True)
 class FeatureGates:
     """The features that are on."""
@@ -131,8 +157,12 @@ class FeatureGates:
 
     @classmethod
     def of(cls, said: Mapping[str, bool]) -> FeatureGates:
-        """Return the defaults with the configured values; unknown names are ignored."""
-        return cls(frozenset(it for it in Feature if said.get(it, GATES[it].default)))
+        """Return the defaults with the configured values; unknown names are ignored.
+
+        A feature is off, too, if one is off that it requires.
+        """
+        wanted = {it for it in Feature if said.get(it, GATES[it].default)}
+        return cls(frozenset(it for it in wanted if wanted.issuperset(_required_by(it))))
 
     def __contains__(self, feature: Feature) -> bool:
         return feature in self.on
@@ -143,18 +173,32 @@ class FeatureGates:
         return [it for it in Feature if it not in self.on]
 
     def without(self, *features: Feature) -> FeatureGates:
-        """Return the gates without these features."""
-        return FeatureGates(self.on.difference(features))
+        """Return the gates without these features, and without those that require them."""
+        return FeatureGates.of({it: it in self.on and it not in features for it in Feature})
+
+    def to_turn_on(self, feature: Feature) -> Feature:
+        """Return the gate that keeps this feature off: its own, or that of one it requires."""
+        return next((it for it in _required_by(feature) if it not in self.on), feature)
+
+    def off_text(self, feature: Feature) -> str:
+        """Return the phrase for a feature that is off, with the gate to turn on."""
+        return f"feature gate {self.to_turn_on(feature)} is off"
 
 
 USUAL: Final = FeatureGates.of({})
 """The gates without any configuration."""
 
 
-def faults_of(names: Collection[str]) -> list[str]:
-    """Return a sentence for each name that is no gate."""
+def faults_of(said: Mapping[str, bool]) -> list[str]:
+    """Return a sentence for each name that is no gate, and for gates that cannot be on together."""
     known = [it.value for it in Feature]
-    return [_unknown(name, known) for name in names if name not in known]
+    unknown = [_unknown(name, known) for name in said if name not in known]
+    asked = (it for it in Feature if said.get(it))
+    return unknown + [
+        f"{it} needs {first}, which is off: turn both on, or remove {it}"
+        for it in asked
+        if (first := next((need for need in _required_by(it) if not said.get(need, True)), None))
+    ]
 
 
 def feature_of_form(form: Form) -> Feature | None:
@@ -175,13 +219,16 @@ class FeatureUse(NamedTuple):
 
 
 def refused(uses: Iterable[FeatureUse], gates: FeatureGates) -> list[Cause]:
-    """Return a cause for each use of a feature that is off."""
-    return [causes.forbidden(path, REFUSED_TEXT % it) for it, path in uses if it not in gates]
-
-
-def off_text(feature: Feature) -> str:
-    """Return the phrase for a feature that is off."""
-    return f"feature gate {feature} is off"
+    """Return a cause for each use of a feature that is off, and one for all that require it."""
+    found: list[Cause] = []
+    named: set[Feature] = set()
+    for feature, path in uses:
+        gate = gates.to_turn_on(feature)
+        if gate in gates or (gate in named and gate is not feature):
+            continue
+        named.add(gate)
+        found.append(causes.forbidden(path, REFUSED_TEXT % gate))
+    return found
 
 
 def json_schema() -> dict[str, Any]:

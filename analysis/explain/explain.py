@@ -18,7 +18,7 @@ from api.constants import (
     TRAIN_JOB,
 )
 from api.eviction import eviction_of
-from api.features import Feature, FeatureGates, off_text
+from api.features import Feature, FeatureGates
 from api.wording import count
 from kube.base.clock import rfc3339
 from kube.base.errors import ConfigError
@@ -277,7 +277,7 @@ def refusal_lines(
         yield f"  and {count(len(rooms) - _MOST_DOMAINS, 'domain')} with less capacity"
     yield from (f"  {line}" for line in _others_places(state, entity))
     if Feature.PREEMPTION not in gates:
-        yield f"  no preemption: {off_text(Feature.PREEMPTION)}"
+        yield f"  no preemption: {gates.off_text(Feature.PREEMPTION)}"
         return
     if plan is not None:
         yield from (f"  {line}" for line in plan_lines(plan))

@@ -17,6 +17,7 @@ from api.features import Feature, FeatureUse
 from api.reading import listing, mapping
 
 _CONSTRAINTS = "schedulingConstraints"
+_POLICY = "schedulingPolicy"
 _PARENT = "parentCompositePodGroupName"
 _COMPOSITES = "compositePodGroupTemplates"
 _LEAVES = "podGroupTemplates"
@@ -29,6 +30,7 @@ def uses_of(group: str, kind: str, obj: Mapping[str, Any]) -> Iterator[FeatureUs
     if (group, kind) == (COSCHEDULING.group, COSCHEDULING.kind):
         yield FeatureUse(Feature.COSCHEDULING, "kind")
     elif (group, kind) == (GROUP, WORKLOAD.kind):
+        yield FeatureUse(Feature.WORKLOAD, "kind")
         yield from _of_templates(spec, "spec", 1)
     elif (group, kind) in {(GROUP, COMPOSITE_POD_GROUP.kind), (GROUP, POD_GROUP.kind)}:
         yield from _of_group(kind, spec)
@@ -37,14 +39,18 @@ def uses_of(group: str, kind: str, obj: Mapping[str, Any]) -> Iterator[FeatureUs
 def _of_group(kind: str, spec: Mapping[str, Any]) -> Iterator[FeatureUse]:
     if kind == COMPOSITE_POD_GROUP.kind:
         yield FeatureUse(Feature.COMPOSITE_POD_GROUP, "kind")
-    elif spec.get(_PARENT):
-        yield FeatureUse(Feature.COMPOSITE_POD_GROUP, f"spec.{_PARENT}")
+    else:
+        yield FeatureUse(Feature.POD_GROUP, "kind")
+        if spec.get(_PARENT):
+            yield FeatureUse(Feature.COMPOSITE_POD_GROUP, f"spec.{_PARENT}")
     if kind == POD_GROUP.kind and spec.get(_EXPECTED):
         yield FeatureUse(Feature.EXPECTED_PODS, f"spec.{_EXPECTED}")
-    yield from _of_constraints(spec, "spec")
+    yield from _of_policies(spec, "spec")
 
 
-def _of_constraints(holder: Mapping[str, Any], path: str) -> Iterator[FeatureUse]:
+def _of_policies(holder: Mapping[str, Any], path: str) -> Iterator[FeatureUse]:
+    if mapping(holder.get(_POLICY)).get("gang"):
+        yield FeatureUse(Feature.GANG, f"{path}.{_POLICY}.gang")
     if mapping(holder.get(_CONSTRAINTS)).get("topology"):
         yield FeatureUse(Feature.TOPOLOGY, f"{path}.{_CONSTRAINTS}.topology")
 
@@ -56,7 +62,7 @@ def _of_templates(holder: Mapping[str, Any], path: str, level: int) -> Iterator[
     for field in (_COMPOSITES, _LEAVES):
         for at, item in enumerate(listing(holder.get(field))):
             template, place = mapping(item), f"{path}.{field}[{at}]"
-            yield from _of_constraints(template, place)
+            yield from _of_policies(template, place)
             # Another rule rejects templates that are deeper than a tree may be.
             if field == _COMPOSITES and level < MAX_DEPTH:
                 yield from _of_templates(template, place, level + 1)

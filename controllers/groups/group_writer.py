@@ -28,7 +28,7 @@ from api.constants import (
     GROUP,
     WORKLOAD,
 )
-from api.features import Feature, FeatureGates, off_text
+from api.features import Feature, FeatureGates
 from api.integration.common.holding import hold_notes
 from api.integration.common.minimum import GroupPodCounts, remaining, with_minimum
 from api.integration.common.templates import TemplateNotFoundError, adapt
@@ -363,8 +363,8 @@ class GroupWriter:
                 continue
             raise BlockedError(
                 EVENT_FEATURE_OFF,
-                f"{off_text(first)}, which {obj['kind']} {_key(obj)[1]} needs: its pods wait "
-                "until the gate is on",
+                f"{self._gates.off_text(first)}, which {obj['kind']} {_key(obj)[1]} needs: its "
+                "pods wait until the gate is on",
             )
 
     def _of_now(self, wanted: Json, pod_counts: Mapping[str, GroupPodCounts]) -> Json:

@@ -61,6 +61,10 @@ async def _tree(env: Environment, name: str) -> None:
     await groups.leaf(env, f"{name}-leaf", SIZE, parent=name)
 
 
+async def _gang(env: Environment, name: str) -> None:
+    await groups.leaf(env, name, SIZE)
+
+
 async def _topology(env: Environment, name: str) -> None:
     await groups.leaf(env, name, SIZE, key=NODE_LABEL)
 
@@ -125,15 +129,38 @@ USES = (
 )
 
 
+BASIC = {Feature.WORKLOAD, Feature.POD_GROUP, Feature.GANG}
+"""Gates without which no gang can be created at all."""
+
+REQUIRED_USES = (
+    Use(Feature.GANG, _gang, str, groups.members, POD_GROUPS),
+    Use(Feature.POD_GROUP, _gang, str, groups.members, POD_GROUPS),
+    Use(Feature.WORKLOAD, _gang, str, groups.members, POD_GROUPS),
+    Use(Feature.WORKLOAD, _job, "pg-job-{}".format, of_job, JOBS),
+    Use(Feature.WORKLOAD, _jobset, _jobset_group, of_jobset, JOBSETS),
+)
+"""Uses of gates that other gates require: each is off by itself, as messages name the first."""
+
+
 @pytest.mark.long
 @pytest.mark.timeout(900)
-async def test_gates_are_switched_off_and_on_again(
-    env: Environment, important: str, long: bool
-) -> None:
-    """All gates at once; with the full counts each by itself, too."""
+async def test_gates_are_switched_off_and_on_again(env: Environment, important: str) -> None:
+    """All gates at once, and each by itself."""
     await _on_off_on(env, USES, important, "all")
-    for at, use in enumerate(USES if long else ()):
+    for at, use in enumerate(USES):
         await _on_off_on(env, [use], important, f"n{at}")
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize(
+    "use", [pytest.param(it, id=f"{it.feature}-{it.owner.kind}") for it in REQUIRED_USES]
+)
+async def test_gates_that_others_require_are_switched_off_and_on_again(
+    env: Environment, important: str, use: Use
+) -> None:
+    """KEP-4671 and KEP-5832, feature enablement and rollback: 4671-091, 4671-092, 5832-46."""
+    await _on_off_on(env, [use], important, "one")
 
 
 async def _on_off_on(env: Environment, uses: Sequence[Use], important: str, prefix: str) -> None:
@@ -147,13 +174,14 @@ async def _on_off_on(env: Environment, uses: Sequence[Use], important: str, pref
     await _make(env, waits)
     for name, use in waits.items():
         await env.waits(use.group(name))
-    later = f"{prefix}-later"
+    later, of_jobs = f"{prefix}-later", [use for use in uses if use.owner is JOBS]
     await _suspended(env, later)
 
     async with _off(env, uses):
-        if any(use.feature is Feature.JOB for use in uses):
-            await _resume(env, later)
-        await _nobody_is_evicted(env, important, f"{prefix}-high")
+        for use in of_jobs:
+            await _resume(env, later, use.feature)
+        if BASIC.isdisjoint(use.feature for use in uses):
+            await _nobody_is_evicted(env, important, f"{prefix}-high")
         await _nothing_starts(env, waits, room)
         for at, use in enumerate(uses):
             await _is_refused(env, use, f"{prefix}-new-{at}")
@@ -162,7 +190,7 @@ async def _on_off_on(env: Environment, uses: Sequence[Use], important: str, pref
         assert await _placed(env) == {}
 
     await _all_run(env, waits)
-    if any(use.feature is Feature.JOB for use in uses):
+    if of_jobs:
         await env.runs(of_job(later), SIZE)
     await env.delete(JOBS, later)
     for name, use in waits.items():
@@ -222,7 +250,7 @@ async def _suspended(env: Environment, name: str) -> None:
     await env.create(JOBS, made)
 
 
-async def _resume(env: Environment, name: str) -> None:
+async def _resume(env: Environment, name: str, off: Feature) -> None:
     """Resume the Job; its pods report that they wait for a group that no controller creates."""
     await env.client.patch(JOBS, name, PatchBuilder().add("/spec/suspend", False), env.name)
 
@@ -233,7 +261,7 @@ async def _resume(env: Environment, name: str) -> None:
             for condition in each.get("status", {}).get("conditions", [])
             if condition["type"] == "PodScheduled"
         ]
-        return len(said) == SIZE and all(f"{Feature.JOB} is off" in text for text in said)
+        return len(said) == SIZE and all(f"{off} is off" in text for text in said)
 
     await env.until("pods to name the gate", probe)
 

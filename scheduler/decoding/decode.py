@@ -387,6 +387,12 @@ def _off(
 ) -> tuple[str, str]:
     """Return the disabled gates that the group's placement uses, and that created the group."""
     spec, used = group.spec, []
+    # A group that was scheduled continues as it is, and may replace lost pods.
+    if not initially_scheduled(group):
+        if kind == POD_GROUP:
+            used.append(Feature.POD_GROUP)
+        if spec.scheduling_policy is not None and spec.scheduling_policy.gang is not None:
+            used.append(Feature.GANG)
     if plain_kind(kind) == COMPOSITE_POD_GROUP or spec.parent_composite_pod_group_name:
         used.append(Feature.COMPOSITE_POD_GROUP)
     preferred = _preferred(group.metadata, native=kind in _NATIVE)
@@ -395,8 +401,9 @@ def _off(
     # Kept apart: a disabled owner kind blocks only groups that were never scheduled. A running gang
     # may still replace lost pods.
     maker = feature_of_owner(owner)
-    off = next((str(it) for it in used if it not in gates), "")
-    return off, str(maker) if maker is not None and maker not in gates else ""
+    off = next((str(gates.to_turn_on(it)) for it in used if it not in gates), "")
+    by = str(gates.to_turn_on(maker)) if maker is not None and maker not in gates else ""
+    return off, by
 
 
 def hold_seconds(annotations: Mapping[str, str]) -> float | None:

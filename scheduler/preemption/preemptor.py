@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from typing import Final, Protocol
 
 from api import features
-from api.features import Feature, FeatureGates, off_text
+from api.features import Feature, FeatureGates
 from kube.base.clock import Clock, since
 from kube.concurrency.stepwise import Stepwise
 from scheduler.core.groups.forest import Group, Pod
@@ -63,6 +63,7 @@ class Preemptor:
         gates: FeatureGates = features.USUAL,
     ) -> None:
         """Decide on `state`; `stepwise` runs the budgets' `pause`, `gates` has what is on."""
+        self._gates = gates
         self._gate = Feature.PREEMPTION in gates
         self._enabled = config.enabled and self._gate
         self._state = state
@@ -90,7 +91,7 @@ class Preemptor:
             return ""
         if not may_preempt(self._state, entity):
             return ""
-        return f"No pods are preempted because {off_text(Feature.PREEMPTION)}."
+        return f"No pods are preempted because {self._gates.off_text(Feature.PREEMPTION)}."
 
     def on_root_placed(self, key: GroupKey, rows: Sequence[int]) -> None:
         """End the nomination of a root that is being bound, with its pods on these rows."""

@@ -21,7 +21,7 @@ from api.constants import (
     POD_GROUP,
     STATEFUL_SET,
 )
-from api.features import Feature, FeatureGates, feature_of_form, off_text
+from api.features import Feature, FeatureGates, feature_of_form
 from api.groups import Form, groups_of_pod, workload_form
 from scheduler.core.groups.forest import Group, NotReady, Pod
 from scheduler.core.groups.workload_templates import Templates, WorkloadKey
@@ -149,7 +149,9 @@ def _who_creates_it(
         return f"create it in {NATIVE_POD_GROUP.api_version}, or correct the name in its pods"
     feature = _feature_of(group)
     if feature is not None and feature not in gates:
-        return f"Muster does not create it because {off_text(feature)}"
+        return f"Muster does not create it because {gates.off_text(feature)}"
+    if Feature.POD_GROUP not in gates:
+        return f"it cannot be created because {gates.off_text(Feature.POD_GROUP)}"
     if group.composite:
         children = (child for child in group.children.values() if child.spec is not None)
         owner = next((it.spec.owner for it in children if it.spec is not None), None)

@@ -11,7 +11,7 @@ import structlog
 
 from api import features
 from api.constants import NATIVE_COMPOSITE_POD_GROUP, NATIVE_POD_GROUP
-from api.features import Feature, FeatureGates, off_text
+from api.features import Feature, FeatureGates
 from api.scheduler_names import USUAL, SchedulerNames
 from kube.base.clock import Clock, SystemClock
 from kube.base.errors import ConfigError, Forbidden, KubeError, NotFound
@@ -331,7 +331,7 @@ class SchedulerInformers:
     def _claims_refused(self) -> str:
         """The reason why pods with ResourceClaims are refused even if served, or an empty text."""
         off = Feature.DEVICE_CLAIMS not in self.gates
-        return f"resourceClaims ({off_text(Feature.DEVICE_CLAIMS)})" if off else ""
+        return f"resourceClaims ({self.gates.off_text(Feature.DEVICE_CLAIMS)})" if off else ""
 
     async def run_devices(self) -> None:
         """Watch the kinds for devices once the API server serves them, until cancelled."""

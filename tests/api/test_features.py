@@ -52,7 +52,7 @@ def test_what_is_said_stands_before_the_default() -> None:
     ],
 )
 def test_an_unknown_name_is_answered_with_the_closest_and_all(name: str, closest: str) -> None:
-    (fault,) = faults_of([name, "WorkloadWithJob"])
+    (fault,) = faults_of({name: False, "WorkloadWithJob": True})
 
     assert fault.startswith(
         f"unrecognized feature gate: {name!r} (did you mean {closest}?); known feature gates: "
@@ -61,11 +61,49 @@ def test_an_unknown_name_is_answered_with_the_closest_and_all(name: str, closest
 
 
 def test_a_name_like_none_gets_the_list_alone_and_a_long_one_is_cut() -> None:
-    assert faults_of(["x"]) == [
+    assert faults_of({"x": True}) == [
         f"unrecognized feature gate: 'x'; known feature gates: {', '.join(Feature)}"
     ]
-    (fault,) = faults_of(["y" * 100_000])
+    (fault,) = faults_of({"y" * 100_000: True})
     assert len(fault) < 500
+
+
+@pytest.mark.parametrize(
+    ("off", "feature", "want"),
+    [
+        pytest.param(Feature.WORKLOAD, Feature.POD_GROUP, Feature.WORKLOAD, id="next"),
+        pytest.param(Feature.WORKLOAD, Feature.JOB, Feature.WORKLOAD, id="two steps away"),
+        pytest.param(
+            Feature.POD_GROUP, Feature.TOPOLOGY, Feature.POD_GROUP, id="of one in between"
+        ),
+        pytest.param(Feature.GANG, Feature.GANG, Feature.GANG, id="its own"),
+        pytest.param(Feature.GANG, Feature.JOB, None, id="a Job may have a basic group"),
+        pytest.param(Feature.POD_GROUP, Feature.WORKLOAD, None, id="not the other way round"),
+        pytest.param(Feature.WORKLOAD, Feature.DEVICE_CLAIMS, None, id="no groups needed"),
+    ],
+)
+def test_a_feature_is_off_without_what_it_requires(
+    off: Feature, feature: Feature, want: Feature | None
+) -> None:
+    """KEP-4671, KEP-5832 and KEP-6012, feature enablement: 4671-091, 4671-092, 5832-46."""
+    gates = FeatureGates.of({off: False})
+
+    assert (feature not in gates) == (want is not None)
+    assert gates == USUAL.without(off)
+    if want is not None:
+        assert gates.to_turn_on(feature) is want
+        assert gates.off_text(feature) == f"feature gate {want} is off"
+
+
+def test_gates_that_cannot_be_on_together_are_a_fault() -> None:
+    said = {"GenericWorkload": False, "WorkloadWithJob": True, "WorkloadWithJobSet": False}
+
+    (fault,) = faults_of(said)
+    assert fault == (
+        "WorkloadWithJob needs GenericWorkload, which is off: turn both on, or remove "
+        "WorkloadWithJob"
+    )
+    assert faults_of(said | {"WorkloadWithJob": False}) == []
 
 
 @pytest.mark.parametrize(
@@ -100,6 +138,19 @@ def test_a_use_of_what_is_off_names_field_gate_and_way_out() -> None:
         "Muster's configuration)",
     }
     assert refused(uses, USUAL) == []
+
+
+def test_what_requires_a_feature_that_is_off_is_said_once() -> None:
+    names = (Feature.POD_GROUP, Feature.GANG, Feature.TOPOLOGY)
+    uses = [
+        FeatureUse(it, path) for it, path in zip(names, ("kind", "spec.a", "spec.b"), strict=True)
+    ]
+
+    (cause,) = refused(uses, USUAL.without(Feature.WORKLOAD))
+    both = refused([*uses, uses[1]], USUAL.without(Feature.GANG))
+
+    assert "feature gate GenericWorkload is off" in cause.as_dict()["message"]
+    assert [it.as_dict()["field"] for it in both] == ["spec.a", "spec.a"]
 
 
 def test_the_schema_has_every_gate_and_no_other() -> None:

@@ -30,6 +30,9 @@ def harness(gates: FeatureGates) -> Iterator[ControllerHarness]:
     made.close()
 
 
+ALWAYS = {"protection", "orphans", "template-values", "groups-from-pods"}
+
+
 def waiting_for(harness: ControllerHarness, kind: str, name: str) -> str:
     notes = harness.api.objects[kind, "default", name]["metadata"].get("annotations", {})
     return str(notes.get(ANNOTATION_WAITING_FOR, ""))
@@ -58,6 +61,7 @@ def tree() -> Json:
         (Feature.IMPLICIT_POD_GROUPS, {"implicit"}),
         (Feature.POD_GROUPS_FROM_PODS, set()),
         (Feature.DEVICE_CLAIMS, {"group-claims"}),
+        (Feature.GANG, set()),
         (TREE, set()),
         (TOPOLOGY, set()),
         (Feature.PREEMPTION, set()),
@@ -73,8 +77,12 @@ def test_the_controllers_of_a_feature_that_is_off_do_not_run(
     usual, without = running(USUAL), running(USUAL.without(feature))
 
     assert usual - without == names
-    always = {"protection", "orphans", "template-values", "groups-from-pods"}
-    assert always <= running(FeatureGates(frozenset()))
+    assert running(FeatureGates(frozenset())) >= ALWAYS
+
+
+@pytest.mark.parametrize("feature", [Feature.WORKLOAD, Feature.POD_GROUP])
+def test_no_controller_of_an_owner_runs_without_groups(feature: Feature) -> None:
+    assert running(USUAL.without(feature)) == ALWAYS | {"group-claims", "provisioning"}
 
 
 def running(gates: FeatureGates) -> set[str]:

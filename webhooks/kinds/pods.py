@@ -15,7 +15,7 @@ from api.constants import (
     POD_GROUP,
     WORKLOAD,
 )
-from api.features import Feature, feature_of_form, off_text
+from api.features import Feature, feature_of_form
 from api.group_claims import own_claims, template_entries
 from api.groups import (
     Form,
@@ -202,7 +202,8 @@ def _off(groups: list[GroupReference], pod: Mapping[str, Any], lister: Lister) -
     if feature is None or feature in lister.gates:
         return []
     path = reference_path(groups[0], pod)
-    return [f"{path}: {off_text(feature)}, so Muster creates no group, and the pod waits for one"]
+    off = lister.gates.off_text(feature)
+    return [f"{path}: {off}, so Muster creates no group, and the pod waits for one"]
 
 
 def _anothers_group(

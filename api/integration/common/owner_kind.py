@@ -15,7 +15,7 @@ from api.constants import ANNOTATION_PREFERRED_TOPOLOGY, ANNOTATION_TOPOLOGY, Ki
 from api.features import Feature, FeatureUse
 from api.integration.common.autoscalers import SILENT, Autoscalers
 from api.integration.common.native import MUSTER_ONLY, NativeApi
-from api.integration.common.options import Options
+from api.integration.common.options import BASIC, Options
 from api.integration.common.result import Admission, Taken, no_name_taken
 from api.integration.common.workloads import NO_WORKLOADS, Workloads
 from api.scheduler_names import USUAL, SchedulerNames
@@ -90,6 +90,13 @@ class OwnerKind(ABC):
     def reports_unread_keys(self, obj: Json) -> bool:
         """Return True if the user of this object gets warnings about unread keys in it."""
         return True
+
+
+def mode_uses(feature: Feature, options: Options) -> Iterator[FeatureUse]:
+    """Yield the feature that creates groups of this mode, and gangs unless it is Basic."""
+    yield FeatureUse(feature, options.mode_path)
+    if options.mode != BASIC:
+        yield FeatureUse(Feature.GANG, options.mode_path)
 
 
 def topology_uses(levels: Iterable[Options]) -> Iterator[FeatureUse]:

@@ -16,7 +16,13 @@ from api.constants import (
 from api.features import Feature, FeatureUse
 from api.integration.common.embedding_kind import EmbeddingKind
 from api.integration.common.options import annotation_path
-from api.integration.common.owner_kind import AnnotationHolder, OwnerKind, Review, topology_uses
+from api.integration.common.owner_kind import (
+    AnnotationHolder,
+    OwnerKind,
+    Review,
+    mode_uses,
+    topology_uses,
+)
 from api.integration.common.result import Admission
 from api.integration.job.admission import POD_SPEC, job_admission, read_job
 from api.integration.jobset.kinds import job_templates
@@ -45,7 +51,7 @@ class Jobs(OwnerKind):
         """Yield the features that a Job itself uses. Those of a JobSet's Job are the JobSet's."""
         view = read_job(obj, schedulers)
         if view.asks:
-            yield FeatureUse(Feature.JOB, view.options.mode_path)
+            yield from mode_uses(Feature.JOB, view.options)
             yield from topology_uses([view.options])
         elif view.delegation is not None and not view.from_jobset:
             yield FeatureUse(Feature.JOB, annotation_path("", ANNOTATION_GROUP_TEMPLATE))

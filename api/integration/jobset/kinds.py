@@ -6,7 +6,13 @@ from typing import Any
 from api.constants import JOB, JOBSET, POD, TRAIN_JOB
 from api.features import Feature, FeatureUse
 from api.integration.common.options import COMPOSITE, Options
-from api.integration.common.owner_kind import AnnotationHolder, OwnerKind, Review, topology_uses
+from api.integration.common.owner_kind import (
+    AnnotationHolder,
+    OwnerKind,
+    Review,
+    mode_uses,
+    topology_uses,
+)
 from api.integration.common.result import Admission
 from api.integration.jobset.admission import jobset_admission
 from api.integration.jobset.view import SCOPE_JOB, SCOPE_JOBSET, ReplicatedJob, read_jobset
@@ -32,13 +38,13 @@ class JobSets(OwnerKind):
             return
         composite = view.options.mode == COMPOSITE
         if view.options.asks:
-            yield FeatureUse(Feature.JOBSET, view.options.mode_path)
+            yield from mode_uses(Feature.JOBSET, view.options)
             yield from topology_uses([view.options])
         if composite:
             yield FeatureUse(Feature.COMPOSITE_POD_GROUP, view.options.mode_path)
         for job in view.wanted:
             if not view.options.asks:
-                yield FeatureUse(Feature.JOBSET, job.options.mode_path)
+                yield from mode_uses(Feature.JOBSET, job.options)
             yield from topology_uses(_levels(job, composite=composite))
 
     def templates(self, obj: Mapping[str, Any]) -> Iterator[AnnotationHolder]:

@@ -6,7 +6,13 @@ from typing import Any
 from api.constants import LEADER_WORKER_SET, POD
 from api.features import Feature, FeatureUse
 from api.integration.common.options import COMPOSITE, annotation_path
-from api.integration.common.owner_kind import AnnotationHolder, OwnerKind, Review, topology_uses
+from api.integration.common.owner_kind import (
+    AnnotationHolder,
+    OwnerKind,
+    Review,
+    mode_uses,
+    topology_uses,
+)
 from api.integration.common.result import Admission
 from api.integration.lws.admission import lws_admission
 from api.integration.lws.rules import overwritten
@@ -32,7 +38,7 @@ class LeaderWorkerSets(OwnerKind):
         view = read_lws(obj)
         if not view.options.asks:
             return
-        yield FeatureUse(Feature.LEADER_WORKER_SET, view.options.mode_path)
+        yield from mode_uses(Feature.LEADER_WORKER_SET, view.options)
         if view.options.mode == COMPOSITE or view.leader_first:
             yield FeatureUse(Feature.COMPOSITE_POD_GROUP, view.options.mode_path)
         yield from topology_uses([view.options])

@@ -37,7 +37,13 @@ from api.integration.common import objects
 from api.integration.common.managed_by import warnings_for
 from api.integration.common.native import OWN, Choice, GroupsApi, NativeApi, note_choice
 from api.integration.common.options import BASIC, GANG, OFF, Options, annotation_path, read_options
-from api.integration.common.owner_kind import AnnotationHolder, OwnerKind, Review, topology_uses
+from api.integration.common.owner_kind import (
+    AnnotationHolder,
+    OwnerKind,
+    Review,
+    mode_uses,
+    topology_uses,
+)
 from api.integration.common.result import Admission, Operation, drop_entry, escape, set_entries
 from api.integration.common.rules import check_minimum, check_scheduler, frozen, one_priority
 from api.integration.pods.references import check_pod_template
@@ -235,7 +241,7 @@ class SingleGroupKind(OwnerKind):
     def uses(self, obj: Mapping[str, Any], schedulers: SchedulerNames) -> Iterator[FeatureUse]:
         view = self.read(obj)
         if view.options.asks:
-            yield FeatureUse(self.feature, view.options.mode_path)
+            yield from mode_uses(self.feature, view.options)
             yield from topology_uses([view.options])
 
     def templates(self, obj: Mapping[str, Any]) -> Iterator[AnnotationHolder]:

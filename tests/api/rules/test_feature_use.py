@@ -12,7 +12,9 @@ from api.rules.feature_use import uses_of
 OURS = "scheduling.muster.dev"
 RACK = {"schedulingConstraints": {"topology": [{"key": "rack"}]}}
 NESTED = "spec.compositePodGroupTemplates[0].podGroupTemplates[0]"
+GANG = {"schedulingPolicy": {"gang": {"minCount": 2}}}
 TREE, TOPOLOGY = Feature.COMPOSITE_POD_GROUP, Feature.TOPOLOGY
+WORKLOAD, POD_GROUP = Feature.WORKLOAD, Feature.POD_GROUP
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=4),
@@ -25,6 +27,8 @@ JSON = st.recursive(
                     "podGroupTemplates",
                     "compositePodGroupTemplates",
                     "schedulingConstraints",
+                    "schedulingPolicy",
+                    "gang",
                     "topology",
                     "parentCompositePodGroupName",
                 ]
@@ -40,17 +44,30 @@ JSON = st.recursive(
 @pytest.mark.parametrize(
     ("kind", "spec", "want"),
     [
-        pytest.param("PodGroup", {}, [], id="a plain group"),
+        pytest.param("PodGroup", {}, [(POD_GROUP, "kind")], id="a plain group"),
+        pytest.param(
+            "PodGroup",
+            GANG,
+            [(POD_GROUP, "kind"), (Feature.GANG, "spec.schedulingPolicy.gang")],
+            id="a gang",
+        ),
+        pytest.param(
+            "PodGroup",
+            {"schedulingPolicy": {"basic": {}}},
+            [(POD_GROUP, "kind")],
+            id="a basic group",
+        ),
         pytest.param(
             "PodGroup",
             {"expectedPods": [{"name": "worker"}]},
-            [(Feature.EXPECTED_PODS, "spec.expectedPods")],
+            [(POD_GROUP, "kind"), (Feature.EXPECTED_PODS, "spec.expectedPods")],
             id="a group that expects pods",
         ),
         pytest.param(
             "PodGroup",
             {"parentCompositePodGroupName": "top", **RACK},
             [
+                (POD_GROUP, "kind"),
                 (TREE, "spec.parentCompositePodGroupName"),
                 (TOPOLOGY, "spec.schedulingConstraints.topology"),
             ],
@@ -59,7 +76,7 @@ JSON = st.recursive(
         pytest.param(
             "PodGroup",
             {"parentCompositePodGroupName": "", "schedulingConstraints": {"topology": []}},
-            [],
+            [(POD_GROUP, "kind")],
             id="empty fields use nothing",
         ),
         pytest.param(
@@ -71,13 +88,23 @@ JSON = st.recursive(
         pytest.param(
             "Workload",
             {"podGroupTemplates": [{}, RACK]},
-            [(TOPOLOGY, "spec.podGroupTemplates[1].schedulingConstraints.topology")],
+            [
+                (WORKLOAD, "kind"),
+                (TOPOLOGY, "spec.podGroupTemplates[1].schedulingConstraints.topology"),
+            ],
             id="the second template",
+        ),
+        pytest.param(
+            "Workload",
+            {"podGroupTemplates": [GANG]},
+            [(WORKLOAD, "kind"), (Feature.GANG, "spec.podGroupTemplates[0].schedulingPolicy.gang")],
+            id="a gang's template",
         ),
         pytest.param(
             "Workload",
             {"compositePodGroupTemplates": [{"podGroupTemplates": [RACK]}]},
             [
+                (WORKLOAD, "kind"),
                 (TREE, "spec.compositePodGroupTemplates"),
                 (
                     TOPOLOGY,
@@ -107,7 +134,7 @@ def test_a_coscheduling_group_uses_its_feature_and_a_kind_of_others_none() -> No
 )
 def test_any_structure_is_read(kind: str, obj: dict[str, Any]) -> None:
     for feature, path in uses_of(OURS, kind, obj):
-        assert feature in (TREE, TOPOLOGY)
+        assert feature in (WORKLOAD, POD_GROUP, Feature.GANG, TREE, TOPOLOGY)
         assert path
 
 
@@ -116,4 +143,4 @@ def test_templates_deeper_than_a_tree_are_not_entered() -> None:
     for _ in range(900):
         spec = {"compositePodGroupTemplates": [spec]}
 
-    assert [it.feature for it in uses_of(OURS, "Workload", {"spec": spec})] == [TREE]
+    assert [it.feature for it in uses_of(OURS, "Workload", {"spec": spec})] == [WORKLOAD, TREE]

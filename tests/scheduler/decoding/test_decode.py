@@ -629,6 +629,11 @@ def test_what_a_group_was_made_for(
     assert decode.group_spec(NATIVE_POD_GROUP.full_kind, group).owner == want
 
 
+GANG = {"schedulingPolicy": {"gang": {"minCount": 2}}}
+CONDITION = {"type": "PodGroupInitiallyScheduled", "status": "True"}
+NATIVE = NATIVE_POD_GROUP.full_kind
+
+
 @pytest.mark.parametrize(
     ("off", "kind", "spec", "want"),
     [
@@ -649,6 +654,13 @@ def test_what_a_group_was_made_for(
             Feature.COMPOSITE_POD_GROUP,
             id="a root",
         ),
+        pytest.param(Feature.GANG, "PodGroup", GANG, Feature.GANG, id="a gang"),
+        pytest.param(Feature.GANG, NATIVE, GANG, Feature.GANG, id="a native gang"),
+        pytest.param(Feature.GANG, "CompositePodGroup", GANG, Feature.GANG, id="a tree's gang"),
+        pytest.param(Feature.GANG, "PodGroup", {}, "", id="no gang"),
+        pytest.param(Feature.POD_GROUP, "PodGroup", GANG, Feature.POD_GROUP, id="a PodGroup"),
+        pytest.param(Feature.WORKLOAD, "PodGroup", {}, Feature.WORKLOAD, id="what it requires"),
+        pytest.param(Feature.POD_GROUP, NATIVE, {}, "", id="no PodGroup of Muster's"),
     ],
 )
 def test_the_gate_that_is_off_of_what_a_group_uses(
@@ -661,7 +673,33 @@ def test_the_gate_that_is_off_of_what_a_group_uses(
 
 
 @pytest.mark.parametrize(
-    ("off", "want"), [(Feature.JOB, "WorkloadWithJob"), (Feature.JOBSET, ""), (None, "")]
+    ("off", "spec", "want"),
+    [
+        (Feature.GANG, {}, ""),
+        (Feature.POD_GROUP, {}, ""),
+        (Feature.TOPOLOGY, RACK, Feature.TOPOLOGY),
+        (Feature.POD_GROUP, RACK, Feature.POD_GROUP),
+    ],
+)
+def test_a_gang_that_was_scheduled_may_replace_lost_pods(
+    off: Feature, spec: dict[str, Any], want: str
+) -> None:
+    status = {"conditions": [CONDITION]}
+    group = decode_group(
+        msgspec.json.encode({"metadata": META, "spec": GANG | spec, "status": status})
+    )
+
+    assert decode.group_spec("PodGroup", group, USUAL.without(off)).gate_off == want
+
+
+@pytest.mark.parametrize(
+    ("off", "want"),
+    [
+        (Feature.JOB, "WorkloadWithJob"),
+        (Feature.WORKLOAD, "GenericWorkload"),
+        (Feature.JOBSET, ""),
+        (None, ""),
+    ],
 )
 def test_the_gate_that_is_off_of_what_made_a_group(off: Feature | None, want: str) -> None:
     made = {LABEL_MANAGED_BY: MANAGED_BY}
@@ -670,9 +708,6 @@ def test_the_gate_that_is_off_of_what_made_a_group(off: Feature | None, want: st
     gates = USUAL.without(off) if off else USUAL
 
     assert decode.group_spec("PodGroup", group, gates).maker_off == want
-
-
-CONDITION = {"type": "PodGroupInitiallyScheduled", "status": "True"}
 
 
 @pytest.mark.parametrize(

@@ -314,14 +314,18 @@ def test_of_a_group_that_is_not_made_the_gate_is_named(
     assert said(builder, gates=USUAL.without(off)) == (
         f'PodGroup "g" does not exist. Muster does not create it because feature gate {off} is off.'
     )
-    assert "feature gate" not in said(builder, gates=FeatureGates(frozenset({off})))
+    assert "feature gate" not in said(
+        builder, gates=FeatureGates(frozenset({off, Feature.POD_GROUP}))
+    )
 
 
-def test_a_users_own_group_is_missed_whatever_is_off() -> None:
+def test_a_users_own_group_is_missed_while_it_can_be_created() -> None:
     builder = StateBuilder()
     member(builder, labels={LABEL_POD_GROUP: "g"})
 
-    assert "Create it" in said(builder, gates=FeatureGates(frozenset()))
+    assert "Create it" in said(builder, gates=FeatureGates(frozenset({Feature.POD_GROUP})))
+    off = "It cannot be created because feature gate GenericWorkloadPodGroup is off."
+    assert said(builder, gates=USUAL.without(Feature.POD_GROUP)).endswith(off)
 
 
 def test_of_a_group_named_by_its_template_it_is_said_which() -> None:
