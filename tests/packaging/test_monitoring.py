@@ -14,7 +14,7 @@ from tests.support.exported_metrics import exported, series
 FOLDER = ROOT / "manifests" / "monitoring"
 DOCS = ROOT / "docs"
 
-_METRIC = re.compile(r"\bmuster_\w+")
+_METRIC = re.compile(r"\bmuster[_:][\w:]+")
 _SELECTORS = re.compile(r"\{([^}]*)\}")
 _BY = re.compile(r"\bby \(([^)]*)\)")
 _LABEL = re.compile(r"(\w+)\s*=~?")
@@ -27,7 +27,9 @@ def load(name: str) -> Any:
     return yaml.safe_load((FOLDER / name).read_text())
 
 
-RULES = {rule["alert"]: rule for group in load("rules.yaml")["groups"] for rule in group["rules"]}
+_ALL = [rule for group in load("rules.yaml")["groups"] for rule in group["rules"]]
+RULES = {rule["alert"]: rule for rule in _ALL if "alert" in rule}
+RECORDED = [rule for rule in _ALL if "record" in rule]
 DASHBOARD = json.loads((FOLDER / "dashboard.json").read_text())
 PANELS = [panel for panel in DASHBOARD["panels"] if panel["type"] != "row"]
 
@@ -36,6 +38,8 @@ def expressions() -> Iterator[tuple[str, str, str]]:
     """Yield the location, the expression, and the text that names labels of its result."""
     for name, rule in RULES.items():
         yield name, rule["expr"], ""
+    for rule in RECORDED:
+        yield rule["record"], rule["expr"], ""
     for panel in PANELS:
         for target in panel["targets"]:
             yield panel["title"], target["expr"], target["legendFormat"]
@@ -45,13 +49,14 @@ def expressions() -> Iterator[tuple[str, str, str]]:
 def test_what_an_alert_or_panel_asks_for_is_exported(
     where: str, expression: str, legend: str
 ) -> None:
-    known, names = series(), set(_METRIC.findall(expression))
+    recorded = {rule["record"]: frozenset({"slo"}) for rule in RECORDED}
+    known, names = series() | recorded, set(_METRIC.findall(expression))
     grouped = {each.strip() for found in _BY.findall(expression) for each in found.split(",")}
     asked = {each for found in _SELECTORS.findall(expression) for each in _LABEL.findall(found)}
 
-    assert names
+    assert names or expression.startswith("vector(")
     assert names <= known.keys(), where
-    labels = frozenset().union(*(known[name] for name in names))
+    labels = frozenset[str]().union(*(known[name] for name in names))
     assert grouped | asked <= labels, where
     assert set(_LEGEND.findall(legend)) <= grouped, where
 
