@@ -1,6 +1,7 @@
 """The groups of a JobSet: one for all of it, for each replicatedJob or each Job, or a tree.
 
-Mode Composite is Muster's own tree of JobSet, replicatedJobs and Jobs.
+Mode Composite is Muster's own tree of JobSet, replicatedJobs and Jobs. A replicatedJob with mode
+Basic is a stage of it that starts as soon as one of its pods can (KEP-6012, user story of stages).
 """
 
 from collections.abc import Mapping
@@ -183,7 +184,7 @@ def _composite_objects(
     composites = [as_root(made, view.options)]
     leaves: list[Json] = []
     for job in jobs:
-        outer = _inherited(job.outer, view.options)
+        outer = _inherited(job.composite_options, view.options)
         name = names.template_name("cpg", job.name, view.namespace)
         child = template(name, outer, job.replicas, priority, composite=True)
         leaf = _leaf(view, job, job.members, priority, above=outer)

@@ -147,12 +147,14 @@ def unmanaged_warnings(
 def _exclusion(view: JobSetView) -> Iterator[Cause]:
     if not view.options.asks:
         return
+    composite = view.options.mode == COMPOSITE
+    allowed = "Off and Basic" if composite else "Off"
     for job in view.replicated_jobs:
-        if job.options.asks:
+        if job.options.asks and not (composite and job.options.mode == BASIC):
             yield causes.forbidden(
                 job.options.mode_path,
-                f"may not be set together with {view.options.mode_path}, except to Off: use the "
-                "gang of the JobSet, or the gangs of its replicatedJobs",
+                f"may not be set together with {view.options.mode_path}, except to {allowed}: use "
+                "the gang of the JobSet, or the gangs of its replicatedJobs",
             )
 
 
@@ -209,7 +211,7 @@ def _minimums(view: JobSetView) -> Iterator[Cause]:
 def _job_minimums(job: ReplicatedJob) -> Iterator[Cause]:
     if job.scope == SCOPE_JOB:
         yield from check_minimum(job.options, max(1, job.members), "pods of a Job")
-        yield from check_minimum(job.outer, max(1, job.replicas), "Jobs")
+        yield from check_minimum(job.composite_options, max(1, job.replicas), "Jobs")
     elif job.scope == SCOPE_REPLICATED_JOB:
         yield from check_minimum(job.options, max(1, job.replicas * job.members), "pods")
 

@@ -1,7 +1,7 @@
 """A JobSet in the form that the integration uses: options of each level, and pod counts."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
 from api import causes, groups
@@ -117,6 +117,11 @@ class ReplicatedJob:
     def group_scope(self) -> str:
         """Scope of its pods' group: the annotation if set, else the requested one."""
         return self.noted.scope or self.scope
+
+    @property
+    def composite_options(self) -> Options:
+        """The options of its composite in a tree: that of basic groups is basic, too."""
+        return replace(self.outer, mode=self.options.mode)
 
     @property
     def pod_spec_path(self) -> str:

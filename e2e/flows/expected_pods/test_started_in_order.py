@@ -31,13 +31,13 @@ def gate(running_muster: Muster) -> Iterator[None]:
         yield
 
 
-def ordered(env: Environment, order: str, *, mode: str = "Gang") -> Json:
-    """Return a JobSet of driver, gated replicatedJob, and workers."""
+def ordered(env: Environment, order: str, *, mode: str = "Gang", first: str | None = None) -> Json:
+    """Return a JobSet of driver, with mode `first`, gated replicatedJob, and workers."""
     between = replicated_job("between", env.name, replicas=1, pods=1, mode="Off")
     pod = between["template"]["spec"]["template"]["spec"]
     pod |= {"schedulerName": SCHEDULER_NAME, "schedulingGates": [{"name": GATE}]}
     pod["containers"][0]["resources"] = {}
-    driver = replicated_job("driver", env.name, replicas=1, pods=1)
+    driver = replicated_job("driver", env.name, replicas=1, pods=1, mode=first)
     workers = replicated_job("workers", env.name, replicas=1, pods=WORKERS)
     made = jobset("train", driver, between, workers, mode=mode)
     if order == "InOrder":
@@ -79,18 +79,20 @@ async def driver_runs_and_another_waits(env: Environment, made: Json, group: str
 
 
 @pytest.mark.parametrize(
-    ("order", "mode"),
+    ("order", "mode", "first"),
     [
-        ("InOrder", "Gang"),
-        pytest.param("Ready", "Gang", marks=pytest.mark.long),
-        pytest.param("InOrder", "Composite", marks=pytest.mark.long),
+        ("InOrder", "Gang", None),
+        pytest.param("Ready", "Gang", None, marks=pytest.mark.long),
+        pytest.param("InOrder", "Composite", None, marks=pytest.mark.long),
+        pytest.param("Ready", "Composite", "Basic", marks=pytest.mark.long),
     ],
 )
 async def test_the_workers_get_their_places_and_another_gang_waits(
-    env: Environment, order: str, mode: str
+    env: Environment, order: str, mode: str, first: str | None
 ) -> None:
     group = "pg-train" if mode == "Gang" else "pg-train-workers-0"
-    await driver_runs_and_another_waits(env, ordered(env, order, mode=mode), group)
+    made = ordered(env, order, mode=mode, first=first)
+    await driver_runs_and_another_waits(env, made, group)
 
     await go_on(env)
     await env.runs(part("workers"), WORKERS)

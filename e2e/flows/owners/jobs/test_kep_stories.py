@@ -1,4 +1,4 @@
-"""The user stories and examples of KEP-1068, KEP-4671 and KEP-5832, with their own numbers.
+"""The user stories and examples of KEP-1068, 4671, 5832 and 6012, with their own numbers.
 
 `golden/` has their objects; these flows run them.
 """
@@ -198,6 +198,26 @@ async def test_kep_4671_a_template_that_is_missing_comes_with_the_workload_made_
     await env.delete(JOBS, "job-1")
     await env.delete(WORKLOADS, "job-1")
     await env.empty()
+
+
+async def test_kep_6012_a_stage_starts_as_some_of_it_can_together_with_a_whole_gang(
+    env: Environment,
+) -> None:
+    """6012-012: three data downloaders as they fit, three trainers all or none, one tree."""
+    await env.add_node(cpu=3)
+    first = replicated_job(FIRST, env.name, replicas=3, pods=1, mode="Basic")
+    second = replicated_job(SECOND, env.name, replicas=1, pods=3)
+    await env.create(JOBSETS, jobset(SAMPLE, first, second, mode="Composite"))
+    blocker = await env.waits(group_name(SECOND, 0), needed=1, free=0)
+    assert "With the other 3 pods of its tree placed" in blocker["summary"]
+    assert await env.bound() == 0
+
+    await env.add_node(cpu=1)
+    await env.runs(of_replicated_job(SECOND), 3)
+    await env.runs(of_replicated_job(FIRST), 1)
+
+    await env.add_node(cpu=2)
+    await env.runs(of_replicated_job(FIRST), 3)
 
 
 async def test_kep_5832_story_1_a_training_job_scales_on_the_workload_it_has(

@@ -140,6 +140,31 @@ def faults(jobset: Json, old: Json | None = None) -> list[tuple[str, str]]:
             id="min-count of a Basic group",
         ),
         pytest.param(
+            asking(gang_mode="Composite").replicated_job("a", mode="Basic").replicated_job("b"),
+            [],
+            id="a basic stage of a tree",
+        ),
+        pytest.param(
+            asking(gang_mode="Composite").replicated_job("a", mode="Gang"),
+            [("spec.replicatedJobs[0].gangConfig.gangMode", FORBIDDEN)],
+            id="a gang below a tree's own",
+        ),
+        pytest.param(
+            asking(gang_mode="Gang").replicated_job("a", mode="Basic"),
+            [("spec.replicatedJobs[0].gangConfig.gangMode", FORBIDDEN)],
+            id="a basic part of one group",
+        ),
+        pytest.param(
+            asking(gang_mode="Composite").replicated_job(
+                "a", 2, pods(4).asks(gang_mode="Basic", min_count="1", replicated_job_min_count="1")
+            ),
+            [
+                (job_note("min-count"), FORBIDDEN),
+                (job_note("replicated-job-min-count"), FORBIDDEN),
+            ],
+            id="min-count of a basic stage",
+        ),
+        pytest.param(
             asking(gang_mode="Gang", topology="not a label").replicated_job("a"),
             [(note("topology"), INVALID)],
             id="a topology that is no label key",

@@ -295,6 +295,25 @@ def test_in_a_tree_each_level_speaks_for_itself_and_all_reaches_down() -> None:
     assert made["cpg-a-b-d38fb85d90"]["parentCompositePodGroupName"] == "cpg-a"
 
 
+def test_a_stage_of_a_tree_may_be_basic() -> None:
+    jobset = (
+        make_jobset("a")
+        .asks(gang_mode="Composite", disruption_mode="All")
+        .replicated_job("init", 2, job_template().pods(3), mode="Basic")
+        .replicated_job("train", 1, job_template().pods(4))
+    )
+
+    made = {
+        obj["metadata"]["name"]: obj["spec"]
+        for obj in jobset_groups(admitted(jobset.build()))
+        if obj["kind"] != "Workload"
+    }
+
+    said = {name: minimum(spec["schedulingPolicy"]) for name, spec in made.items()}
+    assert [said[name] for name in sorted(said)] == [2, "basic", 1, "basic", "basic", 4]
+    assert all(spec["disruptionMode"] == {"all": {}} for spec in made.values())
+
+
 def test_trees_of_one_jobset_may_differ_in_priority() -> None:
     jobset = (
         make_jobset("a")
