@@ -72,9 +72,10 @@ async def test_claims_and_pods_may_be_deleted_in_any_order(
     await env.create(CLAIMS, claim("common", request(name)))
     await gang(env, "own", 4)
     await gang(env, "shared", 3, {"gpu": {"resourceClaimName": "common"}})
-    await gang(env, "waiting", 5)
+    # One more than there are devices: it must not start while the others are being deleted.
+    await gang(env, "waiting", 9)
     await env.runs("", 7)
-    await env.waits("waiting", needed=5)
+    await env.waits("waiting", needed=9)
 
     names = [it["metadata"]["name"] for it in await devices.claims()]
     for each in chance.sample(names, 3):
@@ -99,7 +100,7 @@ async def test_claims_and_pods_may_be_deleted_in_any_order(
     assert await devices.held_twice() == []
     await settled(env)
 
-    for each, pods in (("own", 0), ("shared", 0), ("waiting", 5), ("after", 8)):
+    for each, pods in (("own", 0), ("shared", 0), ("waiting", 9), ("after", 8)):
         await gone(env, each, pods)
     await env.has_pods("", 0)
     await devices.nothing_left_allocated()

@@ -190,7 +190,11 @@ class Takeover:
             self._proxy.cut()
 
     async def over(self) -> None:
-        """Wait until the old leader is back, and check that it has written nothing."""
+        """Wait until the old leader is back, and check that it has decided nothing.
+
+        A stop may fall between the check of the fence and the write of that request, which then
+        arrives late: it is one at most, and the judge of the row covers its effect.
+        """
         if self._fault == KILLED:
             await self._pair.start_missing()
             return
@@ -198,7 +202,8 @@ class Takeover:
         self._muster.send(self._pair.leader, signal.SIGCONT)
         self._proxy.heal()
         await eventually(lambda: self._asked(before), "the old leader to follow", _WITHIN)
-        assert self._written(before) == []
+        late = self._written(before)
+        assert len(late) <= (self._fault == STOPPED), late
 
     async def _asked(self, since: int) -> bool:
         """Return True if the process has read the lease again, and so knows the new holder."""

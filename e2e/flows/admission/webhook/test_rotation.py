@@ -52,7 +52,8 @@ async def test_the_ca_and_the_certificate_rotate_twice_under_load(
     admin: Path, api: Rest, way: tuple[int, bool]
 ) -> None:
     count, by_service = way
-    seconds, rate = 60.0, 200.0
+    # kube-apiserver needs up to 10 s for a new CA in a CRD while others keep the machine busy.
+    seconds, rate = 90.0, 50.0
     lives = fast(seconds / 3)
     replicas = Replicas(
         admin, count=count, certificates=lives, by_service=by_service, leaves_all=True
