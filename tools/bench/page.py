@@ -20,6 +20,7 @@ from tools.bench.report import (
     lab_results,
     launch_results,
     scale_results,
+    supported_results,
     waiting_results,
 )
 
@@ -48,6 +49,7 @@ def write() -> None:
         (PICTURES / name).write_text(picture)
     PAGE.write_text(replaced(PAGE.read_text(), parts()))
     alone = scale_results.tables(scale_results.load())
+    alone["supported"] = supported_results.table(supported_results.load())
     SCALE.write_text(replaced(SCALE.read_text(), alone))
     write_lab()
 
