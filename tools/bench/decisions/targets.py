@@ -36,13 +36,14 @@ SUITE_AHEAD = {"perf-basic": 3.5, "perf-affinity": 10.0, "perf-spreading": 10.0}
 is the limit."""
 SUITE_AHEAD_ELSE = 5.0
 
-WAITING_WRITES = 8.0
-"""Writes for a gang of four that comes to a full cluster: its status, an event, and those of its
-pods."""
+WAITING_WRITES = 10.0
+"""Writes for a gang of four that comes to a full cluster: its status, an event, and both for each
+of its pods."""
 WAITING_TOLD = 10.0
 WAITING_PEAK = 2_500
-WAITING_RENEWED = 2.0
-"""Writes for a waiting gang in a minute in which nodes and other pods come and go."""
+WAITING_RENEWED = 40.0
+"""Writes a second about all waiting gangs while nodes and other pods come and go: 20 about groups
+and 20 about pods, however many wait (`scheduler.status.number_writes`)."""
 WAITING_TOLD_BUSY = 5.0
 """Seconds until the pods of a gang are Unschedulable, while others are bound all the time."""
 
@@ -90,7 +91,7 @@ def _waiting(phases: Sequence[Phase]) -> Iterator[tuple[str, float, float, str]]
             yield f"{title}: its last pod is told", WAITING_TOLD_BUSY, phase.told or 0.0, " s"
         else:
             most = 0.0 if phase.kind == "quiet" else WAITING_RENEWED
-            yield f"{title}: writes a gang in a minute", most, phase.each_minute, ""
+            yield f"{title}: writes a second about them", most, phase.each_second, ""
 
 
 def _row_of(wanted: str, most: float, reached: float, unit: str) -> Row:

@@ -146,7 +146,9 @@ class Site:
         writes = self.writes[first:]
         waiting = self._waiting()
         about = {(space, f"{name}{end}") for space, name in waiting for end in _ENDS}
-        told = [w.at - begun for w in writes if w.what == "patch pods/status"]
+        patched = "patch pods/status"
+        known = {write.about for write in self.writes[:first] if write.what == patched}
+        told = [w.at - begun for w in writes if w.what == patched and w.about not in known]
         return Phase(
             kind,
             title,

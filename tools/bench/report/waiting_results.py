@@ -39,8 +39,9 @@ class Phase:
         return (sum(self.writes.values()) - self.others) / max(1, self.waiting)
 
     @property
-    def each_minute(self) -> float:
-        return self.each * 60 / self.seconds
+    def each_second(self) -> float:
+        """Writes about waiting gangs in a second."""
+        return self.each * max(1, self.waiting) / self.seconds
 
 
 def load() -> list[Phase]:
