@@ -99,6 +99,20 @@ def _ratios(ratios: _Amounts, kind: str, requests: _Amounts, limits: _Amounts) -
             yield f"{resource} max limit to request ratio per {kind} is {ratio}, but {words}"
 
 
+def set_pod_requests(pod: Json) -> None:
+    """Set the pod-level requests that containers state, if the pod has limits (`SetDefaults_Pod`).
+
+    Raises QuantityError.
+    """
+    resources = mapping(pod["spec"].get("resources"))
+    if not resources.get("limits"):
+        return
+    total = _total(pod, "requests")
+    stated: Json = {key: total[key] for key in ("cpu", "memory") if key in total}
+    requests = {**stated, **mapping(resources.get("requests"))}
+    pod["spec"]["resources"] = {**resources, "requests": requests}
+
+
 def _total(pod: Json, word: str) -> Json:
     """Return the requests or limits of the complete pod; its overhead does not count."""
     spec: Json = {"resources": _as_requests(pod["spec"], word)}

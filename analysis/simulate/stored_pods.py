@@ -83,6 +83,7 @@ class PodAdmission:
         Raises kube.client.quantity.QuantityError.
         """
         pod["spec"] = spec = with_defaults(mapping(pod.get("spec")))
+        limit_ranges.set_pod_requests(pod)
         here = [it for it in self.limit_ranges if _key(it)[0] == pod["metadata"]["namespace"]]
         for limit_range in here:
             limit_ranges.set_defaults(pod, limit_range)

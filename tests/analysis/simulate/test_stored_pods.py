@@ -14,6 +14,8 @@ from kube.base.errors import ConfigError, Forbidden, KubeError, NotFound
 from kube.client.client import Client
 from kube.client.resources import Resource
 from scheduler.core.search.place import SearchBudget
+from scheduler.decoding import decode
+from scheduler.decoding.objects import pod_of
 from tests.scheduler.state_builder import StateBuilder
 
 Json = dict[str, Any]
@@ -31,6 +33,17 @@ def container(requests: Json | None = None, limits: Json | None = None, **fields
 def pod(*containers: Json, **spec: Any) -> Json:
     meta = {"name": "p", "namespace": "ns"}
     return {"kind": "Pod", "metadata": meta, "spec": {"containers": list(containers), **spec}}
+
+
+def test_a_pod_with_limits_requests_what_its_containers_do() -> None:
+    """`defaultPodRequests`: kube-scheduler assumes no further requests of its containers then."""
+    first, second = container({"memory": "64Mi"}), container({}, {"memory": "1Gi"})
+    made = pod(first, second, container(), resources={"limits": {"cpu": "64"}})
+
+    assert PodAdmission().store(made) == []
+
+    requests = made["spec"]["resources"]["requests"]
+    assert {key: str(it) for key, it in requests.items()} == {"cpu": "64", "memory": "1140850688"}
 
 
 def gang(count: int, spec: Json) -> Json:
@@ -100,11 +113,11 @@ def test_limits_are_requests(made: Json, want: Json, key: str) -> None:
         pytest.param(
             {"limits": {"cpu": "4"}, "requests": {"cpu": "2"}}, {}, {"cpu": "2"}, id="a request"
         ),
-        pytest.param({"limits": {"cpu": "4"}}, {"cpu": "1"}, None, id="a container has one"),
+        pytest.param({"limits": {"cpu": "4"}}, {"cpu": "1"}, {"cpu": "1000m"}, id="of a container"),
     ],
 )
 @pytest.mark.parametrize("key", ["containers", "initContainers"])
-def test_limits_of_the_whole_pod(resources: Json, inner: Json, want: Json | None, key: str) -> None:
+def test_limits_of_the_whole_pod(resources: Json, inner: Json, want: Json, key: str) -> None:
     more = {"initContainers": [container(inner)]} if key == "initContainers" else {}
     first = container() if more else container(inner or None)
 
@@ -267,6 +280,10 @@ def test_the_files_replace_what_is_in_the_cluster() -> None:
     assert spec["priority"] == 2
 
 
+def requirements(spec: Json) -> object:
+    return decode.pod_info(pod_of({"metadata": {"name": "p"}, "spec": spec})).requirements
+
+
 @pytest.mark.parametrize(
     "made",
     [
@@ -276,10 +293,10 @@ def test_the_files_replace_what_is_in_the_cluster() -> None:
 )
 def test_pods_that_are_expected_ask_for_what_those_that_are_stored_ask_for(made: Json) -> None:
     of_template, of_pod = (
-        placement_template({"spec": it}, {}) for it in (made["spec"], stored(made))
+        placement_template({"spec": it}, {})["spec"] for it in (made["spec"], stored(made))
     )
 
-    assert of_template == of_pod
+    assert requirements(of_template) == requirements(of_pod)
     assert with_defaults(with_defaults(made["spec"])) == with_defaults(made["spec"])
 
 

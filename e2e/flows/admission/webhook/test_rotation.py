@@ -49,11 +49,15 @@ class Seen:
 
 @pytest.mark.long
 async def test_the_ca_and_the_certificate_rotate_twice_under_load(
-    admin: Path, api: Rest, way: tuple[int, bool]
+    server_kind: str, admin: Path, api: Rest, way: tuple[int, bool]
 ) -> None:
     count, by_service = way
-    # kube-apiserver needs up to 10 s for a new CA in a CRD while others keep the machine busy.
-    seconds, rate = 90.0, 50.0
+    real = server_kind == "real"
+    if real and not by_service:
+        pytest.skip("the embedded cluster calls replicas by their URL")
+    # kube-apiserver opens the storage of a CRD again for each new CA, which takes up to 20 s while
+    # other suites keep the machine busy: meanwhile the old certificate must be valid.
+    seconds, rate = (180.0, 50.0) if real else (60.0, 50.0)
     lives = fast(seconds / 3)
     replicas = Replicas(
         admin, count=count, certificates=lives, by_service=by_service, leaves_all=True
