@@ -67,6 +67,18 @@ def ask(kind: KindName, new: Json, old: Json | None = None, *off: Feature) -> Re
 
 GANG = {"schedulingPolicy": {"gang": {"minCount": 2}}}
 CASES = [
+    pytest.param(Feature.POD_GROUP, POD_GROUP, of_kind(POD_GROUP, GANG), "kind", id="a PodGroup"),
+    pytest.param(
+        Feature.GANG, POD_GROUP, of_kind(POD_GROUP, GANG), "spec.schedulingPolicy.gang", id="a gang"
+    ),
+    pytest.param(
+        Feature.WORKLOAD,
+        WORKLOAD,
+        of_kind(WORKLOAD, {"podGroupTemplates": [{"name": "leaf", **GANG}]}),
+        "kind",
+        id="a Workload",
+    ),
+    pytest.param(Feature.GANG, JOB, job(), NOTE.format("gang-mode"), id="the gang of a Job"),
     pytest.param(TREE, COMPOSITE_POD_GROUP, composite(), "kind", id="a composite"),
     pytest.param(
         TREE,
@@ -206,13 +218,14 @@ def test_the_same_is_allowed_while_it_is_on(
 
 
 def _also_used(new: Json) -> list[Feature]:
-    """Return the additional features of an object with a topology or a tree."""
+    """Return the additional features of an object: gangs, and those of its owner."""
     own = {
         "Job": Feature.JOB,
         "Deployment": Feature.DEPLOYMENT,
         "LeaderWorkerSet": Feature.LEADER_WORKER_SET,
     }
-    return [own.get(new["kind"], Feature.JOBSET)]
+    basic = [Feature.WORKLOAD, Feature.POD_GROUP, Feature.GANG]
+    return [*basic, own.get(new["kind"], Feature.JOBSET)]
 
 
 @pytest.mark.parametrize(("feature", "kind", "new", "field"), CASES)
