@@ -31,7 +31,7 @@ HASHED: Final = "Hashed"
 """The form of a JobSet's names in versions before 0.3, if the usual ones were taken."""
 
 JOINED: Final = "Joined"
-"""The form of a JobSet's names of which some have a hash, as they are ambiguous without one."""
+"""The form of a JobSet's names if some need a hash, because they would be ambiguous without it."""
 
 UNIQUE: Final = "Unique"
 """The form of a JobSet's names that all have a hash, as other owners have the usual ones."""

@@ -387,12 +387,13 @@ def _off(
 ) -> tuple[str, str]:
     """Return the disabled gates that the group's placement uses, and that created the group."""
     spec, used = group.spec, []
+    if kind == POD_GROUP:
+        used.append(Feature.POD_GROUP)
+    if spec.scheduling_policy is not None and spec.scheduling_policy.gang is not None:
+        used.append(Feature.GANG)
     # A group that was scheduled continues as it is, and may replace lost pods.
-    if not initially_scheduled(group):
-        if kind == POD_GROUP:
-            used.append(Feature.POD_GROUP)
-        if spec.scheduling_policy is not None and spec.scheduling_policy.gang is not None:
-            used.append(Feature.GANG)
+    if not all(it in gates for it in used) and initially_scheduled(group):
+        used.clear()
     if plain_kind(kind) == COMPOSITE_POD_GROUP or spec.parent_composite_pod_group_name:
         used.append(Feature.COMPOSITE_POD_GROUP)
     preferred = _preferred(group.metadata, native=kind in _NATIVE)

@@ -35,7 +35,7 @@ class NumberWrites(Generic[K]):
         self._last: dict[K, tuple[str, float]] = {}
         self._of: Counter[str] = Counter()
         self._turns: dict[K, float] = {}
-        # By namespace: the begin of the last part in which an object has a turn, and the number of
+        # By namespace: the start of the last part in which an object has a turn, and the number of
         # turns given in it.
         self._parts: dict[str, tuple[float, int]] = {}
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from e2e.harness.controlplane.places import KUBERNETES
+from e2e.harness.controlplane.places import before
 from e2e.kubernetes.scheduler import device_answers as answers
 from e2e.kubernetes.scheduler.device_answers import Json, Ours
 from e2e.kubernetes.scheduler.device_scenarios import DeviceScenario
@@ -105,8 +105,7 @@ FIXED: Differences = {
 async def test_known_differences_are_still_there(server_kind: str) -> None:
     if server_kind != "real":
         pytest.skip("kube-scheduler needs a real control plane")
-    newest = tuple(map(int, KUBERNETES.split(".")[:2])) >= (1, 37)
-    faults = FAULTS if newest else FAULTS | FIXED
+    faults = FAULTS | FIXED if before("1.37") else FAULTS
     found = {}
     async with kube_scheduler() as (_, rest, extender), answers.decisions(rest) as seen:
         for number, fault in enumerate(faults):

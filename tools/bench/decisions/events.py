@@ -41,7 +41,7 @@ def received(gangs: int = 5_000) -> Iterator[float]:
     assert len(queue) == gangs
 
 
-def woken(gangs: int = 2_000, nodes: int = 5_000) -> Iterator[float]:
+def woken(gangs: int = 2_000, nodes: int = 5_000, size: int = _GANG) -> Iterator[float]:
     """Time the wakeup of waiting roots after each of four pods that end on a full cluster."""
     state = cluster(nodes, cpu=1)
     running = gang(state, "running", nodes)
@@ -50,7 +50,7 @@ def woken(gangs: int = 2_000, nodes: int = 5_000) -> Iterator[float]:
     state.assume(decision.pods, decision.rows)
     queue = Queue(state)
     for number in range(gangs):
-        group = gang(state, f"g{number}", _GANG)
+        group = gang(state, f"g{number}", size)
         answer = place(state, group, SearchBudget())
         assert isinstance(answer, Refusal)
         queue.refuse(group.key, answer, 0.0)

@@ -16,14 +16,14 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, Final
 
-from scheduler.core.search.place import Placement, Refusal, SearchBudget, place
+from scheduler.core.search.place import Placement, SearchBudget, place
 from scheduler.core.state.state import State
 from scheduler.core.values.model import COMPOSITE_POD_GROUP, POD_GROUP
 from scheduler.decoding.objects import decode_group, decode_workload
-from scheduler.queue.scheduling_queue import Queue
 from scheduler.watch.event_handlers import GroupHandler
 from scheduler.watch.object_handlers import workload_handler
 from tools.bench import page
+from tools.bench.decisions import events
 from tools.bench.decisions.clusters import cluster, composite, gang
 from tools.bench.decisions.events import resident_mib
 from tools.bench.report import frame, supported_results
@@ -79,32 +79,15 @@ def one_tree(leaves: int, nodes: int = NODES) -> float:
 
 def woken(gangs: int, nodes: int = NODES) -> float:
     """Return the seconds until the queue has handled one ended pod, while so many gangs wait."""
-    state = cluster(nodes, cpu=1)
-    running = gang(state, "running", nodes)
-    decision = place(state, running, SearchBudget())
-    assert isinstance(decision, Placement)
-    state.assume(decision.pods, decision.rows)
-    queue = Queue(state)
-    for number in range(gangs):
-        group = gang(state, f"g{number}", _GANG)
-        answer = place(state, group, SearchBudget())
-        assert isinstance(answer, Refusal)
-        queue.refuse(group.key, answer, 0.0)
-    state.take_changes()
-    state.remove_pod("running-0")
-    start = clock()
-    queue.refresh(state.take_changes(), 0.0)
-    return clock() - start
+    return next(events.woken(gangs, nodes, _GANG))
 
 
-def measure(share: float = 1.0) -> Iterator[Supported]:
-    """Yield each supported number, or a share of it, with its cost."""
+def measure() -> Iterator[Supported]:
+    """Yield each supported number with its cost."""
     for what, (number, unit, run) in MEASURED.items():
-        count = max(10, int(number * share))
-        unit_of_frame = frame.quick_loop() / frame.LOOP_MS * 1000
-        cost = _alone(run, count)
-        cost = cost if unit == "MiB" else cost / unit_of_frame
-        yield Supported(what, count, round(cost, 3), unit)
+        speed = frame.quick_loop() / frame.LOOP_MS * 1000
+        cost = _alone(run, number)
+        yield Supported(what, number, round(cost if unit == "MiB" else cost / speed, 3), unit)
 
 
 MEASURED: Final[Mapping[str, tuple[int, str, Callable[..., float]]]] = {
