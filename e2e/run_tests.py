@@ -78,8 +78,9 @@ NAMED_PARTS: Final[Mapping[str, Sequence[str]]] = {
         "e2e/flows/admission/webhook",
     ),
     "owners": ("e2e/flows/admission/kinds", "e2e/flows/owners/jobs"),
+    "installation and Kubernetes": ("e2e/install", "e2e/kubernetes", "e2e/neighbours"),
 }
-"""About two thirds of the end-to-end tests, by time."""
+"""About three quarters of the end-to-end tests, by time."""
 
 _NAMED: Final = tuple(f"--ignore={folder}" for part in NAMED_PARTS.values() for folder in part)
 
@@ -167,12 +168,21 @@ FIRST: Final = (
     f"{LOCAL}, the rest",
     f"{LOCAL}, decisions",
     f"{LOCAL}, owners",
+    f"{LOCAL}, installation and Kubernetes",
 )
 """Suites that begin first.
 
 Suites with a control plane wait for it most of the time, so they begin first. Long suites follow,
 so that the lanes end together.
 """
+LONG_FIRST: Final = (
+    f"{REAL}, decisions",
+    f"{REAL}, installation and Kubernetes",
+    f"{REAL}, the rest",
+    f"{UNIT}, scheduler",
+    f"{REAL}, owners",
+)
+"""The same with `--long`: the longest suites."""
 _FRESH_SECONDS: Final = 5.0
 """Seconds in which the build reports that it is up to date."""
 _NICENESS: Final = 5
@@ -263,7 +273,7 @@ def run_suites(*, long: bool, require_real: bool, only: Sequence[str] = ()) -> l
             versions = [it for it in others if _is_chosen(f"Kubernetes {it}", only)]
             made += _on_versions(versions, builder)
         chosen = [suite for suite in made if _is_chosen(suite.name, only)]
-        outcomes = _in_lanes(chosen, LONG_LANES if long else LANES)
+        outcomes = _in_lanes(chosen, *((LONG_LANES, LONG_FIRST) if long else (LANES, FIRST)))
     # Alone: kubelets that wait for a processor lose their nodes.
     if long and _is_chosen(NODES, only):
         outcomes.append(_on_nodes(require_real=require_real))
@@ -284,7 +294,7 @@ def _on_nodes(*, require_real: bool) -> Outcome:
 def run_versions(versions: Sequence[str]) -> list[Outcome]:
     """Run the suites of the real control plane on each of these Kubernetes versions."""
     with ThreadPoolExecutor(1) as builder:
-        return _in_lanes(_on_versions(versions, builder), LONG_LANES)
+        return _in_lanes(_on_versions(versions, builder), LONG_LANES, ())
 
 
 def _on_versions(versions: Sequence[str], builder: ThreadPoolExecutor) -> list[Suite]:
@@ -307,9 +317,9 @@ def _after(
     return _pytest(name, [*suites, "--cluster=real"], environment)
 
 
-def _in_lanes(suites: Sequence[Suite], count: int) -> list[Outcome]:
-    """Run `count` at a time, `FIRST` first; suites that wait for a build let others pass."""
-    order = {name: at for at, name in enumerate(FIRST)}
+def _in_lanes(suites: Sequence[Suite], count: int, first: Sequence[str]) -> list[Outcome]:
+    """Run `count` at a time, `first` first; suites that wait for a build let others pass."""
+    order = {name: at for at, name in enumerate(first)}
     left = sorted(suites, key=lambda suite: order.get(suite.name, len(order)))
     changed = Condition()
 
