@@ -128,6 +128,7 @@ class Reflector(Generic[T]):
         decode: Callable[[bytes], T],
         namespace: str | None = None,
         label_selector: str | None = None,
+        field_selector: str | None = None,
         clock: Clock | None = None,
         delivery: Delivery | None = None,
         requests: Requests | None = None,
@@ -138,7 +139,7 @@ class Reflector(Generic[T]):
         self._resource = resource
         self._sink = sink
         self._path = resource.path(namespace)
-        self._params = selectors(label_selector, None)
+        self._params = selectors(label_selector, field_selector)
         self._clock = clock or SystemClock()
         self._delivery = delivery or Delivery()
         self._requests = requests or Requests()

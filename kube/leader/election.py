@@ -2,7 +2,9 @@
 
 Time is the local monotonic clock only: the wall clocks of two machines are never compared. A
 candidate takes the lease over when it has itself seen the record unchanged for the complete lease
-duration. The leader counts from the moment *before* it sent its last successful renewal, gives up
+duration. It watches the lease, so it does so at that moment, and at once when the leader releases
+it; what it hears late can only make it wait longer, because it reads the lease before it takes it.
+The leader counts from the moment *before* it sent its last successful renewal, gives up
 at the renew deadline, which is earlier than any other candidate can take over, and cancels its
 work. The fence becomes invalid at that very moment even if the event loop is late, and no request
 of the work is sent after it (`kube.client.fencing.fenced`).
@@ -25,10 +27,13 @@ from kube.base.errors import AlreadyExists, ApiError, ConfigError, Conflict, Not
 from kube.base.metrics import LEADER
 from kube.base.settings import LeaderElection
 from kube.client.client import Client
+from kube.client.decoding import Decoder
 from kube.client.fencing import fenced
-from kube.client.meta import Json
+from kube.client.meta import Identity, Json, Key
 from kube.client.resources import LEASES
 from kube.concurrency.backoff import retry_after
+from kube.concurrency.event_wait import wait_until
+from kube.informers.reflector import Reflector, Requests
 
 _log = structlog.get_logger()
 
@@ -72,6 +77,14 @@ class _HeldLease:
     free_since: float  # without a leader since then
 
 
+class _Lease(msgspec.Struct):
+    metadata: Identity
+    spec: Json = {}
+
+
+_decode = Decoder(_Lease)
+
+
 class LeaderElector:
     """A candidate for one lease. `identity` must be unique to this run of the process."""
 
@@ -95,6 +108,18 @@ class LeaderElector:
         self._jitter = jitter or random.SystemRandom()
         self._call_seconds = times.renew_seconds / 2
         self._observed: tuple[Json | None, float] = (None, math.inf)
+        self._released = asyncio.Event()
+        self._watch = Reflector(
+            client,
+            LEASES,
+            self,
+            decode=_decode,
+            namespace=namespace,
+            field_selector=f"metadata.name={name}",
+            clock=self._clock,
+            # The leader renews more often than that.
+            requests=Requests(inactivity=2 * times.lease_seconds, jitter=self._jitter),
+        )
         self._gauge = LEADER.labels(name)
         self._gauge.set(0)
 
@@ -114,16 +139,32 @@ class LeaderElector:
         when the work returns; raises what it raises; the lease is released in both cases, and also
         when cancelled.
         """
-        while True:
-            held = await self._acquire()
-            _log.info("became leader", lease=self._name, identity=self._identity)
-            if await self._lead(held, work):
-                return
-            _log.warning("stopped leading", lease=self._name, identity=self._identity)
+        watch = asyncio.ensure_future(self._watch.run())
+        try:
+            while True:
+                held = await self._acquire()
+                _log.info("became leader", lease=self._name, identity=self._identity)
+                if await self._lead(held, work):
+                    return
+                _log.warning("stopped leading", lease=self._name, identity=self._identity)
+        finally:
+            watch.cancel()
+            await asyncio.wait({watch})
+
+    def upsert(self, obj: _Lease) -> None:
+        """Note what the watch says."""
+        if not self._note({"spec": obj.spec}).get("holderIdentity"):
+            self._released.set()
+
+    def delete(self, _key: Key) -> None:
+        """Note what the watch says."""
+        self._note(None)
+        self._released.set()
 
     async def _acquire(self) -> _HeldLease:
         while True:
             asked = 0.0
+            self._released.clear()
             try:
                 held = await self._attempt()
                 if held is not None:
@@ -131,9 +172,19 @@ class LeaderElector:
             except (ApiError, ConfigError, Unreachable) as error:
                 _log.warning("failed to acquire the lease", lease=self._name, error=str(error))
                 asked = retry_after(error)
-            wait = max(self._times.retry_seconds, asked)
-            # Jitter: replicas that start together must not write the same lease at the same moment.
-            await self._clock.sleep(wait * self._jitter.uniform(1.0, 1.2))
+            # A server that asks for time gets it, whatever the watch says meanwhile.
+            wake = asyncio.Event() if asked else self._released
+            await wait_until(wake, self._next_attempt(asked), self._clock)
+
+    def _next_attempt(self, asked: float) -> float:
+        """Return the time at which the lease may be free, if the watch says when it is renewed."""
+        spec, since = self._observed
+        now = self._clock.monotonic()
+        free = since + self._duration(spec or {})
+        if not asked and free > now and self._watch.synced.is_set():
+            return free
+        # Jitter: replicas that start together must not write the same lease at the same moment.
+        return now + max(self._times.retry_seconds, asked) * self._jitter.uniform(1.0, 1.2)
 
     async def _attempt(self) -> _HeldLease | None:
         """Take the lease if it is free; None if another holds it or was faster."""
@@ -169,8 +220,10 @@ class LeaderElector:
         # Our own identity is there if the response to our write was lost.
         if not holder or holder == self._identity:
             return True
-        duration = float(spec.get("leaseDurationSeconds") or self._times.lease_seconds)
-        return self._clock.monotonic() >= self._observed[1] + duration
+        return self._clock.monotonic() >= self._observed[1] + self._duration(spec)
+
+    def _duration(self, spec: Json) -> float:
+        return float(spec.get("leaseDurationSeconds") or self._times.lease_seconds)
 
     async def _lead(self, held: _HeldLease, work: Work) -> bool:
         """Renew while working; return True if the work ended by itself."""

@@ -19,6 +19,7 @@ from kube.base.errors import Conflict, KubeError
 from kube.client.meta import Json
 from kube.client.patch import PatchBuilder, pointer
 from kube.client.resources import PVCS, PVS
+from kube.concurrency.event_wait import wait_until
 from kube.concurrency.fair_queue import FairSemaphore
 from kube.concurrency.freeze import Freeze
 from kube.leader.election import Fence
@@ -26,7 +27,6 @@ from scheduler.core.groups.forest import Pod
 from scheduler.core.state.state import State
 from scheduler.core.values.model import ClaimInfo, ClaimKey
 from scheduler.decoding.volume_decode import SELECTED_NODE
-from scheduler.support.event_wait import wait_until
 from scheduler.support.ports import VolumeBinderApi
 from scheduler.support.retry import RETRIABLE, backoff
 from scheduler.watch.claim_notifications import ClaimNews

@@ -26,6 +26,7 @@ from prometheus_client import Counter as PromCounter
 from kube.base.clock import Clock, rfc3339
 from kube.base.errors import Conflict, Invalid, KubeError, NotFound
 from kube.client.patch import PatchBuilder
+from kube.concurrency.event_wait import wait_until
 from kube.concurrency.fair_queue import FairSemaphore
 from kube.leader.election import Fence
 from scheduler.claims.claim_client import ClaimClient, UnusableError
@@ -45,7 +46,6 @@ from scheduler.core.values.model import ClaimKey
 from scheduler.decoding.device_objects import Consumer
 from scheduler.decoding.extended_resources import claim_key
 from scheduler.events.group_events import GroupEvents
-from scheduler.support.event_wait import wait_until
 from scheduler.support.metrics import CLAIM_RACES_LOST, CLAIM_WRITES, DEVICES_TWICE
 from scheduler.support.retry import RETRIABLE, backoff
 from scheduler.watch.claim_notifications import ClaimNews

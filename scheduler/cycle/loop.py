@@ -9,13 +9,13 @@ from typing import Final
 from structlog.contextvars import bound_contextvars
 
 from kube.base.clock import Clock
+from kube.concurrency.event_wait import wait_until
 from kube.concurrency.freeze import Freeze
 from kube.concurrency.pace import Pace
 from scheduler.core.values.model import GroupKey
 from scheduler.cycle.cycle import Cycle
 from scheduler.queue.scheduling_queue import Queue
 from scheduler.support.activity import Activity
-from scheduler.support.event_wait import wait_until
 from scheduler.support.metrics import ROUNDS
 
 _SLICE: Final = 0.002

@@ -40,6 +40,7 @@ from kube.client.resources import (
     Resource,
 )
 from kube.client.server_version import release_of
+from kube.concurrency.event_wait import done_within
 from kube.concurrency.freeze import Freeze
 from kube.informers.quarantine import Quarantine
 from kube.informers.reflector import Delivery, OnSetAside, Reflector, Sink
@@ -73,7 +74,6 @@ from scheduler.decoding.volume_objects import (
 )
 from scheduler.expected.pods import ExpectedPods
 from scheduler.support.config import ExpectedLimits
-from scheduler.support.event_wait import done_within
 from scheduler.support.kinds import GROUPS, WORKLOADS
 from scheduler.support.metrics import TAKEOVERS_STALE
 from scheduler.watch.claim_notifications import ClaimNews

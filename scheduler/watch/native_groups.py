@@ -19,10 +19,10 @@ from kube.base.metrics import WATCH_LAG
 from kube.client import discovery
 from kube.client.client import Client
 from kube.client.resources import Resource
+from kube.concurrency.event_wait import done_within
 from kube.concurrency.freeze import Freeze
 from kube.concurrency.pace import Pace
 from kube.informers.reflector import Reflector
-from scheduler.support.event_wait import done_within
 from scheduler.support.kinds import NATIVE_GROUPS
 from scheduler.watch.event_handlers import GroupHandler, PodHandler
 

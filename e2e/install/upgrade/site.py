@@ -36,7 +36,7 @@ _CONFIG = {
     "leaderElection": _ELECTION,
     "scheduler": {"profile": "pack"},
 }
-_RATE = 8.0
+_RATE = 4.0
 _HOLD = "test.muster.dev/hold"
 _CLASS = "important"
 

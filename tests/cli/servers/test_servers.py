@@ -70,7 +70,7 @@ def test_anything_else_is_refused_with_an_example(text: str) -> None:
         ),
         pytest.param("webhook: {port: 70000}", "webhook.port", id="a port out of range"),
         pytest.param(
-            "leaderElection: {leaseSeconds: 5}",
+            "leaderElection: {leaseSeconds: 4}",
             "leaseSeconds must be more than renewSeconds",
             id="a lease shorter than its renewal",
         ),

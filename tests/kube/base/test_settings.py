@@ -37,7 +37,7 @@ def test_fields_are_written_in_camel_case(tmp_path: Path) -> None:
         pytest.param("name: [", "yaml", id="no YAML"),
         pytest.param("leaderElection: {retrySeconds: 0}", "retrySeconds", id="out of bounds"),
         pytest.param(
-            "leaderElection: {leaseSeconds: 5}", "must be more than", id="times out of order"
+            "leaderElection: {leaseSeconds: 4}", "must be more than", id="times out of order"
         ),
     ],
 )

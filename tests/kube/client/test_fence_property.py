@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -40,6 +41,14 @@ class FaultyClient(MemoryApi):
             return answer
         await self._clock.sleep(timeout if trouble != "late" else 0)
         raise Unreachable(method, path, trouble)
+
+    async def watch_lines(
+        self, path: str, params: Mapping[str, str], **options: Any
+    ) -> AsyncGenerator[bytes, None]:
+        """Deliver events late, too."""
+        async for line in super().watch_lines(path, params, **options):
+            await self._clock.sleep(self.delay if self.trouble else 0)
+            yield line
 
 
 @dataclass

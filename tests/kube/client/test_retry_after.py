@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+from collections import defaultdict
 from collections.abc import Awaitable, Callable
 from itertools import pairwise
 from random import Random
@@ -97,10 +98,11 @@ def asking_for(seconds: float) -> list[ApiError]:
 @pytest.mark.parametrize("asking", EVERY)
 async def test_nothing_is_asked_again_any_sooner(asking: Asking, answer: ApiError) -> None:
     clock = FakeClock()
-    api, at = MemoryApi(clock), list[float]()
+    api, at = MemoryApi(clock), defaultdict[str, list[float]](list)
 
-    def act(_request: Request) -> None:
-        at.append(clock.monotonic())
+    def act(request: Request) -> None:
+        # A candidate reads the lease and lists it to watch it, each with waits of its own.
+        at[request.verb].append(clock.monotonic())
         raise answer
 
     api.on(act)
@@ -109,9 +111,9 @@ async def test_nothing_is_asked_again_any_sooner(asking: Asking, answer: ApiErro
     task.cancel()
     await asyncio.wait({task})
 
-    waits = [later - earlier for earlier, later in pairwise(at)]
-    assert len(waits) >= 4, "it is asked again"
-    assert min(waits) >= ASKED
+    waits = [[later - earlier for earlier, later in pairwise(times)] for times in at.values()]
+    assert min(map(len, waits)) >= 4, "it is asked again"
+    assert min(map(min, waits)) >= ASKED
 
 
 async def test_a_lease_is_renewed_in_time_whatever_is_asked_for() -> None:
