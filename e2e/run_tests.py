@@ -204,7 +204,7 @@ _FAILURE: Final = re.compile(r"^(?:FAILED|ERROR) \S+\.py\b.*$", re.MULTILINE)
 """Pattern of a line in pytest's short summary, but not of a test's log."""
 
 COSTS: Final = ROOT / ".cache" / "tests"
-"""Folder of the costs of each suite's tests, as JSON."""
+"""Folder of each suite's output, and of the costs of its tests as JSON."""
 LAST: Final = COSTS / "last.json"
 
 
@@ -364,8 +364,7 @@ def _pytest(
     name: str, arguments: Sequence[str], environment: Mapping[str, str] | None = None
 ) -> Outcome:
     """Run pytest once, and read the cost of each of its tests."""
-    COSTS.mkdir(parents=True, exist_ok=True)
-    cost = COSTS / f"{re.sub(r'[^a-z0-9]+', '-', name)}.json"
+    cost = _file_of(name, "json")
     cost.unlink(missing_ok=True)
     command = [sys.executable, "-m", "pytest", "-q", f"--usage={cost}", *arguments]
     outcome = _run(name, command, environment)
@@ -378,35 +377,42 @@ def _run(
 ) -> Outcome:
     """Run a command, with additional environment variables if given.
 
-    Its output is shown when it ends, not mixed with that of another lane.
+    Its output is shown when it ends, not mixed with that of another lane. Until then it is in a
+    file.
     """
-    _say(f"== {name}: begins")
+    log = _file_of(name, "log")
+    _say(f"== {name}: begins; its output is in {os.path.relpath(log, ROOT)}")
     started = time.monotonic()
-    child = subprocess.Popen(
-        command,
-        cwd=ROOT,
-        env={**os.environ, **(environment or {})},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        # Linux divides the processors between sessions first. In one session, all suites together
-        # would have as much as a single server of theirs, which has its own.
-        start_new_session=True,
-    )
+    with log.open("wb") as output_file:
+        child = subprocess.Popen(
+            command,
+            cwd=ROOT,
+            env={**os.environ, **(environment or {})},
+            stdout=output_file,
+            stderr=subprocess.STDOUT,
+            # Linux divides the processors between sessions first. In one session, all suites
+            # together would have as much as a single server of theirs, which has its own.
+            start_new_session=True,
+        )
     if name in NICE and "--long" not in command:
         _lower_priority(child.pid)
     with child:
-        assert child.stdout is not None
-        output = child.stdout.read()
         # Not `wait`: only this call returns the resource usage of the child and its servers.
         _, status, used = os.wait4(child.pid, 0)
         child.returncode = os.waitstatus_to_exitcode(status)
+    output = log.read_text(errors="replace")
     whole = Cost(time.monotonic() - started, used.ru_utime + used.ru_stime)
     note = f"{whole.wall:.0f} s, {whole.processor:.0f} s of processor time"
     failures = _FAILURE.findall(output)
     outcome = Outcome(name, child.returncode, note, failures, SuiteCost(name, whole))
     _say(f"== {name}\n{output}{outcome.line()}")
     return outcome
+
+
+def _file_of(name: str, ending: str) -> Path:
+    """Return the file of a suite in `COSTS`, whose folder exists then."""
+    COSTS.mkdir(parents=True, exist_ok=True)
+    return COSTS / f"{re.sub(r'[^a-z0-9.]+', '-', name.lower())}.{ending}"
 
 
 def _lower_priority(pid: int) -> None:
