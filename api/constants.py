@@ -222,7 +222,9 @@ ANNOTATION_HOLD_SECONDS: Final = f"{GROUP}/hold-seconds"
 # On a PodGroup: what happens to running pods if the expected ones do not come in time, Keep or
 # Evict.
 ANNOTATION_ON_HOLD_EXPIRED: Final = f"{GROUP}/on-hold-expired"
-# On a root: the time, as in "90s" or "5m", before any pod is evicted for it.
+# On a root: the time, as in "90s" or "5m", for which it runs before any of its pods is evicted.
+ANNOTATION_MIN_RUN_TIME: Final = f"{GROUP}/min-run-time"
+# On a root: the time before any pod is evicted for it.
 ANNOTATION_PREEMPTION_DELAY: Final = f"{GROUP}/preemption-delay"
 # On a root, or on its Job or JobSet: request capacity while the root waits for it.
 ANNOTATION_PROVISIONING_REQUEST: Final = f"{GROUP}/provisioning-request"

@@ -1,4 +1,4 @@
-"""Durations in annotations: `preemption-delay`, `schedule-timeout`."""
+"""Durations in annotations: `min-run-time`, `preemption-delay`, `schedule-timeout`."""
 
 import re
 from typing import Any, Final

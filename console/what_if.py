@@ -21,7 +21,6 @@ from kube.concurrency.stepwise import Stepwise
 from scheduler.core.preemption.dry_run import SearchEffort
 from scheduler.snapshot import snapshot as snapshots
 from scheduler.snapshot.snapshot import Limits, Snapshot, queue_of
-from scheduler.support.config import Preemption
 
 WAITING: Final = 4
 """Questions that may wait, one per viewer; one process runs at a time."""
@@ -97,7 +96,9 @@ class WhatIfProcess:
     async def _snapshot(self) -> Snapshot:
         """Take a snapshot in steps; the freeze keeps the state unchanged meanwhile."""
         cluster, state, pause = self._cluster, self._cluster.state, self._stepwise.pause
-        effort = SearchEffort.at(SystemClock().monotonic(), Preemption().patience_seconds)
+        clock, preemption = SystemClock(), cluster.settings.preemption
+        effort = SearchEffort.at(clock.monotonic(), preemption.patience_seconds)
+        state.units.protection = preemption.protection(clock.now())
         limits = Limits.of(cluster.settings.budget, effort, preempts=cluster.settings.preempts)
 
         def taken() -> Snapshot:

@@ -35,7 +35,7 @@ from scheduler.core.state.state import State
 from scheduler.core.topology.topology import UNLABELLED
 from scheduler.core.values.model import SINGLE_POD, GroupKey
 from scheduler.decoding.objects import GroupObject
-from scheduler.preemption.messages import places_text, unit_size
+from scheduler.preemption.messages import places_text, protected_text, unit_size
 from scheduler.status.conditions import held_condition, reason_of, retry_on, waiting_for
 from scheduler.watch.published_places import published_until
 
@@ -328,13 +328,15 @@ def _why_no_eviction(state: State, entity: Group | Pod) -> str:
     """Return why no pod is evicted for the root."""
     if not may_preempt(state, entity):
         return "no preemption: preemptionPolicy is Never"
-    units = len(state.units.below(entity.priority))
+    units, ends = len(state.units.below(entity.priority)), state.units.protected(entity.priority)
+    spared = f"; {protected_text(len(ends), float(ends.min()))}" if len(ends) else ""
     if not units:
-        return f"no preemption: nothing with a priority below {entity.priority} runs"
+        what = "nothing" if not spared else "nothing else"
+        return f"no preemption: {what} with a priority below {entity.priority} runs{spared}"
     victims = "the unit" if units == 1 else f"all {units} units"
     return (
         f"no preemption: it does not fit even without {victims} with a priority below"
-        f" {entity.priority}"
+        f" {entity.priority}{spared}"
     )
 
 

@@ -6,7 +6,6 @@ from typing import Any, Final
 from api import duration, names
 from api.causes import Cause
 from api.constants import (
-    ANNOTATION_PREEMPTION_DELAY,
     ANNOTATION_PROVISIONING_REQUEST,
     HIGHEST_USER_PRIORITY,
     MAX_RESOURCE_CLAIMS,
@@ -102,10 +101,11 @@ def check_priority(reader: Reader, owner: Mapping[str, Any], path: str) -> None:
 
 
 def check_annotations(reader: Reader, obj: Mapping[str, Any]) -> None:
-    """Check the annotations `preemption-delay` (duration) and `provisioning-request` (class)."""
-    written = annotations_of(obj).get(ANNOTATION_PREEMPTION_DELAY)
-    if written is not None and duration.seconds(written) is None:
-        reader.report.append(table.PREEMPTION_DELAY.at(table.PREEMPTION_DELAY.where[0], written))
+    """Check durations of preemption, and the annotation `provisioning-request` (class)."""
+    for key, said in table.DURATIONS.items():
+        written = annotations_of(obj).get(key)
+        if written is not None and duration.seconds(written) is None:
+            reader.report.append(said.at(said.where[0], written))
     rule = table.PROVISIONING_REQUEST
     asked = annotations_of(obj).get(ANNOTATION_PROVISIONING_REQUEST)
     if asked is not None and asked not in rule.words:

@@ -10,6 +10,7 @@ from typing import Any, Final
 from api import causes, duration
 from api.causes import Cause
 from api.constants import (
+    ANNOTATION_MIN_RUN_TIME,
     ANNOTATION_PREEMPTION_DELAY,
     ANNOTATION_PROVISIONING_REQUEST,
     HIGHEST_USER_PRIORITY,
@@ -302,6 +303,13 @@ PARENT_DELETING: Final = Rule(
 PREEMPTION_DELAY: Final = Rule(
     "preemption-delay", (f"metadata.annotations[{ANNOTATION_PREEMPTION_DELAY}]",), _I, duration.TEXT
 )
+MIN_RUN_TIME: Final = Rule(
+    "min-run-time", (f"metadata.annotations[{ANNOTATION_MIN_RUN_TIME}]",), _I, duration.TEXT
+)
+DURATIONS: Final = {
+    ANNOTATION_PREEMPTION_DELAY: PREEMPTION_DELAY,
+    ANNOTATION_MIN_RUN_TIME: MIN_RUN_TIME,
+}
 PROVISIONING_REQUEST: Final = Rule(
     "provisioning-request",
     (f"metadata.annotations[{ANNOTATION_PROVISIONING_REQUEST}]",),

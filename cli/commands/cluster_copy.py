@@ -25,7 +25,6 @@ from scheduler.core.values.model import GroupKey
 from scheduler.decoding.objects import GroupObject
 from scheduler.snapshot import snapshot as snapshots
 from scheduler.snapshot.snapshot import Limits, Snapshot
-from scheduler.support.config import Preemption
 from scheduler.watch.informers import read
 
 
@@ -79,8 +78,10 @@ def cluster_copy(
         pods = PodAdmission(tuple(sources.priority_classes.all()))
         if for_new_pods:
             pods = await pods.with_cluster(client)
-        effort = SearchEffort.at(client.server_clock.monotonic(), Preemption().patience_seconds)
-        preempts = file.scheduler.preemption.enabled and Feature.PREEMPTION in file.gates
+        clock, preemption = client.server_clock, file.scheduler.preemption
+        effort = SearchEffort.at(clock.monotonic(), preemption.patience_seconds)
+        sources.state.units.protection = preemption.protection(clock.now())
+        preempts = preemption.enabled and Feature.PREEMPTION in file.gates
         limits = Limits.of(SearchBudget(profiles=file.scoring), effort, preempts=preempts)
         return ClusterCopy(
             sources.state, limits, pods, sources.observed, client.namespace, file.gates

@@ -50,6 +50,7 @@ def settings_of(file: File, topology_keys: tuple[str, ...] = ()) -> Settings:
         gates=file.gates,
         topology_keys=topology_keys,
         preempts=file.scheduler.preemption.enabled and Feature.PREEMPTION in file.gates,
+        preemption=file.scheduler.preemption,
     )
 
 

@@ -30,6 +30,7 @@ from scheduler.core.values.model import SINGLE_POD, GroupKey
 from scheduler.core.values.search_budget import SearchBudget
 from scheduler.decoding.objects import GroupObject
 from scheduler.expected.pods import ExpectedPods
+from scheduler.support.config import Preemption
 from scheduler.watch.informers import SchedulerInformers
 from scheduler.watch.published_places import follow_published
 
@@ -111,7 +112,7 @@ class Settings:
     """The configuration of the cluster's scheduler, and what the console shows.
 
     Without `topology_keys` the map nests those that groups name. `preempts` is true if a root may
-    evict others, which what-if depends on.
+    evict others, which what-if depends on, by the rules of `preemption`.
     """
 
     budget: SearchBudget = field(default_factory=SearchBudget)
@@ -119,6 +120,7 @@ class Settings:
     gates: FeatureGates = features.USUAL
     topology_keys: tuple[str, ...] = ()
     preempts: bool = True
+    preemption: Preemption = field(default_factory=Preemption)
 
 
 class ClusterState:

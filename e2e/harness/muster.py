@@ -36,7 +36,7 @@ STATUS = {"delaySeconds": 0.1, "busySeconds": 0.5, "podsSeconds": 1}
 CONFIG = {
     "namespace": NAMESPACE,
     "leaderElection": _ELECTION,
-    "scheduler": {"status": STATUS},
+    "scheduler": {"status": STATUS, "preemption": {"mostMinRunSeconds": 3600}},
 }
 
 

@@ -14,6 +14,7 @@ from api.constants import (
     ANNOTATION_GROUP_BY,
     ANNOTATION_HOLD_SECONDS,
     ANNOTATION_MANAGED_GROUP,
+    ANNOTATION_MIN_RUN_TIME,
     ANNOTATION_PREEMPTION_DELAY,
     ANNOTATION_PREFERRED_TOPOLOGY,
     ANNOTATION_SCHEDULE_TIMEOUT,
@@ -224,6 +225,7 @@ def _preemption(pod: Pod, owner: OwnerReference | None) -> PreemptionInfo:
         _owner_uid(owner, "v1", "Node") if MIRROR in meta.annotations else "",
         # All victims of a plan have the same message.
         intern(mark.message[:_LONGEST_MESSAGE]) if mark is not None else "",
+        seconds(meta.annotations.get(ANNOTATION_MIN_RUN_TIME)),
     )
     return _USUAL_PREEMPTION if values == _USUAL_VALUES else PreemptionInfo(*values)
 
@@ -370,6 +372,7 @@ def group_spec(kind: str, group: GroupObject, gates: FeatureGates = features.USU
         created=meta.creation_timestamp,
         preempts=spec.preemption_policy != NEVER,
         delay=_duration(meta.annotations, ANNOTATION_PREEMPTION_DELAY),
+        min_run=seconds(meta.annotations.get(ANNOTATION_MIN_RUN_TIME)),
         bind_within=_duration(meta.annotations, ANNOTATION_SCHEDULE_TIMEOUT),
         template=spec.workload_ref.template_name if spec.workload_ref else "",
         priority_class=spec.priority_class_name or "",

@@ -193,7 +193,7 @@ class Evictor:
         units: dict[GroupKey, dict[str, Pod]] = {}
         for pod in self._state.pods.values():
             if pod.info.preemption.targeted and pod.placed and not pod.info.terminating:
-                group, _ = unit_owner(pod, self._state.forest)
+                group = unit_owner(pod, self._state.forest).group
                 unit = units.setdefault(pod.key if group is None else group.key, {})
                 unit[pod.info.uid] = pod
                 for other in _running(group) if group is not None else ():

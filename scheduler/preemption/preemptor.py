@@ -23,14 +23,18 @@ from scheduler.core.search.place import Refusal, SearchBudget
 from scheduler.core.state.nominations import Nomination
 from scheduler.core.state.state import State
 from scheduler.core.values.model import GroupKey
+from scheduler.core.values.wording import sentence
 from scheduler.preemption.eviction_backoff import EvictionBackoff
 from scheduler.preemption.evictor import granted
-from scheduler.preemption.messages import victims_text
+from scheduler.preemption.messages import protected_text, victims_text
 from scheduler.queue.scheduling_queue import Queue
 from scheduler.support.config import Preemption
 from scheduler.support.metrics import PREEMPTION_PLANS, PREEMPTION_SECONDS, PREEMPTIONS
 
 _WAITING: Final = "Waiting for the evicted pods to terminate."
+
+_SHORTEST_WAIT: Final = 5.0
+"""Seconds until a root is decided again because a protection ended: thousands may end in a row."""
 
 
 class Evicting(Protocol):
@@ -114,12 +118,12 @@ class Preemptor:
         self._evictor.readmit()
         effort = SearchEffort.at(self._clock.monotonic(), self._config.patience_seconds)
         # Here, because work in steps may restart and so must not change anything.
-        self._state.units.refresh()
+        self._refresh_units()
         plan = yield from self._stepwise.steps(lambda: self._planned(entity, refusal, effort))
         if isinstance(plan, Refusal):
             self._drop_nomination(key)
             PREEMPTIONS.labels("none").inc()
-            return ""
+            return self._wait_for_protected(key, entity)
         if plan.victims and self._backoff.waits(key, refusal.shapes, self._state, effort):
             # Others took a part of its slots meanwhile. It waits, or it would evict without end.
             PREEMPTIONS.labels("wait").inc()
@@ -157,8 +161,23 @@ class Preemptor:
         if example is None or not pods:
             return []
         effort = SearchEffort.at(self._clock.monotonic(), self._config.patience_seconds)
-        self._state.units.refresh()
+        self._refresh_units()
         return (yield from self._stepwise.steps(lambda: self._equal_plans(pods, example, effort)))
+
+    def _refresh_units(self) -> None:
+        self._state.units.protection = self._config.protection(self._clock.now())
+        self._state.units.refresh()
+
+    def _wait_for_protected(self, key: GroupKey, entity: Group | Pod) -> str:
+        """Decide the root again once it may evict more; return whom it may not evict yet."""
+        units = self._state.units
+        ends = units.protected(entity.priority)
+        if not len(ends) or not may_preempt(self._state, entity):
+            return ""
+        first, now = float(ends.min()), units.protection.now
+        wait = max(first - now, _SHORTEST_WAIT)
+        self._queue.retry_at(key, self._clock.monotonic() + wait)
+        return sentence(protected_text(len(ends), first))
 
     def _equal_plans(
         self, pods: Sequence[Pod], example: tuple[Refusal, Plan], effort: SearchEffort

@@ -32,6 +32,7 @@ from scheduler.core.state.disruption_budgets import DisruptionBudget
 from scheduler.core.state.node_daemons import DaemonSetKey
 from scheduler.core.state.nominations import Nomination
 from scheduler.core.state.replica_counts import ServiceKey, ServiceSelector
+from scheduler.core.state.run_protection import NO_PROTECTION, RunProtection
 from scheduler.core.state.starvation_gate import ClosedFor
 from scheduler.core.state.state import State
 from scheduler.core.values.devices import Allocation, DeviceClaimInfo, DeviceClassInfo, SliceInfo
@@ -148,7 +149,7 @@ class Snapshot(msgspec.Struct, frozen=True):
     is that of Kubernetes. `required_drivers` are the CSI drivers that a node must have for pods
     with their volumes, `measured_drivers` those whose volumes need `storage_capacities`. `services`
     are the selectors of Services, `images` the sizes in bytes of those that waiting pods need, and
-    the names of the nodes that have them.
+    the names of the nodes that have them. `protection` is None if units of any age may be victims.
     """
 
     format: int
@@ -190,6 +191,7 @@ class Snapshot(msgspec.Struct, frozen=True):
     storage_capacities: list[StorageCapacityInfo] = []
     services: list[tuple[ServiceKey, ServiceSelector]] = []
     images: dict[str, tuple[int, list[str]]] = {}
+    protection: RunProtection | None = None
 
 
 def take(
@@ -256,6 +258,7 @@ def take(
         spared=sorted(state.units.spared),
         units=state.units.order(pause),
         disruption_budgets=list(state.disruption_budgets),
+        protection=state.units.protection if state.units.protection.most else None,
         queue=roots,
         decisions=list(decide_all(state, roots[:decisions], limits, pause)),
         priorities=sorted(priorities, key=lambda each: each.name),
@@ -478,6 +481,7 @@ def _put_preemption(state: State, snapshot: Snapshot) -> None:
             state.units.mark_evicting([state.pods[uid]], math.inf if by is None else by)
     state.units.spare(state.pods[uid] for uid in snapshot.spared if uid in state.pods)
     state.units.arrange(snapshot.units)
+    state.units.protection = snapshot.protection or NO_PROTECTION
     for daemon_set in snapshot.daemon_sets:
         state.units.daemons.set(daemon_set)
     for budget in snapshot.disruption_budgets:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Annotated, Literal
 
 import msgspec
@@ -12,7 +12,10 @@ from msgspec import Meta
 
 from kube.base.settings import Count, Seconds, Section
 from kube.client.quantity import QuantityError
+from scheduler.core.state.run_protection import RunProtection
 from scheduler.decoding.requests import amounts
+
+NotNegative = Annotated[float, Meta(ge=0)]
 
 
 class SearchLimits(Section, frozen=True):
@@ -40,13 +43,26 @@ class Preemption(Section, frozen=True):
     A victim that still runs `patience_seconds` after its grace period is no longer waited for.
     The same holds for pods that others deleted and that exist longer than that. A deletion that
     fails for so long is given up. `writers` requests at a time are for victims of one namespace,
-    and twice as many in all.
+    and twice as many in all. A unit is not evicted before it has run for as long as it asks, at
+    most `most_min_run_seconds`, or for `min_run_seconds` if it does not ask.
     """
 
     enabled: bool = True
     patience_seconds: Seconds = 60
+    min_run_seconds: NotNegative = 0
+    most_min_run_seconds: NotNegative = 0
     # In all twice as many, as Bindings have. With eight, the API server idled between requests.
     writers: Count = 80
+
+    def __post_init__(self) -> None:
+        """Raise ValueError, which names the fields, if the usual time is longer than any may be."""
+        if self.min_run_seconds > self.most_min_run_seconds:
+            raise ValueError("mostMinRunSeconds must be at least minRunSeconds")
+
+    def protection(self, now: datetime) -> RunProtection:
+        """Return the protection of units that have not run for long, at this time."""
+        at = now.timestamp()
+        return RunProtection(at, self.min_run_seconds, self.most_min_run_seconds)
 
 
 @dataclass(frozen=True, slots=True)

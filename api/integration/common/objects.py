@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from api.constants import (
+    ANNOTATION_MIN_RUN_TIME,
     ANNOTATION_PREEMPTION_DELAY,
     ANNOTATION_PROVISIONING_REQUEST,
     WORKLOAD,
@@ -83,10 +84,11 @@ def group_object(
 
 
 def as_root(root: Json, options: Options) -> Json:
-    """Return the root group with its owner's annotations for capacity and preemption delay."""
+    """Return the root group with its owner's annotations for capacity and preemption."""
     asked = {
         ANNOTATION_PROVISIONING_REQUEST: options.request,
         ANNOTATION_PREEMPTION_DELAY: options.delay,
+        ANNOTATION_MIN_RUN_TIME: options.min_run,
     }
     root["metadata"]["annotations"] |= {key: value for key, value in asked.items() if value}
     return root

@@ -10,6 +10,7 @@ from api.constants import (
     ANNOTATION_DISRUPTION_MODE,
     ANNOTATION_GANG_MODE,
     ANNOTATION_MIN_COUNT,
+    ANNOTATION_MIN_RUN_TIME,
     ANNOTATION_PREEMPTION_DELAY,
     ANNOTATION_PREFERRED_TOPOLOGY,
     ANNOTATION_PROVISIONING_REQUEST,
@@ -47,9 +48,10 @@ class Options:
     """The options of one level. Empty and None mean "not set".
 
     `path` is the path of the object with the annotations (empty for the root). `mode_path` is the
-    path of the mode. `outer` is True for the `replicated-job-` annotations. `request` (of capacity)
-    and `delay` (of preemption) apply to a root, and are written to the group if it is one. `claims`
-    are the entries of the pods' claims that the pods share.
+    path of the mode. `outer` is True for the `replicated-job-` annotations. `request` (of
+    capacity), `delay` (of preemption) and `min_run` (the time before it) apply to a root, and are
+    written to the group if it is one. `claims` are the entries of the pods' claims that the pods
+    share.
     """
 
     mode: str = ""
@@ -60,6 +62,7 @@ class Options:
     disruption: str = ""
     request: str = ""
     delay: str = ""
+    min_run: str = ""
     claims: tuple[str, ...] = ()
 
     path: str = ""
@@ -162,16 +165,21 @@ def _fields(obj: Any, path: str, report: list[Cause], *, outer: bool) -> dict[st
 
 
 def _fields_of_root(obj: Any, path: str, report: list[Cause]) -> dict[str, str]:
-    annotations = annotations_of(obj)
-    asked = annotations.get(ANNOTATION_PROVISIONING_REQUEST)
-    delay = annotations.get(ANNOTATION_PREEMPTION_DELAY)
+    asked = annotations_of(obj).get(ANNOTATION_PROVISIONING_REQUEST)
     asked_path = annotation_path(path, ANNOTATION_PROVISIONING_REQUEST)
-    if delay is not None and duration.seconds(delay) is None:
-        report.append(
-            causes.invalid(annotation_path(path, ANNOTATION_PREEMPTION_DELAY), delay, duration.TEXT)
-        )
-        delay = None
-    return {"request": _enum(asked, asked_path, CLASSES, report), "delay": delay or ""}
+    return {
+        "request": _enum(asked, asked_path, CLASSES, report),
+        "delay": _duration(obj, path, ANNOTATION_PREEMPTION_DELAY, report),
+        "min_run": _duration(obj, path, ANNOTATION_MIN_RUN_TIME, report),
+    }
+
+
+def _duration(obj: Any, path: str, key: str, report: list[Cause]) -> str:
+    written = annotations_of(obj).get(key)
+    if written is not None and duration.seconds(written) is None:
+        report.append(causes.invalid(annotation_path(path, key), written, duration.TEXT))
+        return ""
+    return written or ""
 
 
 def _enum(value: Any, path: str, values: tuple[str, ...], report: list[Cause]) -> str:

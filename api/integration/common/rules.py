@@ -8,6 +8,7 @@ from api.causes import Cause
 from api.constants import (
     ANNOTATION_DISRUPTION_MODE,
     ANNOTATION_MIN_COUNT,
+    ANNOTATION_MIN_RUN_TIME,
     ANNOTATION_PREEMPTION_DELAY,
     ANNOTATION_PREFERRED_TOPOLOGY,
     ANNOTATION_PROVISIONING_REQUEST,
@@ -119,6 +120,7 @@ def unused(options: Options) -> Iterator[str]:
         ANNOTATION_DISRUPTION_MODE: bool(options.disruption),
         ANNOTATION_PROVISIONING_REQUEST: bool(options.request),
         ANNOTATION_PREEMPTION_DELAY: bool(options.delay),
+        ANNOTATION_MIN_RUN_TIME: bool(options.min_run),
         ANNOTATION_SHARED_CLAIMS: bool(options.claims),
     }
     for key, is_said in said.items():

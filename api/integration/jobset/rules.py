@@ -9,6 +9,7 @@ from api.causes import Cause
 from api.constants import (
     ANNOTATION_CONSUMES_REQUEST,
     ANNOTATION_DISRUPTION_MODE,
+    ANNOTATION_MIN_RUN_TIME,
     ANNOTATION_PREEMPTION_DELAY,
     ANNOTATION_PROVISIONING_REQUEST,
     ANNOTATION_SHARED_CLAIMS,
@@ -276,6 +277,7 @@ def _unused_below_root(options: Options) -> Iterator[str]:
     said = {
         ANNOTATION_PROVISIONING_REQUEST: options.request,
         ANNOTATION_PREEMPTION_DELAY: options.delay,
+        ANNOTATION_MIN_RUN_TIME: options.min_run,
     }
     for key, value in said.items():
         if value:

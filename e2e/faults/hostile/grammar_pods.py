@@ -383,6 +383,7 @@ def priority(draw: Draw, pod: Json) -> None:
 
 ANNOTATIONS: Final = (
     "scheduling.muster.dev/preemption-delay",
+    "scheduling.muster.dev/min-run-time",
     "scheduling.muster.dev/provisioning-request",
     "scheduling.muster.dev/capacity-requested",
     "autoscaling.x-k8s.io/consume-provisioning-request",

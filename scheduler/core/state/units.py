@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from scheduler.core.nodes.node_table import Bools, Floats, Ints
 from scheduler.core.pods.shapes import Shape
 from scheduler.core.state.node_daemons import NodeDaemons
 from scheduler.core.state.released_claims import ReleasedClaims
+from scheduler.core.state.run_protection import NO_PROTECTION
 from scheduler.core.state.shape_requests import ShapeRequests
 from scheduler.core.values.model import GroupKey, plain_kind
 from scheduler.core.values.search_budget import nothing
@@ -64,27 +65,38 @@ class Unit:
         return f"{plain_kind(kind)} {namespace}/{name}"
 
 
-def unit_owner(pod: Pod, forest: Forest) -> tuple[Group | None, int]:
-    """Return the group with which the pod must be evicted, and the priority.
+class UnitOwner(NamedTuple):
+    """The unit of a pod: its group, None for the pod alone, and what counts for the pod in it.
 
-    The group is None for the pod alone. The priority is the lower of the root group's and the pod's
-    own. If an ancestor is missing or in a cycle, the pod is a unit of its own, and its own group's
+    `priority` is the lower of the root group's and the pod's own. `min_run` is the time in seconds
+    for which it may run before it is evicted, None if its root asks for none.
+    """
+
+    group: Group | None
+    priority: int
+    min_run: float | None = None
+
+
+def unit_owner(pod: Pod, forest: Forest) -> UnitOwner:
+    """Return the group with which the pod must be evicted.
+
+    If an ancestor is missing or in a cycle, the pod is a unit of its own, and its own group's
     priority counts.
     """
     own = pod.group
     if own is None or own.spec is None:
-        return (None, pod.info.priority)
+        return UnitOwner(None, pod.info.priority, pod.info.preemption.min_run)
     highest, group = None, own
     while True:
         # Without its root, the disruption modes above are unknown. Evict the pod alone.
         if group.spec is None or forest.cyclic(group):
-            return (None, _least(own, pod))
+            return UnitOwner(None, _least(own, pod))
         if group.spec.disruption == "all":
             highest = group
         if group.spec.parent is None:
-            return (highest, _least(group, pod))
+            return UnitOwner(highest, _least(group, pod), group.spec.min_run)
         if group.parent is None:
-            return (None, _least(own, pod))
+            return UnitOwner(None, _least(own, pod))
         group = group.parent
 
 
@@ -115,8 +127,9 @@ class Units:
 
     `priorities`, `alive`, `slow` and `ends` are per unit. A unit with a pod that cannot be evicted
     is not alive. A unit with a pod that takes long to end is `slow`. A pod that others deleted is a
-    unit of its own, which `ends` then; other units never do (infinity). `places` is the number of
-    expected pods, which do not exist yet.
+    unit of its own, which `ends` then; other units never do (infinity). `min_run` is how long units
+    ask to run before they are evicted, in seconds, NaN if they do not; `protection` has the rules
+    for it. `places` is the number of expected pods, which do not exist yet.
     """
 
     def __init__(self, framework: Framework, forest: Forest, devices: DeviceTable) -> None:
@@ -152,6 +165,8 @@ class Units:
         self.alive: Bools = np.zeros(_FIRST, np.bool_)
         self.ends: Floats = np.zeros(_FIRST)
         self.slow: Bools = np.zeros(_FIRST, np.bool_)
+        self.min_run: Floats = np.full(_FIRST, np.nan)
+        self.protection = NO_PROTECTION
 
     def stale(self, pod: Pod) -> None:
         """Mark the pod as changed; the next `refresh` updates it."""
@@ -306,13 +321,31 @@ class Units:
         return unit
 
     def below(self, priority: int, soon: float = np.inf) -> Ints:
-        """Return the units of lower priority, which a preemptor of this priority may evict.
+        """Return the units of lower priority, which a preemptor of this priority may evict now.
 
-        Pods that others deleted are among them only if they end later than `soon`.
+        Pods that others deleted are among them only if they end later than `soon`. Those that have
+        not run for their min-run-time are not.
         """
         stays = np.isinf(self.ends) | (self.ends > soon)
         lower: Ints = np.flatnonzero(self.alive & stays & (self.priorities < priority))
+        if self.protection.holds_against(priority):
+            lower = lower[self._protected_until(lower) <= self.protection.now]
         return lower
+
+    def protected(self, priority: int) -> Floats:
+        """Return the ends of the protection of each unit that only this spares from `below`."""
+        if not self.protection.holds_against(priority):
+            return np.zeros(0)
+        lower = np.flatnonzero(self.alive & np.isinf(self.ends) & (self.priorities < priority))
+        ends = self._protected_until(lower)
+        return ends[ends > self.protection.now]
+
+    def _protected_until(self, chosen: Ints) -> Floats:
+        """Return when the protection of the chosen units ends, in seconds since 1970."""
+        first = np.full(len(self.priorities), np.inf)
+        running = np.flatnonzero((self.owners >= 0) & (self.started > 0))
+        np.minimum.at(first, self.owners[running], self.started[running])
+        return self.protection.ends(self.min_run[chosen], first[chosen])
 
     def prompt(self, chosen: Ints) -> Ints:
         """Return the chosen units whose pods end soon after they are deleted, in their order."""
@@ -495,7 +528,7 @@ class Units:
 
     def _join(self, slot: int, pod: Pod) -> None:
         """Add the pod to its unit; a pod that others deleted is a unit of its own."""
-        group, rank = unit_owner(pod, self._forest)
+        group, rank, min_run = unit_owner(pod, self._forest)
         if pod.info.terminating:
             # It leaves whatever happens to its group. Its peers need not be evicted with it.
             group = None
@@ -508,6 +541,7 @@ class Units:
             unit.slow.add(uid)
         self.owners[slot] = unit.index
         self.ranks[slot] = rank
+        self.min_run[unit.index] = np.nan if min_run is None else min_run
         self.ends[unit.index] = pod.info.preemption.leaves_by if pod.info.terminating else np.inf
         unit.priorities[rank] += 1
         self._set_priority(unit)
@@ -603,4 +637,5 @@ class Units:
             self.alive = np.concatenate((self.alive, np.zeros(index, np.bool_)))
             self.ends = np.concatenate((self.ends, np.zeros(index)))
             self.slow = np.concatenate((self.slow, np.zeros(index, np.bool_)))
+            self.min_run = np.concatenate((self.min_run, np.full(index, np.nan)))
         return index

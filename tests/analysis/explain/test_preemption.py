@@ -1,11 +1,14 @@
 """Domains and potential victims in explain and simulate, which evict no pod."""
 
+from dataclasses import replace
+
 import pytest
 
 from analysis.explain.explain import explain_lines
 from api.features import USUAL, Feature
 from scheduler.core.search.place import SearchBudget
 from scheduler.core.state.nominations import Nomination
+from scheduler.core.state.run_protection import RunProtection
 from scheduler.decoding.objects import group_of
 from tests.scheduler.preemption_builder import PreemptionBuilder
 
@@ -154,3 +157,22 @@ def test_places_held_for_others_are_not_free_in_the_table() -> None:
     ]
 
     assert "rack=r: capacity for 1 pod, 0 more by preemption, 1 missing" in lines
+
+
+def test_who_may_not_be_evicted_yet_is_said_with_the_time() -> None:
+    builder = PreemptionBuilder()
+    builder.nodes(2, cpu=1)
+    for info in builder.runs(None, "n0", "n1"):
+        builder.state.set_pod(replace(info, started=1_000.0))
+    builder.state.units.protection = RunProtection(1_030.0, usual=60, most=60)
+    builder.group("high", 1, priority=5)
+    builder.waits("high", 1, priority=5)
+
+    lines = [
+        line.strip() for line in explain_lines(builder.state, builder.root("high"), SearchBudget())
+    ]
+
+    assert (
+        "no preemption: nothing else with a priority below 5 runs; 2 pods or groups of lower"
+        " priority have a min-run-time, the first until 1970-01-01T00:17:40Z"
+    ) in lines

@@ -39,6 +39,20 @@ def test_the_delay_is_a_number_with_a_unit(text: str, seconds: float) -> None:
     assert pod(meta={"annotations": {DELAY: text}}).preemption.delay == seconds
 
 
+@pytest.mark.parametrize(
+    ("text", "asked"), [("90s", 90), ("0s", 0), ("1h", 3600), ("", None), ("for ever", None)]
+)
+def test_pods_and_groups_ask_how_long_they_run_before_they_are_evicted(
+    text: str, asked: float | None
+) -> None:
+    notes = {"scheduling.muster.dev/min-run-time": text}
+    group = {"metadata": {"name": "g", "namespace": "n", "annotations": notes}}
+    spec = decode.group_spec(POD_GROUP, decode_group(msgspec.json.encode(group)))
+
+    assert pod(meta={"annotations": notes}).preemption.min_run == asked
+    assert spec.min_run == asked
+
+
 def test_a_root_says_how_long_its_bindings_may_take() -> None:
     notes = {"scheduling.muster.dev/schedule-timeout": "60s"}
     group = {"metadata": {"name": "g", "namespace": "n", "annotations": notes}}

@@ -1,16 +1,19 @@
 """From an unschedulable root to its victims' slot: conditions, evictions, nominations."""
 
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 from prometheus_client import REGISTRY
 
 from api.features import USUAL, Feature
+from kube.base.clock import rfc3339
 from kube.base.errors import Forbidden, ServerError
 from scheduler.core.state.nominations import Nomination
 from scheduler.core.values.model import POD_GROUP, PodInfo, PreemptionInfo
 from scheduler.decoding.decode import FAR_AWAY
 from scheduler.support.config import Preemption
+from scheduler.support.metrics import PREEMPTIONS
 from tests.scheduler.eviction_harness import EvictionHarness
 from tests.scheduler.harness import SchedulerApi
 from tests.support.steps import ended
@@ -33,6 +36,12 @@ def preemptor(
     key = harness.builder.group(name, pods, priority=priority)
     harness.observe(key)
     return harness.builder.waits(name, pods, priority=priority)
+
+
+def asks_to_run(harness: EvictionHarness, name: str, seconds: float) -> None:
+    spec = harness.builder.state.forest.groups[POD_GROUP, "ns", name].spec
+    assert spec is not None
+    harness.builder.state.set_group(replace(spec, min_run=seconds))
 
 
 async def test_a_gang_preempts_a_whole_unit() -> None:
@@ -353,6 +362,49 @@ async def test_with_room_before_the_delay_is_over_no_pod_is_evicted() -> None:
 
     assert not harness.evictor_api.deleted
     assert set(harness.api.bound) == names(high)
+
+
+async def test_a_gang_is_evicted_as_soon_as_its_min_run_time_is_over() -> None:
+    harness = EvictionHarness(config=Preemption(most_min_run_seconds=600))
+    low = full_rack(harness)
+    start = harness.clock.now().timestamp()
+    for info in low:
+        harness.builder.state.set_pod(replace(info, started=start))
+    asks_to_run(harness, "low", 40.0)
+    preemptor(harness, 2)
+    key, said = (POD_GROUP, "ns", "high"), set()
+
+    async with harness.leading():
+        for _ in range(3):
+            harness.builder.state.reconsider_all()
+            await harness.settle(12)
+            said.add(harness.summary(key))
+        assert not harness.evictor_api.deleted
+        await harness.settle(6)
+        assert set(harness.evictor_api.deleted) == names(low)
+
+    (only,) = said
+    until = rfc3339(datetime.fromtimestamp(start + 40, UTC))
+    assert only.endswith(f"One pod or group of lower priority has a min-run-time until {until}.")
+
+
+async def test_a_flood_of_short_protections_wakes_a_root_every_few_seconds_at_most() -> None:
+    harness = EvictionHarness(config=Preemption(min_run_seconds=60, most_min_run_seconds=60))
+    harness.builder.nodes(50, cpu=2)
+    nodes = [f"n{number}" for number in range(50)]
+    start = harness.clock.now().timestamp()
+    for number, info in enumerate(harness.builder.runs(None, *nodes)):
+        harness.builder.state.set_pod(replace(info, started=start - 59 + number / 1000))
+    # The end of each protection makes no room for it: these stay.
+    harness.builder.runs(None, *nodes, priority=9)
+    (high,) = harness.builder.waits(None, cpu=2, priority=5)
+    attempts = PREEMPTIONS.labels("none")
+    before = attempts._value.get()
+
+    async with harness.leading():
+        await harness.settle(12)
+        assert attempts._value.get() - before == 2
+        assert high.name not in harness.api.bound
 
 
 @pytest.mark.parametrize("marked", [1, 2])

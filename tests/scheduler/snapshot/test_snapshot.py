@@ -13,6 +13,7 @@ from scheduler.core.preemption.dry_run import SearchEffort
 from scheduler.core.search.place import Placement, SearchBudget, place
 from scheduler.core.state.disruption_budgets import DisruptionBudget
 from scheduler.core.state.nominations import Nomination
+from scheduler.core.state.run_protection import RunProtection
 from scheduler.core.values.model import (
     Expression,
     GroupSpec,
@@ -305,6 +306,9 @@ def test_who_may_be_evicted_is_the_same_after_writing_and_reading() -> None:
     builder.state.units.mark_evicting([builder.single(victim)], 7.0)
     foreign = builder.pod(ours=False, priority=9)
     builder.state.set_pod(replace(foreign, nominated="n0"))
+    young = builder.pod(node="n0")
+    builder.state.set_pod(replace(young, started=90.0, preemption=PreemptionInfo(min_run=20.0)))
+    builder.state.units.protection = RunProtection(100.0, most=60.0)
     limits = Limits.of(SearchBudget(), SearchEffort(overdue=5.0, soon=60.0))
     never = PriorityClass("modest", 5, preemption_policy="Never")
 
@@ -314,6 +318,7 @@ def test_who_may_be_evicted_is_the_same_after_writing_and_reading() -> None:
     before, after = builder.state.units, state.units
     after.refresh()
     assert after.below(5, 60.0).tolist() == before.below(5, 60.0).tolist()
+    assert after.protected(5).tolist() == before.protected(5).tolist() == [110.0]
     assert len(after.departing(5.0, 60.0)) == 1
     assert (dict(after.evicting), list(after.daemons)) == ({victim.uid: 7.0}, [("ns", "uid-ds")])
     assert state.modest_classes == {"modest"}

@@ -1,9 +1,11 @@
 """Groups of higher priority evict complete units of lower priority, and no more than needed."""
 
 import asyncio
+from datetime import UTC, datetime, timedelta
 
 from api.constants import (
     ANNOTATION_DISRUPTION_MODE,
+    ANNOTATION_MIN_RUN_TIME,
     ANNOTATION_PREEMPTION_DELAY,
     ANNOTATION_TOPOLOGY,
 )
@@ -232,3 +234,32 @@ async def test_nothing_is_evicted_before_the_delay_is_over(
 
     await env.runs(members("high"), 2)
     assert await env.running(members("low")) == 2
+
+
+async def test_a_gang_is_not_evicted_before_its_min_run_time_is_over(
+    env: Environment, important: str
+) -> None:
+    """A JobSet asks for its gang; the one that waits says until when, and is then decided again."""
+    await env.add_node(cpu=4)
+    low = jobset("low", replicated_job("w", env.name, replicas=2, pods=2))
+    low["metadata"]["annotations"] |= {
+        ANNOTATION_DISRUPTION_MODE: "All",
+        ANNOTATION_MIN_RUN_TIME: "15s",
+    }
+    await env.create(JOBSETS, low)
+    await env.runs(of_jobset("low"), 4)
+    started = min(pod["status"]["startTime"] for pod in await env.pods(of_jobset("low")))
+    over = (datetime.fromisoformat(started) + timedelta(seconds=15)).astimezone(UTC)
+
+    await leaf(env, "high", 4, priority_class=important, of_pod={"priorityClassName": important})
+
+    blocker = await env.waits("high", needed=4)
+    assert f"min-run-time until {over:%Y-%m-%dT%H:%M:%SZ}" in blocker["summary"]
+    await env.runs(members("high"), 4)
+    first = min(
+        condition["lastTransitionTime"]
+        for pod in await env.pods(members("high"))
+        for condition in pod["status"]["conditions"]
+        if condition["type"] == "PodScheduled"
+    )
+    assert datetime.fromisoformat(first) >= over

@@ -12,7 +12,11 @@ from api.integration.jobset.admission import jobset_admission, jobset_groups, jo
 from tests.support.owners import JobSetBuilder, job_template, make_jobset
 
 Json = dict[str, Any]
-ASKED = {"provisioning_request": "check-capacity", "preemption_delay": "5m"}
+ASKED = {
+    "provisioning_request": "check-capacity",
+    "preemption_delay": "5m",
+    "min_run_time": "9m",
+}
 
 
 def admitted(jobset: Json) -> Json:
@@ -386,3 +390,4 @@ def test_a_root_says_what_its_owner_asks_for_it(jobset: JobSetBuilder, roots: li
 
     assert list(found) == roots
     assert all(it[f"{GROUP}/preemption-delay"] == "5m" for it in found.values())
+    assert all(it[f"{GROUP}/min-run-time"] == "9m" for it in found.values())
