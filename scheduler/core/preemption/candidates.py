@@ -129,7 +129,7 @@ class EvictionScopes:
             if missing <= amount:
                 self._least[row] = max(int(self._least[row]), price)
         self._size[row] = 1 if len(slots) else np.iinfo(np.int64).max
-        self._young[row] = max(0.0, float(units.started[slots].max(initial=0.0)))
+        self._young[row] = max(0.0, float(units.youth[slots].max(initial=0.0)))
 
     def _slots_add_up(self, wanted: int) -> bool:
         """Return True if pods of the shape need one slot each, and open no slots for each other.
@@ -227,7 +227,7 @@ class EvictionScopes:
         self._size = np.full(len(self._now), np.iinfo(np.int64).max)
         np.minimum.at(self._size, rows, sizes)
         self._young = np.zeros(len(self._now))
-        np.maximum.at(self._young, rows, units.started[self._slots])
+        np.maximum.at(self._young, rows, units.youth[self._slots])
 
     def _places(self) -> list[Ints]:
         """Return parts of the cluster, cheapest first.

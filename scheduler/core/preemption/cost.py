@@ -17,7 +17,8 @@ class Cost:
     """The cost of a set of victims, compared field by field: the lowest wins.
 
     `violations` are evictions beyond the budgets, `priority` is the highest priority of a unit,
-    `priorities` the sum over units, `started` the negated earliest start of a pod (older is worse).
+    `priorities` the sum over units, `started` the negated earliest start of a pod (older is worse);
+    pods beyond their gang's minCount count as started later than all others.
     """
 
     violations: int
@@ -36,7 +37,7 @@ class Cost:
             units=len(chosen),
             priorities=int(priorities.sum()),
             pods=len(slots),
-            started=-float(units.started[slots].min()),
+            started=-float(units.youth[slots].min()),
         )
 
     @property
@@ -56,7 +57,7 @@ class Costs:
         self._priorities: Ints = units.priorities[candidates]
         each = [units.slots_of(np.array([index])) for index in candidates.tolist()]
         self._pods = np.array([len(slots) for slots in each], np.int64)
-        self.started: Floats = np.array([-float(units.started[slots].min()) for slots in each])
+        self.started: Floats = np.array([-float(units.youth[slots].min()) for slots in each])
         self.covered, self._allowed = protected.matrix(candidates)
 
     def exceeds(self, sets: Ints, known: Cost) -> Bools:

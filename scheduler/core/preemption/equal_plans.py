@@ -128,7 +128,7 @@ class _Chain:
     def _importance(self, slot: int) -> tuple[int, float, int]:
         units = self._units
         owner = int(units.owners[slot])
-        return (-int(units.priorities[owner]), float(units.started[slot]), owner)
+        return (-int(units.priorities[owner]), float(units.youth[slot]), owner)
 
     def _cost_of(self, victims: Ints) -> Cost:
         priorities = self._units.priorities[self._units.owners[victims]]
@@ -138,7 +138,7 @@ class _Chain:
             units=len(victims),
             priorities=int(priorities.sum()),
             pods=len(victims),
-            started=-float(self._units.started[victims].min(initial=np.inf)),
+            started=-float(self._units.youth[victims].min(initial=np.inf)),
         )
 
     def _carry_out(self, wanted: Shape, row: int, slots: Ints, victims: Ints) -> None:

@@ -418,7 +418,7 @@ class _Choice:
         def importance(index: int) -> tuple[bool, int, int, float]:
             self.dry_run.pause()
             unit = self.units.unit(index)
-            started = min(self.units.started[slot] for slot in unit.slots)
+            started = min(self.units.youth[slot] for slot in unit.slots)
             return (index not in exceeding, -unit.priority, -len(unit.pods), started)
 
         return sorted(chosen.tolist(), key=importance)

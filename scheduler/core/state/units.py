@@ -35,6 +35,9 @@ LONGEST_GRACE: Final = 600
 The cluster autoscaler gives pods the same time by default. kube-scheduler has no such limit.
 """
 
+EXTRA: Final = 1e10
+"""Seconds by which pods beyond a gang's minCount count as younger, more than any difference."""
+
 _TREES: Final = 1024
 """Changed trees that are kept before they are walked, even if no caller needs them yet."""
 
@@ -120,10 +123,11 @@ class Units:
     """The table of units: one slot per pod that takes resources on a known node.
 
     Per slot (slots,), `rows`, `owners` and `shapes` are the indices of the pod's node, unit and
-    shape, `started` is its start time and `ranks` the priority it counts with. Vacant slots have
-    row -1. `leaving` pods should be deleted by `leaves_by` (infinity if unknown). `evicted` pods
-    were chosen as victims. Evicted pods and daemons of the node have owner -1: they belong to no
-    unit.
+    shape, `started` is its start time and `ranks` the priority it counts with. `youth` orders pods
+    that cost the same: by their start, but pods of a gang beyond its minCount, the newest, come
+    after all others (`EXTRA` is added), as they are evicted first. Vacant slots have row -1.
+    `leaving` pods should be deleted by `leaves_by` (infinity if unknown). `evicted` pods were
+    chosen as victims. Evicted pods and daemons of the node have owner -1: they belong to no unit.
 
     `priorities`, `alive`, `slow` and `ends` are per unit. A unit with a pod that cannot be evicted
     is not alive. A unit with a pod that takes long to end is `slow`. A pod that others deleted is a
@@ -160,6 +164,9 @@ class Units:
         self.evicted: Bools = np.zeros(_FIRST, np.bool_)
         self.leaves_by: Floats = np.zeros(_FIRST)
         self.started: Floats = np.zeros(_FIRST)
+        self.youth: Floats = np.zeros(_FIRST)
+        self._changed_gangs: dict[GroupKey, Group] = {}
+        self._elastic: set[GroupKey] = set()
         self.ranks: Ints = np.zeros(_FIRST, np.int64)
         self.priorities: Ints = np.zeros(_FIRST, np.int64)
         self.alive: Bools = np.zeros(_FIRST, np.bool_)
@@ -310,8 +317,33 @@ class Units:
                 else:
                     self._forget(uid)
                 yield
+        while self._changed_gangs:
+            self._rank_extras(self._changed_gangs.popitem()[1])
+            yield
         if len(self._devices.consumers):
             yield from self._refresh_held()
+
+    def _rank_extras(self, gang: Group) -> None:
+        """Let the newest pods of a gang beyond its minCount count as the youngest."""
+        minimum = gang.minimum or 0
+        # Most gangs have none, and are not walked.
+        if gang.running <= minimum and gang.key not in self._elastic:
+            return
+        pods = [pod for uid, pod in gang.members.items() if self._is_alone(uid)]
+        # Not by slot, which depends on the order of events.
+        pods.sort(key=lambda pod: (pod.info.started or np.inf, pod.info.created, pod.info.uid))
+        slots = [self._slots[pod.info.uid] for pod in pods]
+        extras = slots[minimum:] if gang.spec is not None and gang.spec.gang else []
+        self.youth[slots] = self.started[slots]
+        self.youth[extras] += EXTRA
+        (self._elastic.add if extras else self._elastic.discard)(gang.key)
+
+    def _is_alone(self, uid: str) -> bool:
+        """Return True if the pod is a unit of its own that stays if nobody evicts it."""
+        slot = self._slots.get(uid, -1)
+        if slot < 0 or self.leaving[slot] or self.owners[slot] < 0:
+            return False
+        return self.unit(int(self.owners[slot])).group is None
 
     def unit(self, index: int) -> Unit:
         """Return the unit with this index. Raises LookupError if there is none."""
@@ -522,7 +554,7 @@ class Units:
         self.leaving[slot] = evicted or pod.info.terminating
         self.evicted[slot] = evicted
         self.leaves_by[slot] = self._leaves_by(pod)
-        self.started[slot] = pod.info.started
+        self.started[slot] = self.youth[slot] = pod.info.started
         if not evicted and not self.daemons.add(pod):
             self._join(slot, pod)
 
@@ -532,6 +564,8 @@ class Units:
         if pod.info.terminating:
             # It leaves whatever happens to its group. Its peers need not be evicted with it.
             group = None
+        elif group is None and pod.group is not None:
+            self._changed_gangs[pod.group.key] = pod.group
         unit, uid = self._unit_of(pod, group), pod.info.uid
         unit.pods[uid] = pod
         unit.slots.add(slot)
@@ -565,7 +599,9 @@ class Units:
     def _leave(self, slot: int, uid: str) -> None:
         """Remove the pod from its unit, which ends with its last pod."""
         unit, rank = self.unit(int(self.owners[slot])), int(self.ranks[slot])
-        del unit.pods[uid]
+        gang = unit.pods.pop(uid).group
+        if gang is not None and unit.group is None:
+            self._changed_gangs[gang.key] = gang
         unit.slots.discard(slot)
         unit.spared.discard(uid)
         unit.slow.discard(uid)
@@ -625,6 +661,7 @@ class Units:
             self.evicted = np.concatenate((self.evicted, np.zeros(slot, np.bool_)))
             self.leaves_by = np.concatenate((self.leaves_by, np.zeros(slot)))
             self.started = np.concatenate((self.started, np.zeros(slot)))
+            self.youth = np.concatenate((self.youth, np.zeros(slot)))
         return slot
 
     def _new_unit(self) -> int:

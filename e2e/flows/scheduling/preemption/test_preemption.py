@@ -263,3 +263,21 @@ async def test_a_gang_is_not_evicted_before_its_min_run_time_is_over(
         if condition["type"] == "PodScheduled"
     )
     assert datetime.fromisoformat(first) >= over
+
+
+async def test_an_elastic_gang_gives_back_extra_pods_before_another_is_broken(
+    env: Environment, important: str
+) -> None:
+    await env.add_node(cpu=6)
+    await leaf(env, "elastic", 2)
+    for number in range(2, 4):
+        await env.create(PODS, pod(f"elastic-{number}", env.name, group="elastic"))
+    await env.runs(members("elastic"), 4)
+    await leaf(env, "rigid", 2)
+    await env.runs(members("rigid"), 2)
+
+    await leaf(env, "high", 2, priority_class=important, of_pod={"priorityClassName": important})
+
+    await env.runs(members("high"), 2)
+    assert await env.running(members("rigid")) == 2
+    assert await env.running(members("elastic")) == 2
