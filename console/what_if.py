@@ -98,7 +98,7 @@ class WhatIfProcess:
         cluster, state, pause = self._cluster, self._cluster.state, self._stepwise.pause
         clock, preemption = SystemClock(), cluster.settings.preemption
         effort = SearchEffort.at(clock.monotonic(), preemption.patience_seconds)
-        state.units.protection = preemption.protection(clock.now())
+        state.units.protection = preemption.protection(clock)
         limits = Limits.of(cluster.settings.budget, effort, preempts=cluster.settings.preempts)
 
         def taken() -> Snapshot:

@@ -344,7 +344,7 @@ class Scheduler:
             SearchEffort.at(self._clock.monotonic(), preemption.patience_seconds),
             preempts=preemption.enabled and Feature.PREEMPTION in self._gates,
         )
-        self.state.units.protection = preemption.protection(self._clock.now())
+        self.state.units.protection = preemption.protection(self._clock)
         pause = self._stepwise.pause
 
         def taken() -> Snapshot:

@@ -80,7 +80,7 @@ def cluster_copy(
             pods = await pods.with_cluster(client)
         clock, preemption = client.server_clock, file.scheduler.preemption
         effort = SearchEffort.at(clock.monotonic(), preemption.patience_seconds)
-        sources.state.units.protection = preemption.protection(clock.now())
+        sources.state.units.protection = preemption.protection(clock)
         preempts = preemption.enabled and Feature.PREEMPTION in file.gates
         limits = Limits.of(SearchBudget(profiles=file.scoring), effort, preempts=preempts)
         return ClusterCopy(

@@ -31,6 +31,7 @@ from cli.doctor import (
     network_policies,
     pods,
     registration,
+    topology_levels,
 )
 from cli.doctor.findings import About, Check, Finding, Limited, check_failed
 from cli.doctor.installation import Installation
@@ -202,16 +203,19 @@ class Examination:
         self._found += idle.findings()
         self._found += held.findings()
         self._found += unread.findings()
-        if seen.asked:
-            nodes = groups.NodeLabels(seen.asked)
-            if await self._each(
-                "topology", NODES, lambda one: nodes.see([one]), metadata_only=True
-            ):
-                # Large clusters have many slices: read only if an attribute could explain a label.
-                if nodes.may_be_attributes:
-                    about = About(RESOURCE_SLICES.kind, RESOURCE_SLICES.full_name)
-                    await self._attempt("topology", about, self._see_slices(nodes))
-                self._found += nodes.findings()
+        nodes, levels = groups.NodeLabels(seen.asked), topology_levels.TopologyLevels()
+
+        def see_node(node: Json) -> None:
+            nodes.see([node])
+            levels.see(node)
+
+        if await self._each("topology", NODES, see_node, metadata_only=True):
+            # Large clusters have many slices: read only if an attribute could explain a label.
+            if nodes.may_be_attributes:
+                about = About(RESOURCE_SLICES.kind, RESOURCE_SLICES.full_name)
+                await self._attempt("topology", about, self._see_slices(nodes))
+            self._found += nodes.findings()
+            self._found += levels.findings()
 
     async def _see_slices(self, nodes: groups.NodeLabels) -> None:
         with suppress(NotFound):  # older API servers serve no devices

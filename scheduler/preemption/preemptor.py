@@ -165,7 +165,7 @@ class Preemptor:
         return (yield from self._stepwise.steps(lambda: self._equal_plans(pods, example, effort)))
 
     def _refresh_units(self) -> None:
-        self._state.units.protection = self._config.protection(self._clock.now())
+        self._state.units.protection = self._config.protection(self._clock)
         self._state.units.refresh()
 
     def _wait_for_protected(self, key: GroupKey, entity: Group | Pod) -> str:

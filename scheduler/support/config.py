@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
 
+from kube.base.clock import Clock
 from kube.base.settings import Count, Seconds, Section
 from kube.client.quantity import QuantityError
 from scheduler.core.state.run_protection import RunProtection
@@ -59,10 +60,11 @@ class Preemption(Section, frozen=True):
         if self.min_run_seconds > self.most_min_run_seconds:
             raise ValueError("mostMinRunSeconds must be at least minRunSeconds")
 
-    def protection(self, now: datetime) -> RunProtection:
+    def protection(self, clock: Clock) -> RunProtection:
         """Return the protection of units that have not run for long, at this time."""
-        at = now.timestamp()
-        return RunProtection(at, self.min_run_seconds, self.most_min_run_seconds)
+        # The starts of pods are known by the time of day only.
+        now = clock.now().timestamp()
+        return RunProtection(now, self.min_run_seconds, self.most_min_run_seconds)
 
 
 @dataclass(frozen=True, slots=True)

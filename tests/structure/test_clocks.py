@@ -20,6 +20,7 @@ ALLOWED = {
     "kube/credentials/plugins.py": "credentials end at a time of day",
     "scheduler/held_places/held_places.py": "the stamp of a status, of which `since` measures",
     "scheduler/watch/departures.py": "compares a stamp with the time of day once",
+    "scheduler/support/config.py": "how long pods have run, by their startTime",
     "controllers/groups/idle_groups.py": "compares its own annotation, and writes it",
     "webhooks/server/maintenance.py": "certificates are valid by the time of day",
 }

@@ -37,7 +37,7 @@ async def test_an_account_without_any_right_gets_a_finding_for_each_check(tmp_pa
 
     assert {one.check for one in found if one.severity == Severity.WARNING} == {
         "leases", "parts", "definitions", "registration", "admission", "access", "groups",
-        "unscheduled", "annotations", "set-aside", "neighbours",
+        "unscheduled", "annotations", "set-aside", "neighbours", "topology",
     }  # fmt: skip
     assert all("administrator" in one.action for one in found if "could not run" in one.problem)
 
