@@ -116,8 +116,9 @@ up: e2e-modules ## keep a real control plane with Muster running; kubeconfig: .c
 down: .venv ## end what `make up` started
 	$(BIN)/python -m e2e.harness.controlplane.down
 
-bench: .venv ## decisions alone: times and memory beside their ranges and the last results
+bench: .venv ## decisions alone: times, memory and the longest step, beside their ranges and the last results
 	$(BIN)/python -m tools.bench.decisions.decisions $(BENCH)
+	$(BIN)/python -m tools.bench.decisions.gaps
 
 bench-e2e: e2e-modules ## scheduling on the real control plane, beside kube-scheduler; BENCH=--record renews the page
 	$(BIN)/python -m tools.bench.end_to_end $(BENCH)

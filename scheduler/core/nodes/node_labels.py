@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
@@ -34,6 +35,29 @@ class LabelColumn:
         self._nodes: list[int] = []
         self._vacant: list[int] = []
         self._numbers: Ints | None = None
+        self._ordered: tuple[list[str], Ints] | None = None
+
+    @classmethod
+    def of(cls, values: Sequence[str | None], capacity: int) -> Self:
+        """Return the column of these values by row, None for rows without the label."""
+        column = cls(capacity)
+        # All at once: row by row, the hostnames of a large cluster took three times as long.
+        codes = column._code_of
+        found = [_WITHOUT if it is None else codes.setdefault(it, len(codes)) for it in values]
+        column.codes[: len(found)] = found
+        column.values = list(codes)
+        column._nodes = np.bincount(column.codes + 1, minlength=len(codes) + 1)[1:].tolist()
+        return column
+
+    @property
+    def ordered(self) -> tuple[list[str], Ints]:
+        """The values in ascending order, and the place of each code in that order, 0 if unused."""
+        if self._ordered is None:
+            texts = sorted(self._code_of)
+            places = np.zeros(len(self.values), np.int64)
+            places[[self._code_of[text] for text in texts]] = np.arange(len(texts))
+            self._ordered = (texts, places)
+        return self._ordered
 
     def __len__(self) -> int:
         """Return the number of values."""
@@ -91,7 +115,7 @@ class LabelColumn:
     def _add(self, value: str) -> int:
         code = self._code_of.get(value)
         if code is None:
-            self._numbers = None
+            self._numbers = self._ordered = None
             if self._vacant:
                 code = self._vacant.pop()
                 self.values[code] = value
@@ -107,7 +131,7 @@ class LabelColumn:
         self._nodes[code] -= 1
         if not self._nodes[code]:
             # Hostnames come and go: reuse codes, or the table of values would only grow.
-            self._numbers = None
+            self._numbers = self._ordered = None
             self._code_of.pop(self.values[code] or "")
             self.values[code] = None
             self._vacant.append(code)
@@ -151,10 +175,8 @@ class NodeLabels:
         """Return the column of a label; None if no node has it."""
         column = self._columns.get(key)
         if column is None and key in self._nodes_with:
-            column = self._columns[key] = LabelColumn(self._capacity)
-            for row, node in enumerate(self._infos):
-                if node is not None and key in node.labels:
-                    column.set(row, node.labels[key])
+            values = [None if node is None else node.labels.get(key) for node in self._infos]
+            column = self._columns[key] = LabelColumn.of(values, self._capacity)
         return column
 
     def meets(self, expression: Expression, rows: Ints | None = None) -> Bools:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Self
 
@@ -24,6 +24,9 @@ _MOST_TRIED: Final = 2000
 _STEPS: Final = 256
 """Steps between two pauses; a step takes about a microsecond."""
 
+_UNITS: Final = 4096
+"""Units whose budgets are numbered between two pauses: some milliseconds."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Entries:
@@ -41,14 +44,20 @@ class _Entries:
     allowed: Ints
 
     @classmethod
-    def of(cls, covered: Sequence[Mapping[DisruptionBudget, int]]) -> Self:
+    def of(
+        cls, covered: Iterable[Mapping[DisruptionBudget, int]], pause: Callable[[], None]
+    ) -> Self:
         """Create the entries; `covered` are the covered pods of each unit by budget."""
         numbers: dict[DisruptionBudget, int] = {}
-        of_units = [
-            [(numbers.setdefault(budget, len(numbers)), n) for budget, n in each.items()]
-            for each in covered
-        ]
-        flat = [(place, *entry) for place, entries in enumerate(of_units) for entry in entries]
+        of_units: list[list[tuple[int, int]]] = []
+        flat: list[tuple[int, int, int]] = []
+        for place, each in enumerate(covered):
+            if place % _UNITS == 0:
+                pause()
+            entries = [(numbers.setdefault(it, len(numbers)), n) for it, n in each.items()]
+            of_units.append(entries)
+            flat.extend((place, *entry) for entry in entries)
+        pause()
         columns = np.array(flat, np.int64).reshape(-1, 3)
         allowed = np.array([budget.allowed for budget in numbers], np.int64)
         return cls(of_units, columns[:, 0], columns[:, 1], columns[:, 2], allowed)
@@ -69,16 +78,16 @@ class ProtectedUnits:
         search: SearchBudget | None = None,
     ) -> None:
         """Pause between units, as a search does, and look for sets until `search` expires."""
-        self._search = search or SearchBudget()
+        search = self._search = search or SearchBudget()
         self._units = units
         self.candidates = candidates
         found = self._coverage(budgets)
-        order = sorted(found, key=lambda index: (units.priorities[index], index))
-        self.covered: Ints = np.array(order, np.int64)
+        covered = np.fromiter(found, np.int64, len(found))
+        self.covered: Ints = covered[np.lexsort((covered, units.priorities[covered]))]
         # One element more: index -1 of uncovered units reads the last one.
         self._place = np.full(len(units.priorities) + 1, -1, np.int64)
-        self._place[self.covered] = np.arange(len(order))
-        self._entries = _Entries.of([found[index] for index in order])
+        self._place[self.covered] = np.arange(len(covered))
+        self._entries = _Entries.of(map(found.__getitem__, self.covered.tolist()), search.pause)
 
     def _coverage(self, budgets: DisruptionBudgets) -> dict[int, Counter[DisruptionBudget]]:
         if not budgets:

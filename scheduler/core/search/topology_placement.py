@@ -6,7 +6,7 @@ This corresponds to generating and scoring the Placements of KEP-6012.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -20,6 +20,7 @@ from scheduler.core.state.state import State
 from scheduler.core.topology.topology import UNLABELLED, Domains
 from scheduler.core.values import wording
 from scheduler.core.values.group_source import create_again
+from scheduler.core.values.search_budget import nothing
 
 Demand = Mapping[Shape, int]
 
@@ -43,7 +44,9 @@ class CandidatePlacement:
 class TopologyPlacements:
     """Generator of candidate placements, pruned by capacity before the search tries them."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: State, pause: Callable[[], None] = nothing) -> None:
+        """Call `pause` between two shapes: a group may have thousands, each costs O(nodes)."""
+        self._pause = pause
         self._nodes = state.nodes
         self._framework = state.framework
         self._topologies = state.topologies
@@ -193,6 +196,7 @@ class TopologyPlacements:
             free = free[:, region]
         unused = np.zeros(free.shape[1])
         for shape in shapes:
+            self._pause()
             for resource, amount in shape.request.scored:
                 unused += free[resource] * (1000 / amount)
         return domains.sums(unused, region)
@@ -224,6 +228,7 @@ class TopologyPlacements:
         return [*first, *rest.tolist()], len(first)
 
     def _sums(self, shape: Shape, domains: Domains, region: Region | None) -> Ints:
+        self._pause()
         return domains.sums(self._framework.optimistic_slots(shape, region), region)
 
     def _nowhere(

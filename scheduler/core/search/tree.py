@@ -48,7 +48,7 @@ class TreeSearch:
         self._memory = memory
         self._begun = state.nodes.stamp
         self.attempt = Attempt(state, budget, memory.packings if memory is not None else None)
-        self._placements = TopologyPlacements(state)
+        self._placements = TopologyPlacements(state, budget.pause)
         self._needs = Needs(self.attempt)
         self._shared = SharedClaims(state)
         self._chosen: dict[Group, CandidatePlacement] = {}

@@ -176,6 +176,8 @@ class _Values:
     def of(cls, nodes: NodeTable, columns: Iterable[LabelColumn | None]) -> _Values:
         """Return the values of the first column that has one for each node, else an empty value."""
         given = [column for column in columns if column is not None]
+        if len(given) == 1 and len(given[0]):
+            return cls._of_one(given[0], nodes.size)
         # Sorted, so that codes ascend with the values: the order of domains must not depend on the
         # order in which labels were seen.
         texts = sorted({"", *(value or "" for column in given for value in column.values)})
@@ -189,6 +191,17 @@ class _Values:
             ranks = np.where(codes >= 0, numbers[codes], ranks)
             there |= codes >= 0
         return cls(texts, ranks, there)
+
+    @classmethod
+    def _of_one(cls, column: LabelColumn, size: int) -> _Values:
+        """Return the same for one column, by the order of its values, which it keeps."""
+        texts, places = column.ordered
+        codes = column.codes[:size]
+        there = codes >= 0
+        # A missing value counts as empty, whether a node has the empty value or not.
+        names = texts if texts[0] == "" else ["", *texts]
+        ranks = np.where(there, places[codes] + (len(names) - len(texts)), 0)
+        return cls(names, ranks, there)
 
 
 def _build(keys: tuple[str, ...], values: list[_Values]) -> Domains:
@@ -208,5 +221,8 @@ def _build(keys: tuple[str, ...], values: list[_Values]) -> Domains:
         _, first, combined = np.unique(combined, return_index=True, return_inverse=True)
     codes = np.full(len(there), UNLABELLED, np.int64)
     codes[inside] = combined
-    paths = [[each.texts[each.ranks[row]] for each in values] for row in inside[first].tolist()]
-    return Domains(keys[-1], codes, tuple(p[-1] for p in paths), tuple(map("/".join, paths)))
+    rows = inside[first]
+    parts = [[each.texts[rank] for rank in each.ranks[rows].tolist()] for each in values]
+    names = tuple(parts[-1])
+    paths = names if len(parts) == 1 else tuple(map("/".join, zip(*parts, strict=True)))
+    return Domains(keys[-1], codes, names, paths)

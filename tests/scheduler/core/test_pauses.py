@@ -59,19 +59,20 @@ def tree(size: int, *, rack: bool = False, cpu: int = 1) -> tuple[PreemptionBuil
     return made, "CompositePodGroup"
 
 
-def leaf(size: int) -> tuple[PreemptionBuilder, str]:
+def leaf(size: int, *, rack: bool = False) -> tuple[PreemptionBuilder, str]:
     made = builder()
-    made.gang("root", size)
+    made.gang("root", size, rack=rack)
     for number in range(size):
         made.pod("root", cpu=1 + number)
     return made, "PodGroup"
 
 
-CASES = {
+CASES: dict[str, Callable[[int], tuple[PreemptionBuilder, str]]] = {
     "a tree of different children": tree,
     "one with a rack for each child": lambda size: tree(size, rack=True),
     "one that does not fit": lambda size: tree(size, cpu=90_000),
     "a gang of different pods": leaf,
+    "one in a rack": lambda size: leaf(size, rack=True),
 }
 
 
