@@ -1,4 +1,4 @@
-"""A pytest plugin that records the cost of each test.
+"""A pytest plugin that records the cost of each test, and names those that fail at once.
 
 `pytest -p tools.testing.usage --usage=FILE` writes one JSON document when the run ends. Processor
 seconds are those of pytest itself and of child processes that ended during the test. Servers that
@@ -17,8 +17,9 @@ import pytest
 class Recorder:
     """Wall and processor seconds by test, and of the collection."""
 
-    def __init__(self, file: Path) -> None:
+    def __init__(self, file: Path, config: pytest.Config) -> None:
         self._file = file
+        self._config = config
         self._begin = (time.monotonic(), _processor())
         self._collection = (0.0, 0.0)
         self._tests: dict[str, tuple[float, float]] = {}
@@ -34,6 +35,12 @@ class Recorder:
             return (yield)
         finally:
             self._tests[item.nodeid] = _since(begin)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Name a test that failed: pytest itself does so when a suite of an hour has ended."""
+        if report.failed:
+            self._config.get_terminal_writer().line(f" {report.when} of {report.nodeid}")
 
     @pytest.hookimpl
     def pytest_unconfigure(self) -> None:
@@ -52,7 +59,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Record if a file is named."""
     file: Path | None = config.getoption("--usage")
     if file is not None:
-        config.pluginmanager.register(Recorder(file), "muster-usage")
+        config.pluginmanager.register(Recorder(file, config), "muster-usage")
 
 
 def _processor() -> float:

@@ -25,12 +25,17 @@ def test_waits():
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> SuiteCost:
     folder = tmp_path_factory.mktemp("usage")
-    suite, file = folder / "test_suite.py", folder / "usage.json"
-    suite.write_text(SUITE)
+    assert run(folder, SUITE).returncode == 0
+    return SuiteCost.read("suite", Cost(9, 5), folder / "usage.json")
+
+
+def run(folder: Path, tests: str) -> subprocess.CompletedProcess[str]:
+    suite = folder / "test_suite.py"
+    suite.write_text(tests)
     plugins = ("-p", "conftest", "-p", "no:cacheprovider", "-q")
-    command = [sys.executable, "-m", "pytest", *plugins, f"--usage={file}", str(suite)]
-    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
-    return SuiteCost.read("suite", Cost(9, 5), file)
+    usage = f"--usage={folder / 'usage.json'}"
+    command = [sys.executable, "-m", "pytest", *plugins, usage, str(suite)]
+    return subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True)
 
 
 def test_each_test_has_its_cost_with_that_of_its_child_processes(recorded: SuiteCost) -> None:
@@ -41,6 +46,13 @@ def test_each_test_has_its_cost_with_that_of_its_child_processes(recorded: Suite
     assert costs["test_starts_a_process_that_computes"].processor > 0
     assert costs["test_waits"].wall >= 0.3
     assert recorded.whole == Cost(9, 5)
+
+
+def test_a_failure_is_named_before_the_summary(tmp_path: Path) -> None:
+    done = run(tmp_path, "def test_fails():\n    assert 0\n")
+
+    progress = done.stdout.partition("= FAILURES =")[0]
+    assert "F call of test_suite.py::test_fails\n" in progress
 
 
 def test_a_run_that_was_killed_has_its_whole_cost(tmp_path: Path) -> None:
