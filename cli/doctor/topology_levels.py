@@ -170,9 +170,13 @@ class TopologyLevels:
             if not missing:
                 continue
             which = f"{first} and {number - 1} more" if number > 1 else first
-            yield Check(CHECK, About("Node", text(first))).warning(
+            check = Check(CHECK, About("Node", text(first)))
+            # Instance types of one cloud may have fewer levels, but none has a gap in the middle.
+            first_key, last_key = used.index(here[0]), used.index(here[-1])
+            gap = any(key in missing for key in used[first_key:last_key])
+            yield (check.warning if gap else check.info)(
                 f"{count(number, 'node')} ({which}) with labels of {name}"
-                f" {'lacks' if number == 1 else 'lack'} {' and '.join(missing)}: groups with that"
-                " topology are never placed there",
+                f" {'lacks' if number == 1 else 'lack'} {' and '.join(missing)}: groups that"
+                " require that topology are never placed there",
                 "find out why the label is missing, or label the nodes",
             )

@@ -108,6 +108,7 @@ class LeaderElector:
         self._jitter = jitter or random.SystemRandom()
         self._call_seconds = times.renew_seconds / 2
         self._observed: tuple[Json | None, float] = (None, math.inf)
+        self._held_until = -math.inf
         self._released = asyncio.Event()
         self._watch = Reflector(
             client,
@@ -157,9 +158,8 @@ class LeaderElector:
             self._released.set()
 
     def delete(self, _key: Key) -> None:
-        """Note what the watch says."""
+        """Note what the watch says. The holder leads on until it finds out, so wait for that."""
         self._note(None)
-        self._released.set()
 
     async def _acquire(self) -> _HeldLease:
         while True:
@@ -172,19 +172,26 @@ class LeaderElector:
             except (ApiError, ConfigError, Unreachable) as error:
                 _log.warning("failed to acquire the lease", lease=self._name, error=str(error))
                 asked = retry_after(error)
-            # A server that asks for time gets it, whatever the watch says meanwhile.
-            wake = asyncio.Event() if asked else self._released
-            await wait_until(wake, self._next_attempt(asked), self._clock)
+            await self._wait(asked)
 
-    def _next_attempt(self, asked: float) -> float:
-        """Return the time at which the lease may be free, if the watch says when it is renewed."""
-        spec, since = self._observed
-        now = self._clock.monotonic()
-        free = since + self._duration(spec or {})
-        if not asked and free > now and self._watch.synced.is_set():
-            return free
+    async def _wait(self, asked: float) -> None:
+        """Wait until the lease may be free, as far as the watch knows; else for a retry."""
+        # A server that asks for time gets it, whatever the watch says meanwhile.
+        wake = asyncio.Event() if asked else self._released
+        while True:
+            free, now = self._held_until, self._clock.monotonic()
+            # The holder renews more often than that.
+            watched = self._watch.synced.is_set() and self._watch.lag() < self._times.renew_seconds
+            if asked or free <= now or not watched:
+                break
+            await wait_until(wake, free, self._clock)
+            # It was renewed meanwhile: no need to ask.
+            if wake.is_set() or self._held_until <= self._clock.monotonic():
+                return
         # Jitter: replicas that start together must not write the same lease at the same moment.
-        return now + max(self._times.retry_seconds, asked) * self._jitter.uniform(1.0, 1.2)
+        retry = max(self._times.retry_seconds, asked) * self._jitter.uniform(1.0, 1.2)
+        until = now + retry if asked or free <= now else min(now + retry, free)
+        await wait_until(wake, until, self._clock)
 
     async def _attempt(self) -> _HeldLease | None:
         """Take the lease if it is free; None if another holds it or was faster."""
@@ -193,12 +200,14 @@ class LeaderElector:
         except NotFound:
             current = None
         spec = self._note(current)
-        if not self._may_take(spec):
+        if not self._may_take():
             return None
         # Before the request: others see the record later, so this moment is on the safe side.
         since = self._clock.monotonic()
         # A lease without a holder has been free since we saw it so: later reads are new enough.
-        free_since = since if spec.get("holderIdentity") else self._observed[1]
+        # The holder of a deleted one may have led until now.
+        was_held = spec.get("holderIdentity") or (current is None and self._held_until > -math.inf)
+        free_since = since if was_held else self._observed[1]
         try:
             if current is None:
                 record = await self._call("POST", self._claimed(self._blank()))
@@ -213,14 +222,16 @@ class LeaderElector:
         spec: Json = (record or {}).get("spec") or {}
         if spec != self._observed[0]:
             self._observed = (spec, self._clock.monotonic())
+            if spec.get("holderIdentity") not in (None, "", self._identity):
+                self._held_until = self._clock.monotonic() + self._duration(spec)
+            elif record is not None:
+                self._held_until = -math.inf
         return spec
 
-    def _may_take(self, spec: Json) -> bool:
-        holder = spec.get("holderIdentity")
+    def _may_take(self) -> bool:
+        """Return True if no other candidate can lead, by what was noted last."""
         # Our own identity is there if the response to our write was lost.
-        if not holder or holder == self._identity:
-            return True
-        return self._clock.monotonic() >= self._observed[1] + self._duration(spec)
+        return self._clock.monotonic() >= self._held_until
 
     def _duration(self, spec: Json) -> float:
         return float(spec.get("leaseDurationSeconds") or self._times.lease_seconds)

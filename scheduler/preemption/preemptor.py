@@ -23,18 +23,16 @@ from scheduler.core.search.place import Refusal, SearchBudget
 from scheduler.core.state.nominations import Nomination
 from scheduler.core.state.state import State
 from scheduler.core.values.model import GroupKey
-from scheduler.core.values.wording import sentence
 from scheduler.preemption.eviction_backoff import EvictionBackoff
 from scheduler.preemption.evictor import granted
-from scheduler.preemption.messages import protected_text, victims_text
+from scheduler.preemption.messages import victims_text
 from scheduler.queue.scheduling_queue import Queue
 from scheduler.support.config import Preemption
 from scheduler.support.metrics import PREEMPTION_PLANS, PREEMPTION_SECONDS, PREEMPTIONS
 
 _WAITING: Final = "Waiting for the evicted pods to terminate."
 
-_SHORTEST_WAIT: Final = 5.0
-"""Seconds until a root is decided again because a protection ended: thousands may end in a row."""
+PROTECTED: Final = "Pods of lower priority cannot be preempted before their min-run-time is over."
 
 
 class Evicting(Protocol):
@@ -87,14 +85,19 @@ class Preemptor:
     def prepare(self) -> Iterator[None]:
         """Update what decisions about preemption read, in short steps."""
         if self._enabled:
+            self._protect()
             yield from self._state.units.refresh_in_steps()
 
     def note(self, entity: Group | Pod, refusal: Refusal) -> str:
-        """Return what to add for a root that may preempt if the feature gate is off; else empty."""
-        if self._gate or not self._config.enabled or not refusal.shortage.resolvable:
+        """Return why no pods are evicted for a root that may preempt; empty if none would help."""
+        if not self._config.enabled or not refusal.shortage.resolvable:
             return ""
         if not may_preempt(self._state, entity):
             return ""
+        if self._gate:
+            # The same text for all equals: neither a number nor a time that changes.
+            spared = len(self._state.units.protected(entity.priority))
+            return PROTECTED if spared else ""
         return f"No pods are preempted because {self._gates.off_text(Feature.PREEMPTION)}."
 
     def on_root_placed(self, key: GroupKey, rows: Sequence[int]) -> None:
@@ -123,7 +126,7 @@ class Preemptor:
         if isinstance(plan, Refusal):
             self._drop_nomination(key)
             PREEMPTIONS.labels("none").inc()
-            return self._wait_for_protected(key, entity)
+            return ""
         if plan.victims and self._backoff.waits(key, refusal.shapes, self._state, effort):
             # Others took a part of its slots meanwhile. It waits, or it would evict without end.
             PREEMPTIONS.labels("wait").inc()
@@ -165,19 +168,11 @@ class Preemptor:
         return (yield from self._stepwise.steps(lambda: self._equal_plans(pods, example, effort)))
 
     def _refresh_units(self) -> None:
-        self._state.units.protection = self._config.protection(self._clock)
+        self._protect()
         self._state.units.refresh()
 
-    def _wait_for_protected(self, key: GroupKey, entity: Group | Pod) -> str:
-        """Decide the root again once it may evict more; return whom it may not evict yet."""
-        units = self._state.units
-        ends = units.protected(entity.priority)
-        if not len(ends) or not may_preempt(self._state, entity):
-            return ""
-        first, now = float(ends.min()), units.protection.now
-        wait = max(first - now, _SHORTEST_WAIT)
-        self._queue.retry_at(key, self._clock.monotonic() + wait)
-        return sentence(protected_text(len(ends), first))
+    def _protect(self) -> None:
+        self._state.units.protection = self._config.protection(self._clock)
 
     def _equal_plans(
         self, pods: Sequence[Pod], example: tuple[Refusal, Plan], effort: SearchEffort

@@ -16,7 +16,8 @@ from kube.client.quantity import QuantityError
 from scheduler.core.state.run_protection import RunProtection
 from scheduler.decoding.requests import amounts
 
-NotNegative = Annotated[float, Meta(ge=0)]
+RunSeconds = Annotated[float, Meta(ge=0, le=31_536_000)]
+"""Seconds up to a year."""
 
 
 class SearchLimits(Section, frozen=True):
@@ -50,8 +51,8 @@ class Preemption(Section, frozen=True):
 
     enabled: bool = True
     patience_seconds: Seconds = 60
-    min_run_seconds: NotNegative = 0
-    most_min_run_seconds: NotNegative = 0
+    min_run_seconds: RunSeconds = 0
+    most_min_run_seconds: RunSeconds = 0
     # In all twice as many, as Bindings have. With eight, the API server idled between requests.
     writers: Count = 80
 

@@ -40,7 +40,8 @@ class Recorder:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Name a test that failed: pytest itself does so when a suite of an hour has ended."""
         if report.failed:
-            self._config.get_terminal_writer().line(f" {report.when} of {report.nodeid}")
+            terminal = self._config.get_terminal_writer()
+            terminal.line(f" {report.when} of {report.nodeid}", flush=True)
 
     @pytest.hookimpl
     def pytest_unconfigure(self) -> None:

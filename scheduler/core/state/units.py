@@ -71,12 +71,14 @@ class Unit:
 class UnitOwner(NamedTuple):
     """The unit of a pod: its group, None for the pod alone, and what counts for the pod in it.
 
-    `priority` is the lower of the root group's and the pod's own. `min_run` is the time in seconds
-    for which it may run before it is evicted, None if its root asks for none.
+    `priority` is the lower of the root group's and the pod's own. `root` is its root group, None
+    for a pod without one. `min_run` is the time in seconds for which it may run before it is
+    evicted, None if its root asks for none.
     """
 
     group: Group | None
     priority: int
+    root: Group | None = None
     min_run: float | None = None
 
 
@@ -88,7 +90,7 @@ def unit_owner(pod: Pod, forest: Forest) -> UnitOwner:
     """
     own = pod.group
     if own is None or own.spec is None:
-        return UnitOwner(None, pod.info.priority, pod.info.preemption.min_run)
+        return UnitOwner(None, pod.info.priority, None, pod.info.preemption.min_run)
     highest, group = None, own
     while True:
         # Without its root, the disruption modes above are unknown. Evict the pod alone.
@@ -97,7 +99,7 @@ def unit_owner(pod: Pod, forest: Forest) -> UnitOwner:
         if group.spec.disruption == "all":
             highest = group
         if group.spec.parent is None:
-            return UnitOwner(highest, _least(group, pod), group.spec.min_run)
+            return UnitOwner(highest, _least(group, pod), group, group.spec.min_run)
         if group.parent is None:
             return UnitOwner(None, _least(own, pod))
         group = group.parent
@@ -132,8 +134,9 @@ class Units:
     `priorities`, `alive`, `slow` and `ends` are per unit. A unit with a pod that cannot be evicted
     is not alive. A unit with a pod that takes long to end is `slow`. A pod that others deleted is a
     unit of its own, which `ends` then; other units never do (infinity). `min_run` is how long units
-    ask to run before they are evicted, in seconds, NaN if they do not; `protection` has the rules
-    for it. `places` is the number of expected pods, which do not exist yet.
+    ask to run before they are evicted, in seconds, NaN if they do not. It counts from `since`, the
+    start of the first pod that their root had since it had none; `protection` has the rules.
+    `places` is the number of expected pods, which do not exist yet.
     """
 
     def __init__(self, framework: Framework, forest: Forest, devices: DeviceTable) -> None:
@@ -173,6 +176,8 @@ class Units:
         self.ends: Floats = np.zeros(_FIRST)
         self.slow: Bools = np.zeros(_FIRST, np.bool_)
         self.min_run: Floats = np.full(_FIRST, np.nan)
+        self.since: Floats = np.full(_FIRST, np.inf)
+        self._first_starts: dict[GroupKey, float] = {}
         self.protection = NO_PROTECTION
 
     def stale(self, pod: Pod) -> None:
@@ -325,15 +330,17 @@ class Units:
 
     def _rank_extras(self, gang: Group) -> None:
         """Let the newest pods of a gang beyond its minCount count as the youngest."""
-        minimum = gang.minimum or 0
-        # Most gangs have none, and are not walked.
-        if gang.running <= minimum and gang.key not in self._elastic:
+        is_gang, minimum = gang.spec is not None and gang.spec.gang, gang.minimum or 0
+        # Most have none, and are not walked.
+        if not (is_gang and gang.running > minimum) and gang.key not in self._elastic:
             return
         pods = [pod for uid, pod in gang.members.items() if self._is_alone(uid)]
         # Not by slot, which depends on the order of events.
         pods.sort(key=lambda pod: (pod.info.started or np.inf, pod.info.created, pod.info.uid))
         slots = [self._slots[pod.info.uid] for pod in pods]
-        extras = slots[minimum:] if gang.spec is not None and gang.spec.gang else []
+        # Pods that have succeeded count for the minimum, too.
+        needed = max(0, minimum - max(0, gang.running - len(slots)))
+        extras = slots[needed:] if is_gang else []
         self.youth[slots] = self.started[slots]
         self.youth[extras] += EXTRA
         (self._elastic.add if extras else self._elastic.discard)(gang.key)
@@ -374,10 +381,17 @@ class Units:
 
     def _protected_until(self, chosen: Ints) -> Floats:
         """Return when the protection of the chosen units ends, in seconds since 1970."""
-        first = np.full(len(self.priorities), np.inf)
-        running = np.flatnonzero((self.owners >= 0) & (self.started > 0))
-        np.minimum.at(first, self.owners[running], self.started[running])
-        return self.protection.ends(self.min_run[chosen], first[chosen])
+        return self.protection.ends(self.min_run[chosen], self.since[chosen])
+
+    def _runs_since(self, pod: Pod, root: Group | None) -> float:
+        """Return when the pod started, or an earlier pod of its root; infinity if none has."""
+        started = pod.info.started or np.inf
+        if root is None or not self.protection.most:
+            return started
+        # Not the first of those that run now: pods that take turns would be protected for ever.
+        first = min(started, self._first_starts.get(root.key, np.inf))
+        self._first_starts[root.key] = first
+        return first
 
     def prompt(self, chosen: Ints) -> Ints:
         """Return the chosen units whose pods end soon after they are deleted, in their order."""
@@ -560,10 +574,11 @@ class Units:
 
     def _join(self, slot: int, pod: Pod) -> None:
         """Add the pod to its unit; a pod that others deleted is a unit of its own."""
-        group, rank, min_run = unit_owner(pod, self._forest)
+        group, rank, root, min_run = unit_owner(pod, self._forest)
+        since = self._runs_since(pod, root)
         if pod.info.terminating:
             # It leaves whatever happens to its group. Its peers need not be evicted with it.
-            group = None
+            group, since = None, np.inf
         elif group is None and pod.group is not None:
             self._changed_gangs[pod.group.key] = pod.group
         unit, uid = self._unit_of(pod, group), pod.info.uid
@@ -576,6 +591,7 @@ class Units:
         self.owners[slot] = unit.index
         self.ranks[slot] = rank
         self.min_run[unit.index] = np.nan if min_run is None else min_run
+        self.since[unit.index] = min(since, self.since[unit.index])
         self.ends[unit.index] = pod.info.preemption.leaves_by if pod.info.terminating else np.inf
         unit.priorities[rank] += 1
         self._set_priority(unit)
@@ -602,6 +618,8 @@ class Units:
         gang = unit.pods.pop(uid).group
         if gang is not None and unit.group is None:
             self._changed_gangs[gang.key] = gang
+        if gang is not None and not gang.top.running_total:
+            self._first_starts.pop(gang.top.key, None)
         unit.slots.discard(slot)
         unit.spared.discard(uid)
         unit.slow.discard(uid)
@@ -666,7 +684,9 @@ class Units:
 
     def _new_unit(self) -> int:
         if self._vacant_units:
-            return self._vacant_units.pop()
+            index = self._vacant_units.pop()
+            self.since[index] = np.inf
+            return index
         index = len(self._by_index)
         self._by_index.append(None)
         if index == len(self.priorities):
@@ -675,4 +695,5 @@ class Units:
             self.ends = np.concatenate((self.ends, np.zeros(index)))
             self.slow = np.concatenate((self.slow, np.zeros(index, np.bool_)))
             self.min_run = np.concatenate((self.min_run, np.full(index, np.nan)))
+            self.since = np.concatenate((self.since, np.full(index, np.inf)))
         return index

@@ -55,6 +55,13 @@ def test_nodes_that_lack_a_level_are_a_warning(lacking: int, said: str) -> None:
     assert SUBBLOCK in warning.problem
 
 
+def test_types_of_nodes_with_fewer_levels_are_no_warning() -> None:
+    found = examined({BLOCK: "b", SUBBLOCK: "s", HOST: "h"}, {BLOCK: "b", SUBBLOCK: "s"})
+
+    assert {one.severity for one in found} == {Severity.INFO}
+    assert any(HOST in one.problem and "n1" in one.problem for one in found)
+
+
 def test_a_narrow_domain_in_two_wide_ones_is_named_with_both() -> None:
     found = examined({BLOCK: "b0", SUBBLOCK: "s"}, {BLOCK: "b1", SUBBLOCK: "s"})
 

@@ -158,7 +158,9 @@ async def at_rest(audit: Path) -> str:
 def _requests(audit: Path) -> Counter[str]:
     """Return the requests for Muster's leases so far, by verb and name."""
     found = Counter[str]()
-    for line in audit.read_text().splitlines():
+    for line in audit.read_text().splitlines(keepends=True):
+        if not line.endswith("\n"):
+            break  # it is being written
         event = json.loads(line)
         target = event.get("objectRef", {})
         name = target.get("name", "")

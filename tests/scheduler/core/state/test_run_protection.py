@@ -75,6 +75,27 @@ def test_a_gang_counts_from_the_start_of_its_first_pod() -> None:
     assert can_evict(builder, high.name)
 
 
+@pytest.mark.parametrize("mode", ["all", "single"])
+def test_pods_that_take_turns_are_not_protected_for_longer(mode: str) -> None:
+    builder = builder_at()
+    builder.nodes(2, cpu=1)
+    builder.group("low", 2, mode=mode)
+    asks(builder, "low", MOST)
+    first, second = builder.runs("low", "n0", "n1")
+    started(builder, [first, second], NOW)
+    (high,) = builder.waits(None, priority=5)
+    assert not can_evict(builder, high.name)
+
+    for turn in range(1, 5):
+        now = NOW + 250 * turn
+        builder.state.units.protection = RunProtection(now, 0.0, MOST)
+        old, first, second = first, second, replace(second, uid=f"u{turn}", name=f"new{turn}",
+            node="n0" if turn % 2 else "n1")  # fmt: skip
+        builder.state.remove_pod(old.uid)
+        started(builder, [second], now)
+        assert can_evict(builder, high.name) is (now >= NOW + MOST)
+
+
 def test_the_root_asks_for_its_tree_whatever_its_children_say() -> None:
     builder = builder_at()
     builder.nodes(2, cpu=1)
