@@ -32,7 +32,6 @@ from scheduler.core.state.disruption_budgets import DisruptionBudget
 from scheduler.core.state.node_daemons import DaemonSetKey
 from scheduler.core.state.nominations import Nomination
 from scheduler.core.state.replica_counts import ServiceKey, ServiceSelector
-from scheduler.core.state.run_protection import NO_PROTECTION, RunProtection
 from scheduler.core.state.starvation_gate import ClosedFor
 from scheduler.core.state.state import State
 from scheduler.core.values.devices import Allocation, DeviceClaimInfo, DeviceClassInfo, SliceInfo
@@ -51,6 +50,7 @@ from scheduler.core.values.model import (
     VolumeInfo,
 )
 from scheduler.core.values.profiles import Profile, Scoring
+from scheduler.core.values.run_protection import NO_PROTECTION, RunProtection
 from scheduler.core.values.search_budget import nothing
 from scheduler.core.volumes.assumed_volumes import AssumedVolume
 from scheduler.decoding.decode import NEVER

@@ -13,7 +13,7 @@ from msgspec import Meta
 from kube.base.clock import Clock
 from kube.base.settings import Count, Seconds, Section
 from kube.client.quantity import QuantityError
-from scheduler.core.state.run_protection import RunProtection
+from scheduler.core.values.run_protection import RunProtection
 from scheduler.decoding.requests import amounts
 
 RunSeconds = Annotated[float, Meta(ge=0, le=31_536_000)]

@@ -21,9 +21,9 @@ from scheduler.core.nodes.node_table import Bools, Floats, Ints
 from scheduler.core.pods.shapes import Shape
 from scheduler.core.state.node_daemons import NodeDaemons
 from scheduler.core.state.released_claims import ReleasedClaims
-from scheduler.core.state.run_protection import NO_PROTECTION
 from scheduler.core.state.shape_requests import ShapeRequests
 from scheduler.core.values.model import GroupKey, plain_kind
+from scheduler.core.values.run_protection import NO_PROTECTION
 from scheduler.core.values.search_budget import nothing
 
 _FIRST: Final = 64
@@ -34,6 +34,9 @@ LONGEST_GRACE: Final = 600
 
 The cluster autoscaler gives pods the same time by default. kube-scheduler has no such limit.
 """
+
+_SKEW: Final = 60.0
+"""Seconds by which the clock of a node may be ahead."""
 
 EXTRA: Final = 1e10
 """Seconds by which pods beyond a gang's minCount count as younger, more than any difference."""
@@ -381,7 +384,10 @@ class Units:
 
     def _protected_until(self, chosen: Ints) -> Floats:
         """Return when the protection of the chosen units ends, in seconds since 1970."""
-        return self.protection.ends(self.min_run[chosen], self.since[chosen])
+        rules, asked, since = self.protection, self.min_run[chosen], self.since[chosen]
+        lengths = np.minimum(np.where(np.isnan(asked), rules.usual, asked), rules.most)
+        # What has not started has nothing to lose, and a start in the future is wrong.
+        return np.where(since <= rules.now + _SKEW, since + lengths, 0.0)
 
     def _runs_since(self, pod: Pod, root: Group | None) -> float:
         """Return when the pod started, or an earlier pod of its root; infinity if none has."""

@@ -8,7 +8,7 @@ from analysis.explain.explain import explain_lines
 from api.features import USUAL, Feature
 from scheduler.core.search.place import SearchBudget
 from scheduler.core.state.nominations import Nomination
-from scheduler.core.state.run_protection import RunProtection
+from scheduler.core.values.run_protection import RunProtection
 from scheduler.decoding.objects import group_of
 from tests.scheduler.preemption_builder import PreemptionBuilder
 

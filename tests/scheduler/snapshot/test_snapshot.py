@@ -13,7 +13,6 @@ from scheduler.core.preemption.dry_run import SearchEffort
 from scheduler.core.search.place import Placement, SearchBudget, place
 from scheduler.core.state.disruption_budgets import DisruptionBudget
 from scheduler.core.state.nominations import Nomination
-from scheduler.core.state.run_protection import RunProtection
 from scheduler.core.values.model import (
     Expression,
     GroupSpec,
@@ -25,6 +24,7 @@ from scheduler.core.values.model import (
     StorageCapacityInfo,
     Taint,
 )
+from scheduler.core.values.run_protection import RunProtection
 from scheduler.core.volumes.assumed_volumes import AssumedVolume
 from scheduler.queue.scheduling_queue import Queue
 from scheduler.snapshot.snapshot import (

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.core.preemption.plan import Plan
-from scheduler.core.state.run_protection import RunProtection
 from scheduler.core.values.model import POD_GROUP, PodInfo, PreemptionInfo
+from scheduler.core.values.run_protection import RunProtection
 from tests.scheduler.preemption_builder import PreemptionBuilder
 
 NOW = 10_000.0
