@@ -57,7 +57,17 @@ CLASSES: Final[dict[str, Json]] = {
     "calm-high": {"value": 2_000_000},
 }
 _OTHERS: Final = frozenset(
-    {"limits", "vacant", "nodes", "namespaces", "priorities", "units", "queue", "decisions"}
+    {
+        "limits",
+        "protection",
+        "vacant",
+        "nodes",
+        "namespaces",
+        "priorities",
+        "units",
+        "queue",
+        "decisions",
+    }
 )
 
 
