@@ -387,7 +387,7 @@ class Units:
         rules, asked, since = self.protection, self.min_run[chosen], self.since[chosen]
         lengths = np.minimum(np.where(np.isnan(asked), rules.usual, asked), rules.most)
         # What has not started has nothing to lose, and a start in the future is wrong.
-        return np.where(since <= rules.now + _SKEW, since + lengths, 0.0)
+        return np.where((lengths > 0) & (since <= rules.now + _SKEW), since + lengths, 0.0)
 
     def _runs_since(self, pod: Pod, root: Group | None) -> float:
         """Return when the pod started, or an earlier pod of its root; infinity if none has."""

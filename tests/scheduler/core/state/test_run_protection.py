@@ -157,6 +157,20 @@ def test_what_has_not_started_is_not_protected(at: float) -> None:
     assert can_evict(builder, high.name)
 
 
+@pytest.mark.parametrize("asked", [None, 0.0])
+def test_who_asks_for_nothing_is_not_protected_by_a_clock_that_is_ahead(
+    asked: float | None,
+) -> None:
+    builder = builder_at()
+    builder.nodes(1, cpu=1)
+    (low,) = builder.runs(None, "n0")
+    started(builder, [replace(low, preemption=PreemptionInfo(min_run=asked))], NOW + 1)
+    (high,) = builder.waits(None, priority=5)
+
+    assert can_evict(builder, high.name)
+    assert not len(builder.state.units.protected(5))
+
+
 def test_victims_come_from_those_that_have_run_for_long_enough() -> None:
     builder = builder_at()
     builder.nodes(2, cpu=1)
