@@ -177,7 +177,11 @@ def pytest_runtest_makereport(
     arguments = getattr(item, "funcargs", {})
     muster = arguments.get("running_muster") or arguments.get("muster")
     if report.failed and isinstance(muster, Muster):
-        for log in sorted(muster.logs.glob("*.log")):
+        cluster = arguments.get("cluster")
+        # When Karpenter saw which pods, and bought which nodes.
+        others = cluster.processes if isinstance(cluster, ControlPlane) else {}
+        logs = [it.log for name, it in others.items() if name == "karpenter"]
+        for log in [*sorted(muster.logs.glob("*.log")), *logs]:
             end = log.read_text(errors="replace").splitlines()[-30:]
             report.sections.append((f"{log.name}", "\n".join(end)))
     return report

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime
 from itertools import islice
 from types import MappingProxyType
 from typing import Final
@@ -35,7 +37,7 @@ from scheduler.core.state.state import State
 from scheduler.core.topology.topology import UNLABELLED
 from scheduler.core.values.model import SINGLE_POD, GroupKey
 from scheduler.decoding.objects import GroupObject
-from scheduler.preemption.messages import places_text, protected_text, unit_size
+from scheduler.preemption.messages import places_text, unit_size
 from scheduler.status.conditions import held_condition, reason_of, retry_on, waiting_for
 from scheduler.watch.published_places import published_until
 
@@ -328,8 +330,7 @@ def _why_no_eviction(state: State, entity: Group | Pod) -> str:
     """Return why no pod is evicted for the root."""
     if not may_preempt(state, entity):
         return "no preemption: preemptionPolicy is Never"
-    units, ends = len(state.units.below(entity.priority)), state.units.protected(entity.priority)
-    spared = f"; {protected_text(len(ends), float(ends.min()))}" if len(ends) else ""
+    units, spared = len(state.units.below(entity.priority)), _spared(state, entity.priority)
     if not units:
         what = "nothing" if not spared else "nothing else"
         return f"no preemption: {what} with a priority below {entity.priority} runs{spared}"
@@ -337,6 +338,20 @@ def _why_no_eviction(state: State, entity: Group | Pod) -> str:
     return (
         f"no preemption: it does not fit even without {victims} with a priority below"
         f" {entity.priority}{spared}"
+    )
+
+
+def _spared(state: State, priority: int) -> str:
+    """Return how many units may not be evicted yet, and when the first may; empty for none."""
+    ends = state.units.protected(priority)
+    if not len(ends):
+        return ""
+    first = rfc3339(datetime.fromtimestamp(math.ceil(ends.min()), UTC))
+    if len(ends) == 1:
+        return f"; one pod or group of lower priority has a min-run-time until {first}"
+    return (
+        f"; {len(ends)} pods or groups of lower priority have a min-run-time, the first until"
+        f" {first}"
     )
 
 

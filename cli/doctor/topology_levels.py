@@ -5,13 +5,13 @@ Pages of the vendors name the labels; docs/topology.md lists the same.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from api.reading import labels_of, text, texts
+from api.reading import labels_of, texts
 from api.wording import count
 from cli.doctor.findings import About, Check, Finding, Limited
 from kube.client.meta import Json
@@ -94,8 +94,8 @@ class _Levels:
     """The labels of one source on the nodes that have any of them."""
 
     keys: tuple[str, ...]
-    nodes: int = 0
-    having: Counter[str] = field(default_factory=Counter)
+    nodes: dict[tuple[str, ...], tuple[int, str]] = field(default_factory=dict)
+    """By the keys that a node has: the number of such nodes, and the first of them."""
     domains: dict[str, set[tuple[str, ...]]] = field(default_factory=lambda: defaultdict(set))
     above: dict[tuple[str, str], dict[str, str]] = field(default_factory=dict)
     """By key and value, the key and value of the next wider level of the first such node."""
@@ -103,7 +103,7 @@ class _Levels:
     @property
     def used(self) -> list[str]:
         """The levels that any node has, the widest first."""
-        return [key for key in self.keys if self.having[key]]
+        return [key for key in self.keys if key in self.domains]
 
 
 class TopologyLevels:
@@ -112,7 +112,6 @@ class TopologyLevels:
     def __init__(self) -> None:
         self.nodes = 0
         self._found = {source.name: _Levels(source.keys) for source in SOURCES}
-        self._partial: dict[str, dict[tuple[str, ...], tuple[int, str]]] = defaultdict(dict)
         self._apart = Limited(CHECK)
 
     def see(self, node: Json) -> None:
@@ -128,10 +127,8 @@ class TopologyLevels:
         self, source: Source, here: tuple[str, ...], labels: Mapping[str, str], node: str
     ) -> None:
         levels = self._found[source.name]
-        levels.nodes += 1
-        levels.having.update(here)
-        number, first = self._partial[source.name].get(here, (0, node))
-        self._partial[source.name][here] = (number + 1, first)
+        number, first = levels.nodes.get(here, (0, node))
+        levels.nodes[here] = (number + 1, first)
         for at, key in enumerate(here):
             levels.domains[key].add(tuple(labels[each] for each in here[: at + 1]))
         for wide, narrow in pairwise(here):
@@ -157,26 +154,28 @@ class TopologyLevels:
                 f"{key} ({count(len(levels.domains[key]), 'domain')})" for key in levels.used
             )
             yield Check(CHECK, About("Cluster", "all")).info(
-                f"topology by labels of {name}, on {levels.nodes} of"
+                f"topology by labels of {name}, on {sum(n for n, _ in levels.nodes.values())} of"
                 f" {count(self.nodes, 'node')}, the widest level first: {shown}"
             )
-            yield from self._incomplete(name, levels)
+            yield from _incomplete(name, levels)
         yield from self._apart.findings()
 
-    def _incomplete(self, name: str, levels: _Levels) -> Iterator[Finding]:
-        used = levels.used
-        for here, (number, first) in self._partial[name].items():
-            missing = [key for key in used if key not in here]
-            if not missing:
-                continue
-            which = f"{first} and {number - 1} more" if number > 1 else first
-            check = Check(CHECK, About("Node", text(first)))
-            # Instance types of one cloud may have fewer levels, but none has a gap in the middle.
-            first_key, last_key = used.index(here[0]), used.index(here[-1])
-            gap = any(key in missing for key in used[first_key:last_key])
-            yield (check.warning if gap else check.info)(
-                f"{count(number, 'node')} ({which}) with labels of {name}"
-                f" {'lacks' if number == 1 else 'lack'} {' and '.join(missing)}: groups that"
-                " require that topology are never placed there",
-                "find out why the label is missing, or label the nodes",
-            )
+
+def _incomplete(name: str, levels: _Levels) -> Iterator[Finding]:
+    """Yield the nodes that lack a level which others have."""
+    used = levels.used
+    for here, (number, first) in levels.nodes.items():
+        missing = [key for key in used if key not in here]
+        if not missing:
+            continue
+        which = f"{first} and {number - 1} more" if number > 1 else first
+        check = Check(CHECK, About("Node", first))
+        # Instance types of one cloud may have fewer levels, but none has a gap in the middle.
+        first_key, last_key = used.index(here[0]), used.index(here[-1])
+        gap = any(key in missing for key in used[first_key:last_key])
+        yield (check.warning if gap else check.info)(
+            f"{count(number, 'node')} ({which}) with labels of {name}"
+            f" {'lacks' if number == 1 else 'lack'} {' and '.join(missing)}: groups that"
+            " require that topology are never placed there",
+            "find out why the label is missing, or label the nodes",
+        )

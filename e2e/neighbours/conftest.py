@@ -1,6 +1,6 @@
 """A separate control plane, with Karpenter and kube-scheduler alongside Muster."""
 
-from collections.abc import AsyncIterator, Generator, Iterator
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
@@ -40,17 +40,3 @@ async def nodepools(cluster: ControlPlane, client: Client) -> AsyncIterator[Node
 async def env(nodepools: NodePools, env: Environment) -> Environment:
     """The environment, closed before the NodePools, because Karpenter drains deleted nodes."""
     return env
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(
-    item: pytest.Item,
-) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Show for a failed flow when Karpenter saw which pods, and bought which nodes."""
-    report = yield
-    cluster = getattr(item, "funcargs", {}).get("cluster")
-    if report.failed and isinstance(cluster, ControlPlane) and "karpenter" in cluster.processes:
-        log = cluster.processes["karpenter"].log
-        end = log.read_text(errors="replace").splitlines()[-60:]
-        report.sections.append((log.name, "\n".join(end)))
-    return report

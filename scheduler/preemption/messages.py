@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Collection, Sequence
-from datetime import UTC, datetime
 
-from kube.base.clock import rfc3339
 from scheduler.core.groups.forest import Pod
 from scheduler.core.state.units import Unit
 from scheduler.core.values.model import GroupKey, plain_kind
@@ -32,15 +29,6 @@ def victims_text(units: Sequence[Unit], namespace: str, *, most: int = 3) -> str
         highest = max(unit.priority for unit in others)
         parts.append(f"{counted} of other namespaces, of priority {highest} at most")
     return f"{_phrase(pods)} of lower priority ({', '.join(parts)})"
-
-
-def protected_text(units: int, first: float) -> str:
-    """Return that so many units may not be evicted yet; the first may at `first` (since 1970)."""
-    # A time and no duration: the message must not change with each decision.
-    at = rfc3339(datetime.fromtimestamp(math.ceil(first), UTC))
-    if units == 1:
-        return f"one pod or group of lower priority has a min-run-time until {at}"
-    return f"{units} pods or groups of lower priority have a min-run-time, the first until {at}"
 
 
 def single_victims(units: Sequence[Unit]) -> Counter[GroupKey]:

@@ -130,6 +130,7 @@ async def drivers_hold_no_more_than_is_allowed(stage: Stage) -> None:
         for name in ("one", "two"):
             await calm.ask(name)
             await bound(calm.tenant, calm.size)
+            await _holds(stage.mallory)  # the status follows a moment later
             assert await _held(stage.mallory) <= MOST_CPU
             await calm.forget(name)
             await bound(calm.tenant, 0)

@@ -71,7 +71,7 @@ class Way:
 
 
 class Failover:
-    """Two schedulers on a cluster, of which one leads."""
+    """Two schedulers on a cluster; one leads."""
 
     def __init__(self, muster: Muster, client: Client) -> None:
         self._muster = muster

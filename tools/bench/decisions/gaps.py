@@ -122,7 +122,7 @@ def too_large_for_racks(nodes: int) -> Decided:
 
 
 def nearly_full_racks(nodes: int) -> Decided:
-    """Unequal pods, in racks of which each could just hold them by size alone."""
+    """Unequal pods, in racks that are just large enough by the sum of their sizes."""
     state = cluster(nodes, racks=nodes // 20)
     spec = GroupSpec((POD_GROUP, "ns", "g"), 60, topology=Topology("rack"))
     state.set_group(spec)
@@ -151,7 +151,7 @@ def two_spreads(nodes: int) -> Decided:
 
 
 def apart(nodes: int) -> Decided:
-    """A gang of which each pod needs a host for itself."""
+    """A gang whose pods each need a host for themselves."""
     state = cluster(nodes)
     wants = replace(SMALL, required_anti_affinity=(PodTerm(ALL, HOST),))
     return state, gang(state, "g", 2_000, wants=wants)
@@ -205,7 +205,7 @@ def evicting_a_rack(nodes: int) -> Decided:
 
 
 def evicting_protected(nodes: int) -> Decided:
-    """Single pods, each of which one of 2,000 budgets covers."""
+    """Single pods that 2,000 budgets cover, one budget each."""
     state = cluster(nodes, cpu=1)
     for index in range(nodes):
         info = PodInfo(
@@ -221,7 +221,7 @@ def evicting_protected(nodes: int) -> Decided:
 
 
 def evicting_elastic(nodes: int) -> Decided:
-    """A pod that evicts one of a gang with as many pods as nodes, of which half are extra."""
+    """A pod that evicts an extra pod of a gang: it has as many as there are nodes, half extra."""
     state = cluster(nodes, cpu=1)
     state.set_group(GroupSpec((POD_GROUP, "ns", "low"), nodes // 2))
     for index in range(nodes):
