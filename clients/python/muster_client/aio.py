@@ -24,6 +24,7 @@ from kubernetes.aio.client.exceptions import ApiException
 from kubernetes.aio.config import ConfigException, load_incluster_config, load_kube_config
 
 from muster_client.base import ObjectMeta
+from muster_client.connections import Connections
 from muster_client.decoding import MAX_BYTES, Lines, decode, metadata_of, read
 from muster_client.groups import (
     PENDING,
@@ -85,7 +86,9 @@ class Client:
         else:
             files = _existing(kubeconfig or os.environ.get("KUBECONFIG") or "~/.kube/config")
             await load_kube_config(files, context, config)  # type: ignore[no-untyped-call]
-        return cls(ApiClient(config))
+        api = ApiClient(config)
+        api.rest_client = Connections(config)
+        return cls(api)
 
     async def __aenter__(self) -> Self:
         return self
@@ -265,10 +268,6 @@ class Client:
                 raise ApiException.from_response(http_resp=answer, body=text, data=None)
             yield answer.response.content
         finally:
-            # Closing TLS waits for the server, perhaps for longer than the event loop lives.
-            connection = answer.response.connection
-            if connection is not None and connection.transport is not None:
-                connection.transport.abort()
             answer.response.close()
 
 

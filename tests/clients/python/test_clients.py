@@ -489,6 +489,21 @@ async def test_closing_the_client_ends_the_watch_of_another_thread(
     assert len(errors) == 1
 
 
+async def test_closing_the_client_closes_its_sockets_while_the_server_does_not_respond(
+    server: ScriptedServer, tmp_path: Path
+) -> None:
+    client = await asyncio.to_thread(Client, str(server.kubeconfig(tmp_path)))
+    call = asyncio.ensure_future(asyncio.to_thread(client.get, PodGroup, "a", "team"))
+    await server.received(1)
+    sockets = list(client._client._api.rest_client._sockets)
+
+    client.close()  # in the thread of the server, which cannot respond meanwhile
+
+    assert [each.fileno() for each in sockets] == [-1]
+    with pytest.raises(asyncio.CancelledError):
+        await call
+
+
 async def test_an_iterator_that_ends_while_the_client_closes_is_closed_too(
     server: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
