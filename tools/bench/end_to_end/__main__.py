@@ -20,7 +20,7 @@ from dataclasses import replace
 
 import uvloop
 
-from tools.bench.end_to_end.cases import CASES, COMPARED, KUBE_SCHEDULER, Case
+from tools.bench.end_to_end.cases import CASES, KUBE_SCHEDULER, WITH_NATIVE, Case
 from tools.bench.end_to_end.results import Result, keep, middle, table
 from tools.bench.end_to_end.run import measure
 
@@ -68,7 +68,7 @@ def main() -> int:
     )
     parser.add_argument("--claims", action="store_true", help="all cases with claims")
     parser.add_argument("--suite", action="store_true", help="all cases of scheduler_perf")
-    parser.add_argument("--subject", action="append", choices=COMPARED, help="default: all")
+    parser.add_argument("--subject", action="append", choices=WITH_NATIVE, help="default: all")
     parser.add_argument("--nodes", type=int, help="default: the case's own number")
     parser.add_argument("--share", type=float, default=1.0, help="of the gangs or plain pods")
     parser.add_argument("--quick", action="store_true", help="a tenth of the pods on 200 nodes")
@@ -85,7 +85,7 @@ def main() -> int:
     cases = [CASES[name].scaled(options.nodes, options.share) for name in chosen]
     if options.rounds:
         cases = [replace(case, rounds=options.rounds) for case in cases]
-    subjects = options.subject or list(COMPARED)
+    subjects = options.subject or list(WITH_NATIVE)
     results, faulty = uvloop.run(run(cases, subjects, record=options.record))
     print(table(results))
     return 1 if faulty else 0

@@ -8,9 +8,13 @@ from typing import Literal
 from tools.bench.end_to_end.workloads import WORKLOADS, Workload
 
 RAW, AS_MUSTER, KUBE_SCHEDULER, MUSTER = "raw", "raw as muster", "kube-scheduler", "muster"
+MUSTER_NATIVE = "muster, native groups"
+"""Muster with the PodGroups of Kubernetes instead of its own."""
 ALL = (RAW, KUBE_SCHEDULER, MUSTER)
 COMPARED = (RAW, AS_MUSTER, KUBE_SCHEDULER, MUSTER)
 """Subjects of cases in which Muster's distance to its own writes counts."""
+WITH_NATIVE = (*COMPARED, MUSTER_NATIVE)
+"""Subjects of cases in which the API of the groups may make a difference."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,8 +156,9 @@ def _floor(workload: Workload) -> tuple[str, ...]:
 
 
 def _composite(name: str, title: str, size: int, gangs: int, racks: int = 0) -> Case:
+    subjects = (*ALL, MUSTER_NATIVE)
     return Case(
-        name, title, size, gangs, racks, composite=2, suite=True, rounds=3, subjects=(RAW, MUSTER)
+        name, title, size, gangs, racks, composite=2, suite=True, rounds=3, subjects=subjects
     )
 
 
@@ -161,8 +166,8 @@ CASES = {
     case.name: case
     for case in (
         Case("plain", "3,000 plain pods", 3_000, rounds=5, subjects=COMPARED),
-        Case("gangs-3", "1,000 gangs x 3", 3, gangs=1_000, rounds=5, subjects=COMPARED),
-        Case("gangs-1000", "3 gangs x 1,000", 1_000, gangs=3, rounds=5, subjects=COMPARED),
+        Case("gangs-3", "1,000 gangs x 3", 3, gangs=1_000, rounds=5, subjects=WITH_NATIVE),
+        Case("gangs-1000", "3 gangs x 1,000", 1_000, gangs=3, rounds=5, subjects=WITH_NATIVE),
         Case(
             "racks",
             "750 gangs x 4, each in one of 50 racks",
@@ -170,7 +175,7 @@ CASES = {
             gangs=750,
             racks=50,
             rounds=5,
-            subjects=COMPARED,
+            subjects=WITH_NATIVE,
         ),
         Case("gangs-5000", "10 gangs x 5,000", 5_000, gangs=10, subjects=(RAW, MUSTER)),
         Case(
@@ -180,6 +185,7 @@ CASES = {
             gangs=100,
             preemption=True,
             limit=240,
+            subjects=(*ALL, MUSTER_NATIVE),
         ),
         Case("arrivals", "2,000 gangs x 5, 500 pods/s", 5, gangs=2_000, rate=500),
         Case(
@@ -265,7 +271,7 @@ CASES = {
             composite=10,
             limit=240,
             rounds=3,
-            subjects=(RAW, MUSTER),
+            subjects=(*ALL, MUSTER_NATIVE),
             nodes=100,
             victims=Victims(each=10, taken=40, wanted=3_970),
         ),
@@ -277,7 +283,7 @@ CASES = {
             composite=10,
             limit=240,
             rounds=3,
-            subjects=(RAW, MUSTER),
+            subjects=(*ALL, MUSTER_NATIVE),
             nodes=100,
             victims=Victims(each=5, taken=600, wanted=3_500, composite=10),
         ),
@@ -289,7 +295,7 @@ CASES = {
             composite=10,
             limit=240,
             rounds=3,
-            subjects=(RAW, MUSTER),
+            subjects=(*ALL, MUSTER_NATIVE),
             nodes=100,
             victims=Victims(each=10, taken=40, wanted=3_970, anchored=True),
         ),

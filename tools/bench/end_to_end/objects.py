@@ -1,4 +1,4 @@
-"""The objects of the cases, for kube-scheduler's own groups and for Muster's."""
+"""The objects of the cases, for Kubernetes' groups and for Muster's."""
 
 from __future__ import annotations
 
@@ -6,7 +6,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from api.constants import COMPOSITE_POD_GROUP, LABEL_POD_GROUP, POD_GROUP, SCHEDULER_NAME
+from api.constants import (
+    COMPOSITE_POD_GROUP,
+    LABEL_POD_GROUP,
+    NATIVE_GROUP,
+    POD_GROUP,
+    SCHEDULER_NAME,
+)
 from tools.bench.end_to_end import claims, victims, workload_objects
 from tools.bench.end_to_end.cases import Case
 from tools.bench.end_to_end.victims import URGENT
@@ -68,19 +74,18 @@ def _pod(name: str, urgent_pod: bool, node_name: str | None) -> Json:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
 
 
-def _group(api_version: str, name: str, case: Case, *, lower: bool, mode: object) -> Json:
+def _group(version: str, name: str, case: Case, *, lower: bool) -> Json:
     spec: Json = {"schedulingPolicy": {"gang": {"minCount": case.size}}}
     if case.racks:
         spec["schedulingConstraints"] = {"topology": [{"key": RACK}]}
     if case.preemption:
-        spec["disruptionMode"] = mode
+        spec["disruptionMode"] = {"all": {}}
     if case.evicts and not lower:
         spec["priorityClassName"] = URGENT
     if case.composite:
         spec["parentCompositePodGroupName"] = _root(name, case.composite)
         spec["workloadRef"] = _reference("worker")
-    meta = {"name": name}
-    return {"apiVersion": api_version, "kind": "PodGroup", "metadata": meta, "spec": spec}
+    return {"apiVersion": version, "kind": POD_GROUP.kind, "metadata": {"name": name}, "spec": spec}
 
 
 def _root(gang: str, size: int) -> str:
@@ -93,26 +98,27 @@ def _reference(template: str) -> Json:
     return {"workloadName": "by-hand", "templateName": template}
 
 
-def composite(case: Case, gangs: list[str], *, lower: bool = False) -> Json:
-    """Return the composite gang of these gangs."""
-    policy = {"gang": {"minGroupCount": len(gangs)}}
-    spec: Json = {"schedulingPolicy": policy, "workloadRef": _reference("tree")}
-    if case.evicts and not lower:
-        spec["priorityClassName"] = URGENT
-    return {
-        "apiVersion": COMPOSITE_POD_GROUP.api_version,
-        "kind": COMPOSITE_POD_GROUP.kind,
-        "metadata": {"name": _root(gangs[0], case.composite)},
-        "spec": spec,
-    }
-
-
 @dataclass(frozen=True, slots=True)
 class Flavour:
-    """The form of a scheduler's pods and groups."""
+    """The form of a scheduler's pods and groups: the API of these, and the name that pods give.
 
-    groups_path: str
-    native: bool
+    Without a `scheduler` the pods name none, and are kube-scheduler's.
+    """
+
+    version: str
+    scheduler: str = ""
+
+    @property
+    def native(self) -> bool:
+        return self.version.startswith(f"{NATIVE_GROUP}/")
+
+    @property
+    def groups_path(self) -> str:
+        return f"/apis/{self.version}/namespaces/{NAMESPACE}/podgroups"
+
+    @property
+    def composites_path(self) -> str:
+        return f"/apis/{self.version}/namespaces/{NAMESPACE}/compositepodgroups"
 
     def pod(self, case: Case, gang: str | None, name: str, node_name: str | None = None) -> Json:
         """Return a pod; with `node_name` it runs already, and has a low priority."""
@@ -127,17 +133,25 @@ class Flavour:
             spec = made["spec"]
             spec["resourceClaims"] = [claims.entry(case.claims, name)]
             spec["containers"][0]["resources"]["claims"] = [{"name": claims.ENTRY}]
-        if gang and self.native:
-            made["spec"]["schedulingGroup"] = {"podGroupName": gang}
-        elif gang:
-            made["metadata"]["labels"] = {LABEL_POD_GROUP: gang}
+        if gang:
+            self._join(made, gang)
         return made
 
     def group(self, case: Case, name: str, *, lower: bool = False) -> Json:
-        if self.native:
-            version, mode = "scheduling.k8s.io/v1alpha2", "PodGroup"
-            return _group(version, name, case, lower=lower, mode=mode)
-        return _group(POD_GROUP.api_version, name, case, lower=lower, mode={"all": {}})
+        return _group(self.version, name, case, lower=lower)
+
+    def composite(self, case: Case, gangs: list[str], *, lower: bool = False) -> Json:
+        """Return the composite gang of these gangs."""
+        policy = {"gang": {"minGroupCount": len(gangs)}}
+        spec: Json = {"schedulingPolicy": policy, "workloadRef": _reference("tree")}
+        if case.evicts and not lower:
+            spec["priorityClassName"] = URGENT
+        return {
+            "apiVersion": self.version,
+            "kind": COMPOSITE_POD_GROUP.kind,
+            "metadata": {"name": _root(gangs[0], case.composite)},
+            "spec": spec,
+        }
 
     def waiting(self, case: Case) -> Iterator[tuple[str | None, list[Json]]]:
         """Yield each gang with its pods; plain pods are one lot, or one for each stage."""
@@ -157,8 +171,7 @@ class Flavour:
             made = victims.of(case, name)
             assert case.victims is not None
             if case.victims.composite:
-                made["metadata"]["labels"] = {LABEL_POD_GROUP: name.partition("-")[0]}
-                made["spec"]["schedulerName"] = SCHEDULER_NAME
+                self._join(self.ours(made), name.partition("-")[0])
             yield made
 
     def blocked(self, workload: Workload) -> list[Json]:
@@ -167,9 +180,15 @@ class Flavour:
 
     def ours(self, pod: Json) -> Json:
         """Return this pod, to be scheduled by this scheduler."""
-        if not self.native:
-            pod["spec"]["schedulerName"] = SCHEDULER_NAME
+        if self.scheduler:
+            pod["spec"]["schedulerName"] = self.scheduler
         return pod
+
+    def _join(self, pod: Json, gang: str) -> None:
+        if self.native:
+            pod["spec"]["schedulingGroup"] = {"podGroupName": gang}
+        else:
+            pod["metadata"]["labels"] = {LABEL_POD_GROUP: gang}
 
     def group_of(self, pod: Json) -> str | None:
         """Return the group of a pod."""
@@ -193,6 +212,9 @@ class Flavour:
             )
 
 
-NATIVE = Flavour(f"/apis/scheduling.k8s.io/v1alpha2/namespaces/{NAMESPACE}/podgroups", True)
-COMPOSITES = f"/apis/{COMPOSITE_POD_GROUP.api_version}/namespaces/{NAMESPACE}/compositepodgroups"
-OURS = Flavour(f"/apis/{POD_GROUP.api_version}/namespaces/{NAMESPACE}/podgroups", False)
+_NATIVE_VERSION = f"{NATIVE_GROUP}/v1alpha3"
+"""The version that has CompositePodGroups."""
+
+NATIVE = Flavour(_NATIVE_VERSION)
+NATIVE_OF_MUSTER = Flavour(_NATIVE_VERSION, SCHEDULER_NAME)
+OURS = Flavour(POD_GROUP.api_version, SCHEDULER_NAME)

@@ -9,7 +9,14 @@ from pathlib import Path
 from statistics import median_low
 from typing import Any
 
-from tools.bench.end_to_end.cases import AS_MUSTER, CASES, KUBE_SCHEDULER, MUSTER, RAW
+from tools.bench.end_to_end.cases import (
+    AS_MUSTER,
+    CASES,
+    KUBE_SCHEDULER,
+    MUSTER,
+    RAW,
+    WITH_NATIVE,
+)
 from tools.bench.report.rows import rows
 
 FILE = Path(__file__).resolve().parents[1] / "results" / "e2e.json"
@@ -89,10 +96,10 @@ def keep(new: Iterable[Result], path: Path = FILE) -> list[Result]:
 
     Runs of Muster with faults measure nothing: they are left out, with a message.
     """
-    cases, subjects = list(CASES), [RAW, AS_MUSTER, KUBE_SCHEDULER, MUSTER]
+    cases, subjects = list(CASES), WITH_NATIVE
     found = {(old.case, old.subject): old for old in load(path)}
     for result in new:
-        if result.subject == MUSTER and result.faults:
+        if result.subject.startswith(MUSTER) and result.faults:
             print(f"{result.case}: not kept, {len(result.faults)} faults")
             continue
         found[result.case, result.subject] = result

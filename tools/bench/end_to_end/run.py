@@ -17,13 +17,7 @@ from tools.bench.end_to_end import claims, outcome, raw_rates, victims, workload
 from tools.bench.end_to_end.cases import AS_MUSTER, RAW, Case, Victims
 from tools.bench.end_to_end.changes import Changes
 from tools.bench.end_to_end.fresh_cluster import SERVERS, fresh_cluster
-from tools.bench.end_to_end.objects import (
-    COMPOSITES,
-    NAMESPACE,
-    PODS,
-    Json,
-    composite,
-)
+from tools.bench.end_to_end.objects import NAMESPACE, PODS, Json
 from tools.bench.end_to_end.observer import Seen, observed
 from tools.bench.end_to_end.results import Result
 from tools.bench.end_to_end.subjects import SUBJECTS, Subject
@@ -146,8 +140,8 @@ class _Run:
         """Create composite groups before the gangs in them."""
         if case.composite:
             lots = [names[at : at + case.composite] for at in range(0, len(names), case.composite)]
-            roots = [composite(case, lot, lower=lower) for lot in lots]
-            await self._wire.post(COMPOSITES, roots)
+            roots = [self._flavour.composite(case, lot, lower=lower) for lot in lots]
+            await self._wire.post(self._flavour.composites_path, roots)
         groups = [self._flavour.group(case, name, lower=lower) for name in names]
         await self._wire.post(self._flavour.groups_path, groups)
 

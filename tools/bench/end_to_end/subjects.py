@@ -1,4 +1,4 @@
-"""The schedulers: kube-scheduler with its groups, or Muster with its own."""
+"""The schedulers: kube-scheduler with its groups, or Muster with its own or with those."""
 
 from __future__ import annotations
 
@@ -14,15 +14,10 @@ from e2e.harness.controlplane.controlplane import ControlPlane
 from e2e.harness.controlplane.process import ProcessFailedError
 from e2e.harness.muster import NAMESPACE, SCHEDULER, WEBHOOK, Muster
 from e2e.harness.support.waiting import eventually
-from tools.bench.end_to_end.cases import KUBE_SCHEDULER, MUSTER
-from tools.bench.end_to_end.objects import NATIVE, OURS, Flavour
+from tools.bench.end_to_end.cases import KUBE_SCHEDULER, MUSTER, MUSTER_NATIVE
+from tools.bench.end_to_end.objects import NATIVE, NATIVE_OF_MUSTER, OURS, Flavour
 
-_GATES = (
-    "GenericWorkload",
-    "GangScheduling",
-    "TopologyAwareWorkloadScheduling",
-    "WorkloadAwarePreemption",
-)
+_GATES = ("CompositePodGroup", "GenericWorkload", "TopologyAwareWorkloadScheduling")
 OPTIONS = Options(
     controllers=False,
     kwok=False,
@@ -30,7 +25,7 @@ OPTIONS = Options(
     taint_nodes=False,
     audit=False,
     feature_gates=dict.fromkeys(_GATES, True),
-    runtime_config=("scheduling.k8s.io/v1alpha2=true",),
+    runtime_config=("scheduling.k8s.io/v1alpha3=true", "scheduling.k8s.io/v1beta1=true"),
 )
 """The same API server for all: no other controllers, no taints of nodes."""
 
@@ -137,7 +132,14 @@ class MusterScheduler:
         return 0.0
 
 
+class MusterWithNative(MusterScheduler):
+    """The same, with Kubernetes' groups."""
+
+    flavour = NATIVE_OF_MUSTER
+
+
 SUBJECTS: dict[str, type[KubeScheduler | MusterScheduler]] = {
     KUBE_SCHEDULER: KubeScheduler,
     MUSTER: MusterScheduler,
+    MUSTER_NATIVE: MusterWithNative,
 }

@@ -6,7 +6,7 @@ from api.constants import SCHEDULER_NAME
 from tools.bench.end_to_end import victims, workload_volumes
 from tools.bench.end_to_end import workload_objects as made
 from tools.bench.end_to_end.cases import CASES, Case
-from tools.bench.end_to_end.objects import NATIVE, OURS, composite, namespaces, node
+from tools.bench.end_to_end.objects import NATIVE, OURS, namespaces, node
 from tools.bench.end_to_end.workloads import WORKLOADS, Content, Workload
 
 OWN = "bench"
@@ -101,7 +101,7 @@ def test_a_composite_gang_that_evicts_nothing_asks_for_no_priority() -> None:
     case = CASES["perf-trees-large"]
     gangs = [gang for gang, _ in OURS.waiting(case) if gang]
 
-    assert "priorityClassName" not in composite(case, gangs)["spec"]
+    assert "priorityClassName" not in OURS.composite(case, gangs)["spec"]
 
 
 def test_each_stage_has_as_many_pods_of_each_kind_and_starts_with_one_cordoned_node() -> None:
