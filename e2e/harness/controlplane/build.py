@@ -134,8 +134,10 @@ NEIGHBOURS = (
         renames=(("cert-manager-tool", "cert-manager"),),
         source="github.com/cert-manager/cert-manager",
     ),
+    # A package of this module itself, too: Kubernetes' own test binary takes ten minutes to build.
+    Module("kubernetes-e2e", ("kubernetes-e2e",), ldflags=_kubernetes_flags(USUAL)),
 )
-"""Other projects that run with Muster in a few flows; most control planes go without them."""
+"""Other programs that run in a few flows; most control planes go without them."""
 
 CONTROLLERS_IN_PODS = (
     # Its main package is called cmd.
@@ -332,7 +334,11 @@ def _record_source(found: go.Go, module: Module, source: str) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--neighbours", action="store_true", help="Karpenter and cert-manager too")
+    parser.add_argument(
+        "--neighbours",
+        action="store_true",
+        help="Karpenter, cert-manager and Kubernetes' specs too",
+    )
     parser.add_argument("--workloads", action="store_true", help="controllers of workloads too")
     parser.add_argument(
         "--nodes", action="store_true", help="what runs on nodes, and in pods on them, too"

@@ -57,6 +57,8 @@ class Options:
     server itself resolve a webhook's Service by its EndpointSlices: nothing else routes here.
     `karpenter` runs Karpenter, whose nodes KWOK simulates; `lws` the LeaderWorkerSet controller,
     `trainer` Kubeflow Trainer's, `kuberay` and `mpi` the operators of Ray and of MPIJobs.
+    `privileged` lets pods ask for privileges, as all distributions do. A node is not ready after
+    `node_grace_seconds` without a renewal of its lease; then KWOK leaves its pods unready for good.
     """
 
     controllers: bool = True
@@ -77,6 +79,8 @@ class Options:
     trainer: bool = False
     kuberay: bool = False
     mpi: bool = False
+    privileged: bool = False
+    node_grace_seconds: int = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +164,8 @@ def apiserver(layout: Layout, options: Options) -> list[str | Path]:
         command.append(f"--audit-log-path={layout.audit_log}")
     if options.enforce_owner_permissions:
         command.append("--enable-admission-plugins=OwnerReferencesPermissionEnforcement")
+    if options.privileged:
+        command.append("--allow-privileged=true")
     if options.routes_services:
         command.append("--enable-aggregator-routing=true")
     if options.runtime_config:
@@ -189,6 +195,7 @@ def controller_manager(layout: Layout, options: Options) -> list[str | Path]:
         f"--secure-port={layout.controller_manager}",
         "--authorization-always-allow-paths=/healthz,/readyz,/livez,/metrics,/debug/*",
         f"--cert-dir={layout.folder / 'controller-manager'}",
+        f"--node-monitor-grace-period={options.node_grace_seconds}s",
         "--kube-api-qps=1000",
         "--kube-api-burst=2000",
         f"--controllers={','.join([*_CONTROLLERS, *options.extra_controllers])}",

@@ -1,4 +1,4 @@
-"""The KWOK stages of a run: running nodes and pods, and pods that finish on demand."""
+"""The KWOK stages of a run: running nodes and pods, pods that finish on demand, and their end."""
 
 from pathlib import Path
 from typing import Any
@@ -14,17 +14,16 @@ _MODULE_STAGES = (
     "node/fast/node-initialize.yaml",
     "node/heartbeat-with-lease/node-heartbeat-with-lease.yaml",
     "pod/fast/pod-ready.yaml",
-    "pod/fast/pod-delete.yaml",
 )
 
 
 def arguments(module: Path, folder: Path) -> list[str]:
-    """Return the `--config` arguments of kwok, and write our own stage.
+    """Return the `--config` arguments of kwok, and write our own stages.
 
     `module` is KWOK's source folder.
     """
-    own = folder / "finish.yaml"
-    own.write_text(yaml.safe_dump_all([_finish(phase) for phase in PHASES]))
+    own = folder / "stages.yaml"
+    own.write_text(yaml.safe_dump_all([*map(_finish, PHASES), _delete(), _delete_after_hook()]))
     files = [module / "kustomize" / "stage" / name for name in _MODULE_STAGES]
     missing = [str(file) for file in files if not file.is_file()]
     if missing:
@@ -34,24 +33,53 @@ def arguments(module: Path, folder: Path) -> list[str]:
 
 def _finish(phase: str) -> dict[str, Any]:
     """Return a stage that ends a pod in `phase` as soon as the pod has that annotation."""
+    asked = f'.metadata.annotations["{FINISH_ANNOTATION}"]'
+    return _stage(
+        f"pod-finish-{phase.lower()}",
+        {"key": ".metadata.deletionTimestamp", "operator": "DoesNotExist"},
+        {"key": ".status.phase", "operator": "In", "values": ["Running"]},
+        {"key": asked, "operator": "In", "values": [phase]},
+        next={"statusTemplate": _status(phase)},
+    )
+
+
+_TERMINATES = {"key": ".metadata.deletionTimestamp", "operator": "Exists"}
+_HOOK = ".spec.containers[].lifecycle.preStop"
+
+
+def _delete() -> dict[str, Any]:
+    """Return a stage that ends a terminating pod at once."""
+    return _stage(
+        "pod-delete",
+        _TERMINATES,
+        {"key": _HOOK, "operator": "DoesNotExist"},
+        next={"delete": True},
+    )
+
+
+def _delete_after_hook() -> dict[str, Any]:
+    """Return a stage for pods whose preStop hook takes all of their grace period."""
+    return _stage(
+        "pod-delete-after-hook",
+        _TERMINATES,
+        {"key": _HOOK, "operator": "Exists"},
+        delay={
+            "durationMilliseconds": 0,
+            "durationFrom": {"expressionFrom": _TERMINATES["key"]},
+        },
+        next={"delete": True},
+    )
+
+
+def _stage(name: str, *selects: dict[str, Any], **spec: Any) -> dict[str, Any]:
     return {
         "apiVersion": "kwok.x-k8s.io/v1alpha1",
         "kind": "Stage",
-        "metadata": {"name": f"pod-finish-{phase.lower()}"},
+        "metadata": {"name": name},
         "spec": {
             "resourceRef": {"apiGroup": "v1", "kind": "Pod"},
-            "selector": {
-                "matchExpressions": [
-                    {"key": ".metadata.deletionTimestamp", "operator": "DoesNotExist"},
-                    {"key": ".status.phase", "operator": "In", "values": ["Running"]},
-                    {
-                        "key": f'.metadata.annotations["{FINISH_ANNOTATION}"]',
-                        "operator": "In",
-                        "values": [phase],
-                    },
-                ]
-            },
-            "next": {"statusTemplate": _status(phase)},
+            "selector": {"matchExpressions": list(selects)},
+            **spec,
         },
     }
 

@@ -18,11 +18,13 @@ from api.constants import (
 )
 from e2e.flows.owners.workloads.examples import gone, runs
 from e2e.harness import muster as processes
+from e2e.harness import policies
 from e2e.harness.controlplane.controlplane import ControlPlane
 from e2e.harness.environment import Environment
 from e2e.harness.muster import Muster
 from e2e.harness.objects import POD_GROUPS, Json, pod_spec
-from kube.base.errors import Forbidden, Invalid, NotFound
+from e2e.harness.support.rest import Rest
+from kube.base.errors import Forbidden, Invalid
 from kube.client.client import Client
 from kube.client.patch import PatchBuilder, pointer
 from kube.client.resources import DEPLOYMENTS, PODS, REPLICA_SETS, STATEFUL_SETS, Resource
@@ -260,74 +262,28 @@ async def may_patch(env: Environment, resource: Resource) -> bool:
 
 
 async def test_what_others_change_in_each_update_keeps_nobody_from_saying_what_waits(
-    env: Environment,
+    env: Environment, rest: Rest
 ) -> None:
     """Another webhook, here a policy, sets a label that differs each time."""
     await env.add_node(cpu=3)
-    policies = Resource(
-        *("admissionregistration.k8s.io", "v1", "mutatingadmissionpolicies"),
-        *("MutatingAdmissionPolicy",),
-        namespaced=False,
-    )
-    bindings = Resource(
-        *("admissionregistration.k8s.io", "v1", "mutatingadmissionpolicybindings"),
-        *("MutatingAdmissionPolicyBinding",),
-        namespaced=False,
-    )
-    policy, binding = touching(f"{env.name}-touches")
-    try:
-        await env.client.create(policies, policy)
-    except NotFound:
-        pytest.skip("this API server serves no MutatingAdmissionPolicies")
-    try:
-        await env.client.create(bindings, binding)
-        made = deployment(env, 4)
-        await env.create(DEPLOYMENTS, made)
-
-        async def touched() -> bool:
-            ops = PatchBuilder().add("/metadata/annotations/mine", "x")
-            found = await env.client.patch(DEPLOYMENTS, "db", ops, env.name)
-            return bool(found["metadata"].get("labels", {}).get("touched"))
-
-        await env.until("the policy to touch each update", touched)
-        await said(env)
-    finally:
-        await env.client.delete(bindings, binding["metadata"]["name"])
-        await env.client.delete(policies, policy["metadata"]["name"])
-        await env.delete(DEPLOYMENTS, "db")
-
-
-def touching(name: str) -> tuple[Json, Json]:
-    """Return a policy that labels Deployments with the number of their previous version."""
-    version = "admissionregistration.k8s.io/v1"
     expression = (
         "Object{metadata: Object.metadata{labels: {'touched':"
         " oldObject == null ? 'new' : 'v' + oldObject.metadata.resourceVersion}}}"
     )
-    rule = {
-        "apiGroups": ["apps"],
-        "apiVersions": ["*"],
-        "operations": ["CREATE", "UPDATE"],
-        "resources": ["deployments"],
-    }
-    spec = {
-        "failurePolicy": "Fail",
-        "reinvocationPolicy": "Never",
-        "matchConstraints": {"resourceRules": [rule]},
-        "mutations": [
-            {"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": expression}}
-        ],
-    }
-    meta = {"name": name}
-    return (
-        {"apiVersion": version, "kind": "MutatingAdmissionPolicy", "metadata": meta, "spec": spec},
-        {
-            "apiVersion": version,
-            "kind": "MutatingAdmissionPolicyBinding",
-            "metadata": meta,
-            "spec": {"policyName": name},
-        },
-    )
+
+    async def touched() -> bool:
+        ops = PatchBuilder().add("/metadata/annotations/mine", "x")
+        found = await env.client.patch(DEPLOYMENTS, "db", ops, env.name)
+        return bool(found["metadata"].get("labels", {}).get("touched"))
+
+    if not await policies.are_served(rest):
+        pytest.skip("this API server serves no MutatingAdmissionPolicies")
+    resources = (DEPLOYMENTS.group, DEPLOYMENTS.plural)
+    async with policies.mutating(rest, f"{env.name}-touches", resources, expression):
+        await env.create(DEPLOYMENTS, deployment(env, 4))
+        await env.until("the policy to touch each update", touched)
+        await said(env)
+        await env.delete(DEPLOYMENTS, "db")
 
 
 def mark(app: Json) -> str:
