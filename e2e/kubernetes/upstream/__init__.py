@@ -1,0 +1,1 @@
+"""Kubernetes' own tests for scheduling, run on its scheduler and on Muster."""
