@@ -50,9 +50,9 @@ class Group:
 class Pods:
     """A set of equal pods, called NAME-0, NAME-1, ...
 
-    `node` is where they are bound from the beginning, `only` the node that their selector names,
-    `prefers` the one that their affinity prefers. `lasting` ones terminate at `release` only.
-    `claims` are pairs of an entry's name and a claim, `spec` has further fields of their spec.
+    `node` has the nodes where they are bound from the beginning, in turn; `only` is the node that
+    their selector names, `prefers` the one that their affinity prefers. `lasting` ones end at
+    `Release` only. `claims` are names of ResourceClaims, `spec` has further fields of their spec.
     """
 
     name: str

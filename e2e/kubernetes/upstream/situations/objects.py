@@ -47,6 +47,9 @@ def group_object(group: Group, keys: Mapping[str, str]) -> Json:
         spec["disruptionMode"] = {group.mode: {}}
     if group.priority:
         spec["priorityClassName"] = class_name(group.priority, never=group.never)
+    if group.never:
+        # Its default is to preempt, and the API server rejects what the class contradicts.
+        spec["preemptionPolicy"] = "Never"
     if group.claims:
         spec["resourceClaims"] = [{"name": it, "resourceClaimName": it} for it in group.claims]
     return _object(COMPOSITES if group.composite else GROUPS, {"name": group.name}, spec=spec)
@@ -68,7 +71,7 @@ def pod_object(of: Pods, index: int, room: str, scheduler: str, names: Sequence[
         spec["schedulingGroup"] = {"podGroupName": of.group}
     if of.priority:
         spec["priorityClassName"] = class_name(of.priority, never=of.never)
-    _placed(spec, of, names)
+    _placed(spec, of, index, names)
     if of.gated:
         spec["schedulingGates"] = [{"name": "example.com/gate"}]
     if of.volume:
@@ -86,9 +89,10 @@ def _containers(spec: Json, of: Pods) -> None:
         container["ports"] = [{"containerPort": of.port, "hostPort": of.port}]
 
 
-def _placed(spec: Json, of: Pods, names: Sequence[str]) -> None:
+def _placed(spec: Json, of: Pods, index: int, names: Sequence[str]) -> None:
     if of.node:
-        spec["nodeName"] = named(of.node, names)
+        bound = of.node.split()
+        spec["nodeName"] = named(bound[index % len(bound)], names)
     if of.only:
         spec["nodeSelector"] = {**spec["nodeSelector"], HOST: named(of.only, names)}
     if of.prefers:

@@ -14,7 +14,7 @@ from e2e.harness.environment import Environment
 from e2e.harness.objects import Json
 from e2e.kubernetes.upstream.situations import model, objects
 from e2e.kubernetes.upstream.situations.objects import COMPOSITES, GROUPS, SET
-from kube.base.errors import NotFound
+from kube.base.errors import KubeError, NotFound
 from kube.client.patch import PatchBuilder
 from kube.client.resources import PDBS, PODS, PVCS, PVS
 
@@ -33,7 +33,7 @@ async def play(situation: model.Situation, scheduler: str, env: Environment) -> 
         for number, step in enumerate(steps, 1):
             try:
                 await player.take(step)
-            except (AssertionError, TimeoutError) as error:
+            except (AssertionError, TimeoutError, KubeError) as error:
                 raise AssertionError(f"step {number} of {len(steps)}, {step}: {error}") from error
         await player.stays()
 

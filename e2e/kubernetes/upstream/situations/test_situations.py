@@ -33,7 +33,7 @@ GATES = (
 )
 SCHEDULERS = ("default-scheduler", SCHEDULER_NAME)
 PRIORITIES = (5, 10, 20, 50, 100, 200, 500)
-AT_ONCE = 6
+AT_ONCE = 8
 """Situations that are played at a time."""
 
 pytestmark = [

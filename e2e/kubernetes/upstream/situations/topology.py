@@ -1,6 +1,14 @@
 """Gangs that require one rack or one zone. Nodes have 2 cpu each."""
 
-from e2e.kubernetes.upstream.situations.model import delete, expect, group, nodes, pods, situation
+from e2e.kubernetes.upstream.situations.model import (
+    delete,
+    expect,
+    group,
+    muster,
+    nodes,
+    pods,
+    situation,
+)
 
 _FOUND = "tas_test.go: "
 _RACK = group("g", 3, key="rack")
@@ -32,32 +40,37 @@ SITUATIONS = (
     situation(
         "A gang evicts lower pods of the only rack",
         _FOUND + "gang uses pod group preemption when resources are consumed",
-        nodes("r1 r1 r1"), pods("low", 1, cpu=2, priority=100, node="n1"),
-        pods("low2", 1, cpu=2, priority=100, node="n3"),
-        expect(low="1 run", low2="1 run"), _HIGH, _HIGH_PODS,
-        expect(g="3 run", low="1 evicted", low2="1 evicted"),
+        nodes("r1 r1 r1"), pods("low", 2, cpu=2, priority=100, node="n1 n3"),
+        expect(low="2 run"), _HIGH, _HIGH_PODS,
+        expect(g="3 run", low="2 evicted"),
+        differs=muster(
+            "It evicts no more than it needs: kube-scheduler first spreads the gang as if no lower "
+            "pod were there.",
+            g="3 run", low="1 evicted 1 run",
+        ),
     ),
     situation(
         "A gang evicts in the rack that it fills best",
         _FOUND + "gang uses preemption, choosing placement with the highest score",
         nodes("z1/r1 z1/r1 z2/r2 z2/r2 z2/r2 z2/r3"),
-        pods("low", 1, cpu=2, priority=10, node="n1"),
-        pods("low3", 1, cpu=2, priority=10, node="n3"),
-        pods("low4", 1, cpu=2, priority=10, node="n4"),
-        expect(low="1 run", low3="1 run", low4="1 run"), _HIGH, _HIGH_PODS,
-        expect(g="3 run", low="1 evicted", at={"g": "n1 n2"}),
+        pods("low", 3, cpu=2, priority=10, node="n1 n3 n4"), expect(low="3 run"),
+        _HIGH, _HIGH_PODS,
+        expect(g="3 run", low="1 evicted 2 run", at={"g": "n1 n2"}),
     ),
     situation(
         "A gang evicts in the rack that is fullest with it, higher pods counted",
         _FOUND + "gang uses preemption, choosing highest allocation percentage",
         nodes("z1/r1 z1/r1 z2/r2 z2/r2 z2/r2 z2/r3 z2/r3 z2/r3 z2/r4"),
-        pods("high", 1, cpu=2, priority=200, node="n3"), pods("high8", 1, priority=200, node="n8"),
-        pods("low1", 1, cpu=2, priority=10, node="n1"),
-        pods("low4", 1, cpu=2, priority=10, node="n4"),
-        pods("low6", 1, cpu=2, priority=10, node="n6"), pods("low8", 1, priority=10, node="n8"),
-        expect(high="1 run", high8="1 run", low1="1 run", low4="1 run", low6="1 run", low8="1 run"),
-        _HIGH, _HIGH_PODS,
-        expect(g="3 run", low4="1 evicted", at={"g": "n3 n4 n5"}),
+        pods("high", 1, cpu=2, priority=200, node="n3"), pods("half", 1, priority=200, node="n8"),
+        pods("low", 3, cpu=2, priority=10, node="n1 n4 n6"),
+        pods("small", 1, priority=10, node="n8"),
+        expect(high="1 run", half="1 run", low="3 run", small="1 run"), _HIGH, _HIGH_PODS,
+        expect(g="3 run", low="1 evicted 2 run", at={"g": "n3 n4 n5"}),
+        differs=muster(
+            "Both racks would have 1 cpu left. Muster compares what is left, not the share in use, "
+            "and takes the first by name.",
+            g="3 run", low="1 evicted 2 run", at={"g": "n1 n2"},
+        ),
     ),
     situation(
         "A gang goes to the rack that it fills best",
@@ -69,9 +82,14 @@ SITUATIONS = (
         "A gang goes to the rack that is fullest with it, running pods counted",
         _FOUND + "gang schedules on a single rack, choosing highest allocation percentage",
         nodes("z1/r1 z1/r1 z2/r2 z2/r2 z2/r2 z2/r3 z2/r3 z2/r3 z2/r4"),
-        pods("busy", 1, cpu=2, node="n3"), pods("busy8", 1, node="n8"),
-        expect(busy="1 run", busy8="1 run"), _RACK, pods("g", 3, "g"),
+        pods("busy", 1, cpu=2, node="n3"), pods("half", 1, node="n8"),
+        expect(busy="1 run", half="1 run"), _RACK, pods("g", 3, "g"),
         expect(g="3 run", at={"g": "n3 n4 n5"}),
+        differs=muster(
+            "Both racks would have 1 cpu left. Muster compares what is left, not the share in use, "
+            "and takes the first by name.",
+            g="3 run", at={"g": "n1 n2"},
+        ),
     ),
     situation(
         "Two gangs each get the rack that has capacity for them",

@@ -1,0 +1,1 @@
+"""The tables of e2e/kubernetes."""
