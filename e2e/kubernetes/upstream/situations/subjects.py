@@ -12,6 +12,7 @@ from e2e.kubernetes.upstream.situations import (
     tree_preemption,
     tree_topology,
     trees,
+    victims,
 )
 from e2e.kubernetes.upstream.situations.model import Situation
 
@@ -24,5 +25,6 @@ SUBJECTS: Mapping[str, tuple[Situation, ...]] = {
     "trees in topology domains": tree_topology.SITUATIONS,
     "preemption": preemption.SITUATIONS,
     "preemption and trees": tree_preemption.SITUATIONS,
+    "preemption by single pods": victims.SITUATIONS,
     "claims": claims.SITUATIONS,
 }
