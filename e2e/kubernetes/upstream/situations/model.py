@@ -112,6 +112,11 @@ class Release:
 
 
 @dataclass(frozen=True, slots=True)
+class Later:
+    """Pods of later steps start in a later second than all of before; start times have seconds."""
+
+
+@dataclass(frozen=True, slots=True)
 class Budget:
     """A PodDisruptionBudget that lets no pod of an app be disrupted: `minimum` of them exist."""
 
@@ -159,8 +164,8 @@ class Expect:
 
 
 Step = (
-    Nodes | Group | Pods | InTurn | Minimum | Delete | Ungate | Release | Budget | Volume | Devices
-    | Claim | Expect
+    Nodes | Group | Pods | InTurn | Minimum | Delete | Ungate | Release | Later | Budget | Volume
+    | Devices | Claim | Expect
 )  # fmt: skip
 
 

@@ -138,6 +138,14 @@ class _Player:
                 await self._client.patch(PODS, found["metadata"]["name"], ops, self._env.name)
 
     @take.register
+    async def _(self, step: model.Later) -> None:
+        async def started() -> bool:
+            return all("startTime" in each["status"] for each in await self._env.pods())
+
+        await self._env.until("all pods to start", started)
+        await asyncio.sleep(1)
+
+    @take.register
     async def _(self, step: model.Budget) -> None:
         await self._env.create(PDBS, objects.budget_object(step.app, step.minimum))
 
