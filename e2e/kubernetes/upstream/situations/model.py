@@ -51,8 +51,9 @@ class Pods:
     """A set of equal pods, called NAME-0, NAME-1, ...
 
     `node` has the nodes where they are bound from the beginning, in turn; `only` is the node that
-    their selector names, `prefers` the one that their affinity prefers. `lasting` ones end at
-    `Release` only. `claims` are names of ResourceClaims, `spec` has further fields of their spec.
+    their selector names, `prefers` the one that their affinity prefers. `lasting` ones do not
+    end while the situation is played. `claims` are names of ResourceClaims, `spec` has further
+    fields of their spec.
     """
 
     name: str
@@ -100,13 +101,6 @@ class Delete:
 @dataclass(frozen=True, slots=True)
 class Ungate:
     """A set of pods loses its scheduling gates."""
-
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
-class Release:
-    """The terminating pods of a set end."""
 
     name: str
 
@@ -164,7 +158,7 @@ class Expect:
 
 
 Step = (
-    Nodes | Group | Pods | InTurn | Minimum | Delete | Ungate | Release | Later | Budget | Volume
+    Nodes | Group | Pods | InTurn | Minimum | Delete | Ungate | Later | Budget | Volume
     | Devices | Claim | Expect
 )  # fmt: skip
 

@@ -16,7 +16,7 @@ from e2e.kubernetes.upstream.situations import model, objects
 from e2e.kubernetes.upstream.situations.objects import COMPOSITES, GROUPS, SET
 from kube.base.errors import KubeError, NotFound
 from kube.client.patch import PatchBuilder
-from kube.client.resources import PDBS, PODS, PVCS, PVS
+from kube.client.resources import EVENTS, PDBS, PODS, PVCS, PVS
 
 LEVELS = {1: ("rack",), 2: ("zone", "rack"), 3: ("zone", "block", "rack")}
 """The topology keys of a node by the number of its domains."""
@@ -34,7 +34,9 @@ async def play(situation: model.Situation, scheduler: str, env: Environment) -> 
             try:
                 await player.take(step)
             except (AssertionError, TimeoutError, KubeError) as error:
-                raise AssertionError(f"step {number} of {len(steps)}, {step}: {error}") from error
+                events = await player.events()
+                text = f"step {number} of {len(steps)}, {step}: {error}\n{events}"
+                raise AssertionError(text) from error
         await player.stays()
 
 
@@ -127,10 +129,6 @@ class _Player:
             ops = PatchBuilder().replace("/spec/schedulingGates", [])
             await self._client.patch(PODS, objects.pod_name(of, index), ops, self._env.name)
 
-    @take.register
-    async def _(self, step: model.Release) -> None:
-        await self._release(step.name)
-
     async def _release(self, name: str) -> None:
         for found in await self._env.pods(f"{SET}={name}"):
             if found["metadata"].get("finalizers"):
@@ -194,6 +192,15 @@ class _Player:
             await self._env.until("the pods to be where they should be", as_expected)
         except TimeoutError as error:
             raise AssertionError("; ".join(found)) from error
+
+    async def events(self) -> str:
+        """Return the events of evictions and deletions, a line each."""
+        found = (await self._client.list(EVENTS, self._env.name))["items"]
+        return "\n".join(
+            f"{it['involvedObject']['name']}: {it['reason']}: {it.get('message')}"
+            for it in found
+            if it["reason"] not in {"Scheduled", "FailedScheduling"}
+        )
 
     async def stays(self) -> None:
         """Look again a few times. Raises AssertionError if anything is no longer as expected."""

@@ -84,6 +84,8 @@ async def _play_all(
 
     async def one(situation: Situation, scheduler: str) -> None:
         env = Environment(cluster, muster, client, f"situation-{secrets.token_hex(3)}")
+        # On a busy machine a scheduler may do nothing for more than a minute.
+        env.timeout_seconds = 300
         async with places:
             found[situation.name, scheduler] = await _result(situation, scheduler, env)
 
