@@ -253,10 +253,11 @@ class EvictionScopes:
         parts.sort(key=self._rank)
         return parts if own else [*parts, np.arange(len(self._now))]
 
-    def _rank(self, rows: Ints) -> tuple[bool, float, int]:
+    def _rank(self, rows: Ints) -> tuple[bool, float, int, int]:
         self._dry_run.pause()
         price, missing = self._estimate(rows)
-        return (missing > 0, price, missing)
+        # Ties go to the part with the fewest slots: it keeps larger ones for larger groups.
+        return (missing > 0, price, missing, int((self._now + self._gain)[rows].sum()))
 
     def _estimate(self, rows: Ints) -> tuple[float, int]:
         """Return the price of the needed slots, in thousandths of a unit, and the missing slots."""

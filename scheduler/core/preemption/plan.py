@@ -389,7 +389,21 @@ class _Choice:
             if len(fewer) == len(chosen) and not self.dry_run.exhausted:
                 return fewer, True
             chosen = fewer
-        return chosen, False
+        return self._on_nodes_of_placement(chosen), False
+
+    def _on_nodes_of_placement(self, scope: Ints) -> Ints:
+        """Return the units of a set that suffices on the nodes that the root would use.
+
+        Returns the complete set if these do not suffice. This is one dry run beyond the budget:
+        without it, units on nodes that the root cannot use would be evicted.
+        """
+        placement = self.dry_run.fits(scope)
+        if placement is None:
+            raise AssertionError("the set suffices")
+        slots = self.units.slots_of(scope)
+        there = np.isin(self.units.rows[slots], placement.rows)
+        closest: Ints = np.unique(self.units.owners[slots[there]])
+        return closest if len(closest) and self.dry_run.fits(closest) is not None else scope
 
     def _put_back(self, order: list[int]) -> Ints:
         """Reprieve units in this order, as long as the root fits without the rest.

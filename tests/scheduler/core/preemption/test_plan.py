@@ -155,6 +155,21 @@ def test_fewer_units_rather_than_lower_ones_of_the_same_highest() -> None:
     assert builder.victims("g") == names(gang)
 
 
+@pytest.mark.parametrize("racks", [("a", "b"), ("b", "a")])
+def test_of_racks_that_cost_the_same_the_one_with_the_fewest_slots_is_used(
+    racks: tuple[str, str],
+) -> None:
+    builder = PreemptionBuilder()
+    tight, wide = racks
+    for number, rack in enumerate((tight, tight, wide, wide, wide)):
+        builder.node(f"n{number}", cpu=2, labels={"rack": rack})
+    (low, *_) = builder.runs(None, "n0", "n2", "n3", cpu=2)
+    builder.group("g", 3, priority=5, topology="rack")
+    builder.waits("g", 3, priority=5)
+
+    assert builder.victims("g") == {low.name}
+
+
 def test_exactly_one_rack_is_cleared() -> None:
     builder = PreemptionBuilder()
     builder.nodes(9, cpu=2, rack_of=3)

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from scheduler.core.preemption.dry_run import SearchEffort
 from scheduler.core.preemption.plan import Plan
 from scheduler.core.search.place import Refusal
 from scheduler.core.values.model import (
@@ -256,3 +257,20 @@ def test_a_volume_of_its_own_does_not_hide_how_few_victims_are_enough() -> None:
     assert isinstance(plan, Plan)
     assert (len(plan.victims), plan.proved) == (3, True)
     assert plan.solves <= 5  # no search among all sets of three
+
+
+def test_a_search_without_time_evicts_only_where_the_pod_goes() -> None:
+    """Resources do not say who has to go for anti-affinity, and no dry run is left to find out."""
+    builder = cluster(nodes=6)
+    victim = runs(builder, "n1", Requirements(requests(1)), app="web")
+    for index in (0, 2, 3, 4, 5):
+        runs(builder, f"n{index}", Requirements(requests(1)))
+    there = (NodeTerm((Expression(HOST, "In", ("n1",)),)),)
+    apart = (PodTerm(app("web"), HOST),)
+    name = asks(builder, Requirements(requests(1), affinity=there, required_anti_affinity=apart))
+
+    plan = builder.preempt(name, effort=SearchEffort(solves=1))
+
+    assert isinstance(plan, Plan)
+    assert not plan.minimal
+    assert [pod.info.name for pod in plan.pods] == [victim.name]
