@@ -41,6 +41,9 @@ _LEVELS: Final = 4
 _MOST_SPARED: Final = 2048
 """Victims times pods up to which each victim is checked once more."""
 
+_MOST_BEYOND: Final = 64
+"""Dry runs beyond the budget for a set in which no unit was found to be needless."""
+
 _MANY: Final = 32
 """Candidates that are searched if there are more: the best set, then units with most pods."""
 
@@ -389,30 +392,30 @@ class _Choice:
             if len(fewer) == len(chosen) and not self.dry_run.exhausted:
                 return fewer, True
             chosen = fewer
-        return self._on_nodes_of_placement(chosen), False
+        return self._reduced_beyond_budget(chosen, placement), False
 
-    def _on_nodes_of_placement(self, scope: Ints) -> Ints:
-        """Return the units of a set that suffices on the nodes that the root would use.
+    def _reduced_beyond_budget(self, scope: Ints, placement: Placement) -> Ints:
+        """Reduce a set that suffices for this placement with a few more dry runs.
 
-        Returns the complete set if these do not suffice. This is one dry run beyond the budget:
-        without it, units on nodes that the root cannot use would be evicted.
+        Otherwise units would be evicted that are not in the way, on any node. Those on the nodes of
+        the placement may suffice. If not, as with affinity over zones, many are reprieved at once.
         """
-        placement = self.dry_run.fits(scope)
-        if placement is None:
-            raise AssertionError("the set suffices")
         slots = self.units.slots_of(scope)
         there = np.isin(self.units.rows[slots], placement.rows)
         closest: Ints = np.unique(self.units.owners[slots[there]])
-        return closest if len(closest) and self.dry_run.fits(closest) is not None else scope
+        if len(closest) and self.dry_run.fits(closest) is not None:
+            return closest
+        return self._put_back(self._by_importance(scope), beyond=_MOST_BEYOND)
 
-    def _put_back(self, order: list[int]) -> Ints:
+    def _put_back(self, order: list[int], *, beyond: int = 0) -> Ints:
         """Reprieve units in this order, as long as the root fits without the rest.
 
-        Reprieves many at once, and fewer when that fails. Units that the budget leaves are not
-        reprieved.
+        Reprieves many at once, and fewer when that fails. Units that the budget, and so many dry
+        runs `beyond` it, leave are not reprieved.
         """
         at, chunk = 0, max(1, len(order) // 4)
-        while at < len(order) and not self.dry_run.exhausted:
+        while at < len(order) and (beyond > 0 or not self.dry_run.exhausted):
+            beyond -= self.dry_run.exhausted
             rest = order[:at] + order[at + chunk :]
             if self.dry_run.fits(_sorted(rest)) is not None:
                 order = rest

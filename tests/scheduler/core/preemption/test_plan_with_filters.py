@@ -274,3 +274,22 @@ def test_a_search_without_time_evicts_only_where_the_pod_goes() -> None:
     assert isinstance(plan, Plan)
     assert not plan.minimal
     assert [pod.info.name for pod in plan.pods] == [victim.name]
+
+
+def test_a_search_without_time_evicts_only_what_is_in_the_way_in_a_zone() -> None:
+    """The victim is on another node of the zone, so the pod's own node does not tell."""
+    builder = PreemptionBuilder()
+    for index in range(40):
+        labels = {HOST: f"n{index}", "zone": "a" if index < 20 else "b"}
+        builder.node(f"n{index}", 2, labels=labels)
+    victims = [runs(builder, f"n{at}", Requirements(requests(1)), app="web") for at in (3, 17)]
+    for index in set(range(40)) - {3, 17}:
+        runs(builder, f"n{index}", Requirements(requests(1)))
+    there = (NodeTerm((Expression("zone", "In", ("a",)),)),)
+    apart = (PodTerm(app("web"), "zone"),)
+    name = asks(builder, Requirements(requests(1), affinity=there, required_anti_affinity=apart))
+
+    plan = builder.preempt(name, effort=SearchEffort(solves=1))
+
+    assert isinstance(plan, Plan)
+    assert {pod.info.name for pod in plan.pods} == {it.name for it in victims}
