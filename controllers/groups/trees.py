@@ -53,7 +53,7 @@ from controllers.runtime.controller import (
     refusals,
 )
 from kube.base.clock import Clock
-from kube.base.errors import AlreadyExists, NotFound
+from kube.base.errors import AlreadyExists, ApiError, NotFound
 from kube.client.meta import Key, OwnerReference
 from kube.client.resources import Resource
 
@@ -61,7 +61,7 @@ _ASKED_SECONDS: Final = 5.0
 """Seconds until an owner asks again, if no event has reported its place in the tree."""
 
 _LAG_SECONDS: Final = 5.0
-"""Seconds for which the cache may lack the latest list of owners, in which no root is deleted."""
+"""Seconds for which the cache may lack the latest list of owners, which then does not change."""
 
 Candidate = tuple[Owner, Shared]
 """An owner that asks for a place in a tree, and what it would share with the others."""
@@ -147,6 +147,7 @@ class Trees:
         leaving = [it for it in references if not self._stays(root, it)]
         free = MAX_TREE_OWNERS - len(references) + len(leaving)
         coming = [it for it, wants in asking if wants == shared and not lists(root, it)][:free]
+        self._check_cached(key)
         if len(leaving) == len(references) and not (coming or self._caches.children(*key)):
             await self._delete(root)
             return
@@ -233,18 +234,29 @@ class Trees:
         self, root: Group, leaving: Iterable[OwnerReference], coming: Sequence[Owner]
     ) -> None:
         ops, meta = tree_owners.changed_list(root, leaving, coming), root.metadata
-        if coming:
-            self._listed_at[meta.key] = self._clock.monotonic()
-        if ops:
+        if not ops:
+            return
+        # Before the request: its event may come before its response.
+        self._listed_at[meta.key] = self._clock.monotonic()
+        try:
             with refusals(f"failed to change {COMPOSITES.kind} {meta.name}"):
                 await self._writer.patch(COMPOSITES, meta.name, ops, meta.namespace)
+        except (ApiError, RejectedError):
+            self._listed_at.pop(meta.key, None)
+            raise
+
+    def _check_cached(self, key: Key) -> None:
+        """Raise RequeueError if the cache may lack the latest list.
+
+        By an older one, a tree could get too many owners, or the root could be deleted.
+        """
+        since = self._clock.monotonic() - self._listed_at.get(key, float("-inf"))
+        if since < _LAG_SECONDS:
+            raise RequeueError("the list of owners is not in the cache yet", _LAG_SECONDS)
 
     async def _delete(self, root: Group) -> None:
         """Delete a root without owners and groups. Raises RequeueError if the cache is behind."""
         meta = root.metadata
-        since = self._clock.monotonic() - self._listed_at.get(meta.key, float("-inf"))
-        if since < _LAG_SECONDS:
-            raise RequeueError("the cache may lack an owner that was just listed", _LAG_SECONDS)
         for reference in meta.owner_references:
             if await self._exists(meta.namespace, reference):
                 raise RequeueError("an owner is not in the cache yet", _ASKED_SECONDS)
@@ -296,6 +308,7 @@ class Trees:
             self._waiting.wake(before.values())
             self._waiting.wake_refused(key)
         elif old is None or before.keys() != now.keys():
+            self._listed_at.pop(key, None)
             self._queue_root(new)
             # The number of owners is in the report of each as long as it is too small.
             woken = (it for uid, it in now.items() if uid not in before or not new.scheduled)

@@ -10,6 +10,7 @@ from api.constants import (
     ANNOTATION_MANAGED_GROUP,
     ANNOTATION_TREE,
     ANNOTATION_WAITING_FOR,
+    COMPOSITE_POD_GROUP,
     MAX_TREE_OWNERS,
 )
 from api.features import Feature
@@ -232,6 +233,22 @@ async def test_an_owner_leaves_with_its_gang_mode(harness: ControllerHarness) ->
     assert harness.api.names(*MADE) == []
 
 
+async def test_an_owner_that_left_needs_no_place_while_its_pods_end(
+    harness: ControllerHarness,
+) -> None:
+    put(harness, owner("prefill"))
+    put(harness, owner("decode"))
+    await harness.settle()
+    pods(harness, "decode")
+    stored = harness.api.objects["StatefulSet", "default", "decode"]
+    plain = stateful_set("decode")
+    plain["metadata"] |= {"annotations": {}, "uid": stored["metadata"]["uid"]}
+    harness.api.put(admitted(plain, stored))
+    await harness.settle(seconds=60)
+    assert listed(harness) == ["prefill"]
+    assert len(harness.api.names("PodGroup")) == 2
+
+
 @pytest.mark.parametrize(
     ("first", "second", "want"),
     [
@@ -414,3 +431,24 @@ async def test_an_owner_with_another_value_does_not_start_alone(
     assert waiting_for(harness, "StatefulSet", "prefill").startswith(
         f"GroupNotMade: annotation {ANNOTATION_TREE}: must be NAME=MINIMUM"
     )
+
+
+async def test_a_stale_list_neither_grows_beyond_the_limit_nor_loses_an_owner(
+    harness: ControllerHarness,
+) -> None:
+    put(harness, owner("o000"))
+    await harness.settle()
+    harness.api.client.hold_events(COMPOSITE_POD_GROUP)
+    for at in range(1, MAX_TREE_OWNERS + 3):
+        put(harness, owner(f"o{at:03}"))
+        await harness.settle()
+    # The cache lacks what the first of them wrote.
+    assert len(listed(harness)) == 2
+    harness.api.remove("StatefulSet", "default", "o000")
+    await harness.settle()
+    assert ROOT in harness.api.objects
+    harness.api.resume_events()
+    for _ in range(3):
+        await harness.settle(seconds=10)
+    assert len(listed(harness)) == MAX_TREE_OWNERS
+    assert len(set(listed(harness))) == MAX_TREE_OWNERS
