@@ -1,8 +1,12 @@
 """Several owners in one tree, in a simulation (6012-010)."""
 
+from collections import Counter
+from itertools import cycle
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from analysis.simulate.simulate import simulate
 from kube.base.errors import ConfigError
@@ -71,3 +75,31 @@ def test_other_kinds_are_below_the_root() -> None:
 def test_owners_of_a_tree_agree() -> None:
     with pytest.raises(ConfigError, match="tree-serve: the owners of a tree need the same"):
         simulated([prefill(), decode("serve=1")], cpu=4)
+
+
+@given(
+    sizes=st.lists(st.integers(1, 4), min_size=1, max_size=4),
+    minimum=st.integers(1, 4),
+    cpu=st.integers(1, 10),
+)
+def test_as_many_owners_start_as_the_tree_asks_for_or_none(
+    sizes: list[int], minimum: int, cpu: int
+) -> None:
+    made = [
+        app(make(f"o{at}", pods, gang_mode="Gang", tree=f"serve={minimum}"))
+        for at, (pods, make) in enumerate(
+            zip(sizes, cycle([stateful_set, deployment]), strict=False)
+        )
+    ]
+    builder = StateBuilder()
+    builder.nodes(1, cpu=cpu)
+    simulate(builder.state, made, "default", SearchBudget())
+
+    placed = Counter(
+        pod.info.name.partition("-")[0] for pod in builder.state.pods.values() if pod.placed
+    )
+    assert all(placed[f"o{at}"] in (0, pods) for at, pods in enumerate(sizes))
+    # Pods are equal, so the smallest owners fit if any do.
+    fits = len(sizes) >= minimum and sum(sorted(sizes)[:minimum]) <= cpu
+    assert (len(placed) >= minimum) == fits
+    assert fits or not placed
