@@ -1,7 +1,6 @@
 """Several owners in one tree, in a simulation (6012-010)."""
 
 from collections import Counter
-from itertools import cycle
 from typing import Any
 
 import pytest
@@ -86,10 +85,12 @@ def test_as_many_owners_start_as_the_tree_asks_for_or_none(
     sizes: list[int], minimum: int, cpu: int
 ) -> None:
     made = [
-        app(make(f"o{at}", pods, gang_mode="Gang", tree=f"serve={minimum}"))
-        for at, (pods, make) in enumerate(
-            zip(sizes, cycle([stateful_set, deployment]), strict=False)
+        app(
+            (deployment if at % 2 else stateful_set)(
+                f"o{at}", pods, gang_mode="Gang", tree=f"serve={minimum}"
+            )
         )
+        for at, pods in enumerate(sizes)
     ]
     builder = StateBuilder()
     builder.nodes(1, cpu=cpu)
