@@ -102,7 +102,6 @@ class Trees:
         is_leaving = root is not None and root.metadata.deletion_timestamp is not None
         # A user may have deleted the root. Existing groups keep it, and follow their owner.
         if lists(root, owner) and (not is_leaving or self._has_groups(owner)):
-            self._waiting.forget(key, owner_key(owner))
             return below_root(key[1])
         if root is not None and is_leaving:
             self._waiting.refuse(key, owner_key(owner))

@@ -452,3 +452,59 @@ async def test_a_stale_list_neither_grows_beyond_the_limit_nor_loses_an_owner(
         await harness.settle(seconds=10)
     assert len(listed(harness)) == MAX_TREE_OWNERS
     assert len(set(listed(harness))) == MAX_TREE_OWNERS
+
+
+async def test_a_new_leader_deletes_a_root_that_lost_its_last_owner_meanwhile(
+    harness: ControllerHarness,
+) -> None:
+    put(harness, owner("prefill"))
+    await harness.settle()
+    harness.change("StatefulSet", "prefill", replicas=0)
+    await harness.settle()
+    assert harness.api.names(*MADE) == ["tree-serve", "tree-serve"]
+    harness._end_term()
+    harness.api.orphan("StatefulSet", "default", "prefill")
+    harness._begin_term()
+    for part in harness.parts:
+        await part.resync()
+    await harness.settle()
+    assert harness.api.names(*MADE) == []
+
+
+async def test_owners_wait_for_a_root_that_a_user_deleted(harness: ControllerHarness) -> None:
+    group = put(harness, owner("prefill"))
+    await harness.settle()
+    pods(harness, "prefill")
+    harness.api.remove(*ROOT)
+    await harness.settle()
+    # What runs follows its owner as before.
+    harness.change("StatefulSet", "prefill", replicas=2)
+    put(harness, owner("decode"))
+    for _ in range(3):
+        await harness.settle(seconds=30)
+    spec = harness.api.objects["PodGroup", "default", group]["spec"]
+    assert spec["schedulingPolicy"] == {"gang": {"minCount": 2}}
+    assert waiting_for(harness, "StatefulSet", "decode") == (
+        "CompositePodGroup tree-serve is being deleted, and then Muster recreates it"
+    )
+    harness.api.remove("Pod", "default", "prefill-0")
+    harness.api.remove("StatefulSet", "default", "prefill")
+    await harness.settle()
+    assert listed(harness) == ["decode"]
+
+
+async def test_a_rejected_change_of_the_list_is_tried_again(harness: ControllerHarness) -> None:
+    put(harness, owner("prefill"))
+    put(harness, owner("decode"))
+    await harness.settle()
+    pods(harness, "decode")
+    harness.api.fail(Forbidden(403, "Forbidden", "no"))
+    stored = harness.api.objects["StatefulSet", "default", "decode"]
+    plain = stateful_set("decode")
+    plain["metadata"] |= {"annotations": {}, "uid": stored["metadata"]["uid"]}
+    harness.api.put(admitted(plain, stored))
+    await harness.settle()
+    assert sorted(listed(harness)) == ["decode", "prefill"]
+    harness.api.recover()
+    await harness.settle(seconds=60)
+    assert listed(harness) == ["prefill"]
