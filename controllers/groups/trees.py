@@ -132,8 +132,6 @@ class Trees:
         except Exception:
             self._waiting.ask(key, asking)
             raise
-        if self._waiting.is_asked(key) and self._caches.composites.get(*key) is not None:
-            self.controller.queue.add(key)
 
     async def _follow(self, key: Key, asking: Sequence[Candidate]) -> None:
         root = self._caches.composites.get(*key)
