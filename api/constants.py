@@ -177,6 +177,10 @@ MAX_REPLICATED_JOBS: Final = 1000
 MAX_JOBS: Final = 5000
 """Jobs with a gang-mode in a JobSet. Admission rejects more."""
 
+# Each is an owner reference of the root, which is written again when one joins or leaves.
+MAX_TREE_OWNERS: Final = 64
+"""Owners of one tree (annotation `tree`). The controller refuses more with the event TreeFull."""
+
 MAX_CLAIM_CONSUMERS: Final = 256
 """Pods that one claim may be reserved for, as in Kubernetes. Admission rejects more."""
 
@@ -213,6 +217,9 @@ ANNOTATION_DISRUPTION_MODE: Final = f"{GROUP}/disruption-mode"
 ANNOTATION_GROUP_BY: Final = f"{GROUP}/group-by"
 # Entries of the pod template's spec.resourceClaims for which the group gets one claim for all pods.
 ANNOTATION_SHARED_CLAIMS: Final = f"{GROUP}/shared-claims"
+# NAME=MINIMUM: the groups of all owners with this name start only together, at least MINIMUM of
+# them.
+ANNOTATION_TREE: Final = f"{GROUP}/tree"
 # The prefix of the same annotations for the CompositePodGroup of a replicatedJob, in a JobSet of
 # mode Composite.
 REPLICATED_JOB_PREFIX: Final = "replicated-job-"
@@ -249,6 +256,8 @@ ANNOTATION_MADE_FOR: Final = f"{GROUP}/made-for"
 ANNOTATION_STANDS_FOR: Final = f"{GROUP}/stands-for"
 # On a JobSet's PodGroup with a hash in its name: the name that webhooks of 0.2 give its pods.
 ANNOTATION_PLAIN_NAME: Final = f"{GROUP}/plain-name"
+# On the root of a tree of several owners: their annotation `tree`.
+ANNOTATION_ROOT_OF: Final = f"{GROUP}/root-of"
 # On a group created from its pods: a message for users about pods with other annotations.
 ANNOTATION_PODS_DIFFER: Final = f"{GROUP}/pods-differ"
 # On a group created from its pods that has none: since when, in RFC 3339.
@@ -324,6 +333,8 @@ EVENT_PODS_DIFFER: Final = "PodsDiffer"
 EVENT_TOO_MUCH_EXPECTED: Final = "TooMuchExpected"
 EVENT_TOO_MANY_REPLICAS: Final = "TooManyReplicas"
 EVENT_TEMPLATE_NOT_FOUND: Final = "TemplateNotFound"
+EVENT_TREE_DIFFERS: Final = "TreeDiffers"
+EVENT_TREE_FULL: Final = "TreeFull"
 EVENT_WAIT_NOT_WRITTEN: Final = "WaitNotWritten"
 EVENT_WORKLOAD_CONFLICT: Final = "WorkloadConflict"
 EVENT_WORKLOAD_IGNORED: Final = "WorkloadIgnored"

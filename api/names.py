@@ -122,6 +122,11 @@ def lws_composite(namespace: str, lws: str, index: int | None = None) -> str:
     return pod_group_of_value(usual, "replica", str(index))
 
 
+def tree_root(namespace: str, tree: str) -> str:
+    """Return the root, and the Workload, of a tree of several owners."""
+    return shorten(f"tree-{tree}", COMPOSITE_POD_GROUP.kind, namespace)
+
+
 def job_pod_group(namespace: str, job: str, *, taken: bool = False) -> str:
     """Return the PodGroup of a Job that does not belong to a JobSet."""
     taken = taken or _HASH_LIKE.fullmatch(job) is not None

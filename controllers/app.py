@@ -20,6 +20,7 @@ from controllers.groups.group_writer import GroupWriter
 from controllers.groups.groups_from_pods import GroupsFromPods
 from controllers.groups.implicit_groups import ImplicitGroups
 from controllers.groups.template_values import TemplateValues
+from controllers.groups.trees import Trees
 from controllers.owners.base import Tools
 from controllers.owners.coscheduling import CoschedulingController
 from controllers.owners.creators import CreatorStatus
@@ -76,10 +77,12 @@ class LeaderTerm:
         self._recorder = recorder
         self._groups_api = groups_api
         self._writer = Writer(client, fence)
+        self._trees = Trees(caches, self._writer, clock, gates)
         self.reconcilers: tuple[Reconciler, ...] = (
             *self._creators(gates, clock),
             # Deletion does not depend on gates: finalizers must come off and groups must be deleted
             # even if the feature that created them is off now.
+            self._trees,
             TemplateValues(caches, self._writer, clock),
             ProtectionController(caches, self._writer, clock),
             OrphanCollector(caches, self._writer, clock),
@@ -103,7 +106,8 @@ class LeaderTerm:
         caches, writer = self._caches, self._writer
         groups = GroupWriter(caches, writer, clock, gates)
         status = OwnerStatusWriter(caches, writer, self._recorder, clock)
-        tools = Tools(caches, writer, clock, groups, status, GroupApis(caches, self._groups_api))
+        apis = GroupApis(caches, self._groups_api)
+        tools = Tools(caches, writer, clock, groups, status, apis, self._trees)
         if Feature.JOBSET in gates:
             yield JobSetController(JOBSETS, tools)
             yield CreatorStatus(JOBSETS, caches, writer, self._recorder, clock)

@@ -368,13 +368,16 @@ def _kind_of_owner(observed: Mapping[GroupKey, GroupObject], word: str) -> str:
 def _owned(
     state: State, observed: Mapping[GroupKey, GroupObject], kind: str, namespace: str, name: str
 ) -> Iterable[Group]:
+    """Return the groups of an owner that are below no other one of it.
+
+    They may be below the root of several owners.
+    """
+    owned = []
     for key, obj in sorted(observed.items()):
         owner = obj.metadata.controller
-        if owner is None or (owner.kind, owner.name, key[1]) != (kind, name, namespace):
-            continue
-        group = state.forest.groups.get(key)
-        if group is not None and group.parent is None:
-            yield group
+        if owner is not None and (owner.kind, owner.name, key[1]) == (kind, name, namespace):
+            owned.append(state.forest.groups.get(key))
+    return [it for it in owned if it is not None and it.parent not in owned]
 
 
 def _pod_lines(state: State, pod: Pod, budget: SearchBudget, gates: FeatureGates) -> Iterator[str]:

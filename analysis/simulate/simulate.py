@@ -54,6 +54,7 @@ from analysis.simulate.trainer import (
     runtimes_of,
     without_runtime,
 )
+from analysis.simulate.trees import below_root, one_root_each
 from analysis.simulate.volumes import VOLUME_KINDS, add_volumes, with_claims
 from api import features
 from api.constants import (
@@ -205,7 +206,7 @@ def add_all(
     rules = _Rules(schedulers, Feature.EXPECTED_PODS in gates, runtimes)
     # Expanded on demand: too many replicas are rejected before they fill the memory.
     expanded = (obj for each in documents for obj in _well_formed(each, namespace, rules))
-    objects = list(islice(expanded, most))
+    objects = list(one_root_each(state, islice(expanded, most)))
     if next(expanded, None) is not None:
         raise ConfigError(
             f"the manifests expand to more than {most} groups and pods: use fewer replicas"
@@ -385,13 +386,14 @@ def _of_owner(owner: Json, rules: _Rules) -> Iterator[Json]:
             check_elements(runtime)
             yield from _of_owner(jobset_of(owner, without_nulls(runtime)), rules)
     elif kind == JOBSET.kind:
-        yield from _of_jobset(owner, rules)
+        yield from below_root(owner, _of_jobset(owner, rules))
     elif kind == JOB.kind:
-        yield from _of_job(owner, rules.schedulers)
+        yield from below_root(owner, _of_job(owner, rules.schedulers))
     elif kind == LEADER_WORKER_SET.kind:
-        yield from of_lws(owner, rules.schedulers, expects=rules.expects)
+        yield from below_root(owner, of_lws(owner, rules.schedulers, expects=rules.expects))
     elif kind in SINGLE_GROUP_KINDS:
-        yield from _of_single_group(SINGLE_GROUP_KINDS[kind], owner, rules.schedulers)
+        made = _of_single_group(SINGLE_GROUP_KINDS[kind], owner, rules.schedulers)
+        yield from below_root(owner, made)
     elif kind in EMBEDDING_KINDS:
         yield from _of_embedded(EMBEDDING_KINDS[kind], owner, rules)
     elif kind in OF_PARTS:

@@ -19,6 +19,7 @@ from api.constants import (
     ANNOTATION_MIN_COUNT,
     ANNOTATION_PREFERRED_TOPOLOGY,
     ANNOTATION_TOPOLOGY,
+    ANNOTATION_TREE,
     GROUP,
     LABEL_POD_GROUP,
     LABEL_REPLICA_KEY,
@@ -49,6 +50,7 @@ OPTIONS: Final = frozenset(
         ANNOTATION_MIN_COUNT,
         ANNOTATION_PREFERRED_TOPOLOGY,
         ANNOTATION_TOPOLOGY,
+        ANNOTATION_TREE,
     }
 )
 _KINDS: Final[Mapping[str, OwnerKind | EmbeddingKind]] = {**OWNER_KINDS, **EMBEDDING_KINDS}
@@ -85,7 +87,9 @@ def _constants(start: str) -> frozenset[str]:
     return frozenset(one for one in values if isinstance(one, str) and one.startswith(PREFIX))
 
 
-ANNOTATIONS: Final = _constants("ANNOTATION_") | {outer_key(key) for key in OPTIONS}
+ANNOTATIONS: Final = _constants("ANNOTATION_") | {
+    outer_key(key) for key in OPTIONS - {ANNOTATION_TREE}
+}
 LABELS: Final = _constants("LABEL_")
 
 
@@ -136,8 +140,9 @@ def _misplaced(kind: str, holder: Any) -> Iterator[tuple[str, str]]:
 
 
 def _misplaced_on_pods(holder: Any, written: Any) -> Iterator[tuple[str, str]]:
-    if ANNOTATION_GANG_MODE in written:
-        yield f"annotations[{ANNOTATION_GANG_MODE}]", _ON_THE_CREATOR
+    for key in (ANNOTATION_GANG_MODE, ANNOTATION_TREE):
+        if key in written:
+            yield f"annotations[{key}]", _ON_THE_CREATOR
     named = groups_of_object(holder, ours=True)
     for key in (*OF_GROUP, ANNOTATION_GROUP_BY):
         if key in written and not named:

@@ -95,7 +95,8 @@ def build(objects: Objects) -> tuple[Branch, ...]:
     owned = {
         (obj["metadata"].get("namespace", ""), uid)
         for _, obj in objects.groups
-        for uid in _owner_uids(obj)
+        # One with a parent may be in a tree that is not its owner's.
+        for uid in (() if _parent(obj) else _owner_uids(obj))
     }
     roots = [
         _below_its_owner(obj, forest.owner(kind, obj))
@@ -307,6 +308,9 @@ def _parent(obj: Object) -> str:
 
 
 def _owner_uids(obj: Object) -> list[str]:
+    # The root of several owners is below none of them.
+    if annotations_of(obj).get(constants.ANNOTATION_ROOT_OF):
+        return []
     references = obj["metadata"].get("ownerReferences", ())
     return [ref["uid"] for ref in references if ref["kind"] in {"JobSet", "Job"}]
 

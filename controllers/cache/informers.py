@@ -192,7 +192,7 @@ class Caches:
         }
         self._owners: Mapping[Resource, Cache[Owner]] = {it: self.sources[it][0] for it in OWNERS}
         self._kinds: Mapping[tuple[str, ...], Resource] = {
-            (it.group, it.kind): it for it in (*self._owners, WORKLOADS, POD_GROUPS)
+            (it.group, it.kind): it for it in (*self._owners, WORKLOADS, POD_GROUPS, COMPOSITES)
         }
         self.jobs.add_index(BY_GROUP, _group_of_job)
         self.jobs.add_index(BY_DELEGATION, _delegated_by)

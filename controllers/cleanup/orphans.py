@@ -52,7 +52,7 @@ Generated = Workload | Group | Partial
 
 GENERATED = (WORKLOADS, COMPOSITES, POD_GROUPS, NATIVE_POD_GROUPS, CLAIMS)
 """The generated kinds. A kind that others refer to comes first."""
-OWNERS = (WORKLOADS, POD_GROUPS, *OF_USERS)
+OWNERS = (WORKLOADS, POD_GROUPS, COMPOSITES, *OF_USERS)
 """The kinds that own generated objects.
 
 Owners of other kinds are not watched and count as alive.

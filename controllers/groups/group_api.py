@@ -5,10 +5,12 @@ becomes objects, or the reason why it cannot.
 """
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Final, NamedTuple
 
 from api.constants import ANNOTATION_GROUPS_API, ANNOTATION_NOT_NATIVE, EVENT_NOT_NATIVE
 from api.integration.common.native import UNSERVED_TEXT, GroupsApi, native_form
+from api.integration.common.trees import in_tree
 from controllers.cache.informers import Caches
 from controllers.cache.objects import NATIVE_POD_GROUPS, Owner
 from controllers.runtime.controller import BlockedError, InTheWayError
@@ -22,18 +24,28 @@ _DROPPED_TEXT: Final = "the API server dropped spec.schedulingGroup from its pod
 
 
 class GroupApi(NamedTuple):
-    """One API for groups. `form` returns a wanted group of Muster's in it."""
+    """One API for groups: `groups` returns wanted groups of Muster's, parents first, in it.
+
+    `has_workloads` is True if each owner has a Workload of its own, and `expects` if groups may
+    expect pods.
+    """
 
     has_workloads: bool
-    form: Callable[[Json], Json]
-
-    def groups(self, wanted: Iterable[Json]) -> list[Json]:
-        """Return the wanted groups in this API."""
-        return [self.form(it) for it in wanted]
+    expects: bool
+    groups: Callable[[Iterable[Json]], list[Json]]
 
 
-MUSTER: Final = GroupApi(has_workloads=True, form=lambda group: group)
-NATIVE: Final = GroupApi(has_workloads=False, form=native_form)
+def _native(wanted: Iterable[Json]) -> list[Json]:
+    return [native_form(it) for it in wanted]
+
+
+MUSTER: Final = GroupApi(has_workloads=True, expects=True, groups=list)
+NATIVE: Final = GroupApi(has_workloads=False, expects=False, groups=_native)
+
+
+def below_root(root: str) -> GroupApi:
+    """Return the API of owners whose groups are below the root of a tree, of that name."""
+    return GroupApi(False, True, partial(in_tree, root=root))
 
 
 class GroupApis:

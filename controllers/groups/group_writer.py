@@ -32,6 +32,7 @@ from api.features import Feature, FeatureGates
 from api.integration.common.holding import hold_notes
 from api.integration.common.minimum import GroupPodCounts, remaining, with_minimum
 from api.integration.common.templates import TemplateNotFoundError, adapt
+from api.integration.common.trees import tree_of
 from api.ownership import Ownership, created_for, ownership
 from api.rules.feature_use import uses_of
 from api.wording import count
@@ -137,7 +138,8 @@ class GroupWriter:
         """
         if not api.has_workloads:
             groups = api.groups(remaining(wanted_objects(None)[1:], pod_counts))
-            await self.ensure_groups(owner, groups, pod_counts)
+            expected = expected if api.expects else NOTHING_EXPECTED
+            await self.ensure_groups(owner, groups, pod_counts, expected)
             await self._delete_unwanted(owner, groups)
             return
         found = self._user_workload(owner)
@@ -265,6 +267,8 @@ class GroupWriter:
     def ignored_workloads(self, owner: Owner) -> str:
         """Return the warning about Workloads that a user created too late; empty without any."""
         found = self._user_workloads(owner)
+        if found and tree_of(owner.metadata.annotations):
+            return f"Workload {_listed(found)} has no effect: a tree has a Workload of its own"
         mine = self._caches.workloads.by_index(BY_OWNER, owner.as_index)
         native = self._caches.native_groups.by_index(BY_OWNER, owner.as_index)
         if not found or not (mine or native):

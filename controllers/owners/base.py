@@ -10,14 +10,21 @@ from typing import Final, NamedTuple
 
 from api.constants import (
     ANNOTATION_MIN_COUNT_BASIS,
+    ANNOTATION_TREE,
+    EVENT_FAILED_SCHEDULING,
+    EVENT_GROUP_NOT_MADE,
     EVENT_NOT_NATIVE,
     EVENT_WORKLOAD_IGNORED,
 )
+from api.integration.common.native import TREE_TEXT as TREE_NATIVE
+from api.integration.common.trees import TREE_TEXT as TREE_FORM
+from api.integration.common.trees import tree_of
 from api.ownership import created_for
 from controllers.cache.informers import Caches
 from controllers.cache.objects import POD_GROUPS, WORKLOADS, Group, Owner, Pod, Workload
-from controllers.groups.group_api import GroupApi, GroupApis
+from controllers.groups.group_api import MUSTER, GroupApi, GroupApis
 from controllers.groups.group_writer import GroupWriter
+from controllers.groups.trees import Trees
 from controllers.owners.owner_status import OwnerStatusWriter
 from controllers.runtime.controller import (
     BlockedError,
@@ -50,6 +57,7 @@ class Tools(NamedTuple):
     group_writer: GroupWriter
     owner_status: OwnerStatusWriter
     apis: GroupApis
+    trees: Trees
 
 
 class OwnerController(ABC):
@@ -64,6 +72,8 @@ class OwnerController(ABC):
         self._group_writer = tools.group_writer
         self._owner_status = tools.owner_status
         self._apis = tools.apis
+        self._trees = tools.trees
+        tools.trees.notify(resource, self.controller.queue.add)
         self._owners: Cache[Owner] = caches.owners(resource)
         self._owners.subscribe(self._on_owner)
         caches.workloads.subscribe(self._on_workload)
@@ -121,13 +131,25 @@ class OwnerController(ABC):
     def api_of(self, owner: Owner, *, native: bool) -> GroupApi:
         """Return the API of the owner's groups, and report a choice that is not the wanted one.
 
-        `native` is True if its pods name a native group. Raises RequeueError, BlockedError.
+        `native` is True if its pods name a native group. Groups of an owner in a tree are below the
+        root of it. Raises RequeueError, BlockedError.
         """
         api = self._apis.of(owner, native=native)
+        if ANNOTATION_TREE in owner.metadata.annotations:
+            api = self._below_root(owner, api)
         note = self._apis.note(owner, native=native)
         # Its groups are as good: no user has to act.
         self._owner_status.warn(owner, EVENT_NOT_NATIVE, note, severity="Normal")
         return api
+
+    def _below_root(self, owner: Owner, api: GroupApi) -> GroupApi:
+        tree = tree_of(owner.metadata.annotations)
+        # Admission rejects both. Without the tree, the owner would start alone.
+        if tree is None:
+            raise BlockedError(EVENT_GROUP_NOT_MADE, f"annotation {ANNOTATION_TREE}: {TREE_FORM}")
+        if api is not MUSTER:
+            raise BlockedError(EVENT_NOT_NATIVE, f"{TREE_NATIVE}: recreate the {owner.kind}")
+        return self._trees.api_of(owner, tree)
 
     async def let_end(self, owner: Owner) -> None:
         """Release expected pods of an owner that is being deleted.
@@ -138,7 +160,8 @@ class OwnerController(ABC):
 
     async def report(self, owner: Owner) -> float:
         """Write the owner's status; return the seconds until the next check (0: none)."""
-        return await self._owner_status.report(owner)
+        waits_for = self._trees.waits_for(owner)
+        return await self._owner_status.report(owner, waits_for, EVENT_FAILED_SCHEDULING)
 
     async def _ensure(self, owner: Owner) -> None:
         # A finished or suspended owner creates no pods, but pods that still run keep its groups.

@@ -62,10 +62,11 @@ class OwnerStatusWriter:
             self._event(owner, reason, text, severity)
         warned[reason] = text
 
-    async def report(self, owner: Owner, waits_for: str = "") -> float:
+    async def report(self, owner: Owner, waits_for: str = "", reason: str = "") -> float:
         """Write what the owner waits for; return the seconds until the next check (0: none).
 
-        Without `waits_for` the text comes from its groups. Raises kube errors.
+        Without `waits_for` the text comes from its groups. With a `reason`, `waits_for` is worth an
+        event, too. Raises kube errors.
         """
         uid = owner.metadata.uid
         self._reported.pop(uid, None)
@@ -80,6 +81,8 @@ class OwnerStatusWriter:
             due = max(due, self._written[uid][0] + _REWRITE_SECONDS)
         if now < due:
             return due - now
+        if waits_for and reason:
+            self.warn(owner, reason, waits_for)
         return await self._write(owner, wanted)
 
     def forget(self, uid: str) -> None:

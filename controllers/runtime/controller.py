@@ -83,6 +83,7 @@ class RejectedError(BlockedError):
     def __init__(self, what: str, error: ApiError) -> None:
         """Create it with `what`: the object, and the operation that failed."""
         super().__init__(EVENT_GROUP_NOT_MADE, f"{what}: {error.message}")
+        self.what = what
         self.error = error
 
 

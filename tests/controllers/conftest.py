@@ -28,6 +28,7 @@ from controllers.groups.group_writer import GroupWriter
 from controllers.groups.groups_from_pods import GroupsFromPods
 from controllers.groups.implicit_groups import ImplicitGroups
 from controllers.groups.template_values import TemplateValues
+from controllers.groups.trees import Trees
 from controllers.owners.base import Tools
 from controllers.owners.coscheduling import CoschedulingController
 from controllers.owners.creators import CreatorStatus
@@ -109,7 +110,8 @@ class ControllerHarness:
         self.group_writer = GroupWriter(caches, writer, clock, self._gates)
         status = OwnerStatusWriter(caches, writer, recorder, clock)
         apis = GroupApis(caches, self.groups_api)
-        tools = Tools(caches, writer, clock, self.group_writer, status, apis)
+        self.trees = Trees(caches, writer, clock, self._gates)
+        tools = Tools(caches, writer, clock, self.group_writer, status, apis, self.trees)
         self.jobset = JobSetController(JOBSETS, tools)
         self.job = JobController(JOBS, tools)
         self.single_groups = [
@@ -147,6 +149,7 @@ class ControllerHarness:
             self.implicit_groups,
             self.from_pods,
             self.template_values,
+            self.trees,
             self.protection,
             self.orphans,
         )

@@ -30,7 +30,7 @@ def harness(gates: FeatureGates) -> Iterator[ControllerHarness]:
     made.close()
 
 
-ALWAYS = {"protection", "orphans", "template-values", "groups-from-pods"}
+ALWAYS = {"protection", "orphans", "template-values", "trees", "groups-from-pods"}
 
 
 def waiting_for(harness: ControllerHarness, kind: str, name: str) -> str:

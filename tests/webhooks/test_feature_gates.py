@@ -81,6 +81,9 @@ CASES = [
     pytest.param(Feature.GANG, JOB, job(), NOTE.format("gang-mode"), id="the gang of a Job"),
     pytest.param(TREE, COMPOSITE_POD_GROUP, composite(), "kind", id="a composite"),
     pytest.param(
+        TREE, JOB, noted(job(), tree="t=2"), NOTE.format("tree"), id="a Job in a tree of owners"
+    ),
+    pytest.param(
         TREE,
         POD_GROUP,
         pod_group(

@@ -21,6 +21,7 @@ from api.constants import (
     ANNOTATION_PROVISIONING_REQUEST,
     ANNOTATION_SHARED_CLAIMS,
     ANNOTATION_TOPOLOGY,
+    ANNOTATION_TREE,
     NATIVE_POD_GROUP,
 )
 from api.integration.common.options import ALL, BASIC, COMPOSITE, Options
@@ -37,6 +38,7 @@ COMPOSITE_TEXT: Final = (
     "minGroupCount of a native CompositePodGroup is immutable, and cannot follow Jobs that end"
 )
 REQUEST_TEXT: Final = "Muster creates ProvisioningRequests only for groups of its own"
+TREE_TEXT: Final = "a tree of several owners has groups of Muster"
 CLAIMS_TEXT: Final = "a native PodGroup creates the claims of its pods in another way"
 TOPOLOGY_TEXT: Final = (
     "the API server drops it from a native PodGroup without its feature gate "
@@ -138,6 +140,8 @@ class NativeApi:
             yield f"{options.mode_path}: {COMPOSITE_TEXT}"
         if options.mode == BASIC and options.disruption == ALL:
             yield f"{options.at(ANNOTATION_DISRUPTION_MODE)}: {BASIC_TEXT}"
+        if options.tree is not None:
+            yield f"{options.at(ANNOTATION_TREE)}: {TREE_TEXT}"
         if options.request:
             yield f"{options.at(ANNOTATION_PROVISIONING_REQUEST)}: {REQUEST_TEXT}"
         if options.claims:

@@ -4,7 +4,7 @@ Counts and names follow KEP-1068. The objects are complete, except for the Workl
 only a live object has.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from api.constants import (
@@ -17,6 +17,7 @@ from api.constants import (
 )
 from api.integration.common.options import ALL, BASIC, SINGLE, Options
 from api.integration.common.shared_claims import group_entries
+from api.integration.common.trees import Shared, Tree
 from api.ownership import Owner
 from api.reading import text
 
@@ -62,6 +63,12 @@ def priority_of(*pod_specs: Mapping[str, Any]) -> Json:
         if len(values) == 1 and values != {""}:
             said[key] = values.pop()
     return said
+
+
+def shared_by(tree: Tree, pod_specs: Iterable[tuple[str, Mapping[str, Any]]]) -> Shared:
+    """Return what an owner with these pod templates shares with the others of its tree."""
+    named = priority_of(*(spec for _, spec in pod_specs))
+    return Shared(tree, named.get("priorityClassName", ""))
 
 
 def workload_object(owner: Owner, name: str, templates: Json) -> Json:

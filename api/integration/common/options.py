@@ -16,10 +16,12 @@ from api.constants import (
     ANNOTATION_PROVISIONING_REQUEST,
     ANNOTATION_SHARED_CLAIMS,
     ANNOTATION_TOPOLOGY,
+    ANNOTATION_TREE,
     GROUP,
     REPLICATED_JOB_PREFIX,
 )
 from api.integration.common.shared_claims import read_shared
+from api.integration.common.trees import TREE_TEXT, Tree, read_tree
 from api.provisioning import CLASSES
 from api.reading import annotations_of, dig
 from api.rules.table import LABEL_KEY_TEXT
@@ -51,7 +53,7 @@ class Options:
     path of the mode. `outer` is True for the `replicated-job-` annotations. `request` (of
     capacity), `delay` (of preemption) and `min_run` (the time before it) apply to a root, and are
     written to the group if it is one. `claims` are the entries of the pods' claims that the pods
-    share.
+    share. `tree` is the tree of several owners in which the owner is.
     """
 
     mode: str = ""
@@ -64,6 +66,7 @@ class Options:
     delay: str = ""
     min_run: str = ""
     claims: tuple[str, ...] = ()
+    tree: Tree | None = None
 
     path: str = ""
     outer: bool = False
@@ -164,14 +167,23 @@ def _fields(obj: Any, path: str, report: list[Cause], *, outer: bool) -> dict[st
     }
 
 
-def _fields_of_root(obj: Any, path: str, report: list[Cause]) -> dict[str, str]:
+def _fields_of_root(obj: Any, path: str, report: list[Cause]) -> dict[str, Any]:
     asked = annotations_of(obj).get(ANNOTATION_PROVISIONING_REQUEST)
     asked_path = annotation_path(path, ANNOTATION_PROVISIONING_REQUEST)
     return {
         "request": _enum(asked, asked_path, CLASSES, report),
         "delay": _duration(obj, path, ANNOTATION_PREEMPTION_DELAY, report),
         "min_run": _duration(obj, path, ANNOTATION_MIN_RUN_TIME, report),
+        "tree": _tree(obj, path, report),
     }
+
+
+def _tree(obj: Any, path: str, report: list[Cause]) -> Tree | None:
+    written = annotations_of(obj).get(ANNOTATION_TREE)
+    found = read_tree(written)
+    if written is not None and found is None:
+        report.append(causes.invalid(annotation_path(path, ANNOTATION_TREE), written, TREE_TEXT))
+    return found
 
 
 def _duration(obj: Any, path: str, key: str, report: list[Cause]) -> str:

@@ -11,7 +11,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar, NamedTuple
 
-from api.constants import ANNOTATION_PREFERRED_TOPOLOGY, ANNOTATION_TOPOLOGY, KindName
+from api.constants import (
+    ANNOTATION_PREFERRED_TOPOLOGY,
+    ANNOTATION_TOPOLOGY,
+    ANNOTATION_TREE,
+    KindName,
+)
 from api.features import Feature, FeatureUse
 from api.integration.common.autoscalers import SILENT, Autoscalers
 from api.integration.common.native import MUSTER_ONLY, NativeApi
@@ -97,6 +102,12 @@ def mode_uses(feature: Feature, options: Options) -> Iterator[FeatureUse]:
     yield FeatureUse(feature, options.mode_path)
     if options.mode != BASIC:
         yield FeatureUse(Feature.GANG, options.mode_path)
+
+
+def tree_uses(options: Options) -> Iterator[FeatureUse]:
+    """Yield the use of trees by an owner that is in one."""
+    if options.tree is not None:
+        yield FeatureUse(Feature.COMPOSITE_POD_GROUP, options.at(ANNOTATION_TREE))
 
 
 def topology_uses(levels: Iterable[Options]) -> Iterator[FeatureUse]:

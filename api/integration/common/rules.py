@@ -14,6 +14,7 @@ from api.constants import (
     ANNOTATION_PROVISIONING_REQUEST,
     ANNOTATION_SHARED_CLAIMS,
     ANNOTATION_TOPOLOGY,
+    ANNOTATION_TREE,
 )
 from api.integration.common.options import BASIC, Options
 from api.reading import text
@@ -27,6 +28,13 @@ CONSUMES_TEXT: Final = (
     "name: remove this annotation, or the annotation provisioning-request"
 )
 GROUPED_TEXT: Final = "has no effect: the pod template already names a group"
+ALONE_TEXT: Final = (
+    "only an object whose gang-mode creates its groups can be in a tree: set gang-mode here, or "
+    "remove this annotation"
+)
+OF_ROOT_TEXT: Final = (
+    "only the root of a tree has it, which several owners share: remove this annotation"
+)
 
 
 def check_minimum(options: Options, limit: int, members: str) -> Iterator[Cause]:
@@ -46,6 +54,22 @@ def check_minimum(options: Options, limit: int, members: str) -> Iterator[Cause]
             str(options.min_count),
             f"must be between 1 and {limit}, inclusive, the number of its {members}",
         )
+
+
+def check_tree(options: Options) -> Iterator[Cause]:
+    """Yield causes for a tree without groups, and for options that only its root can have."""
+    if options.tree is None:
+        return
+    if not options.asks:
+        yield causes.forbidden(options.at(ANNOTATION_TREE), ALONE_TEXT)
+    said = {
+        ANNOTATION_PROVISIONING_REQUEST: options.request,
+        ANNOTATION_PREEMPTION_DELAY: options.delay,
+        ANNOTATION_MIN_RUN_TIME: options.min_run,
+    }
+    for key, value in said.items():
+        if options.asks and value:
+            yield causes.forbidden(options.at(key), OF_ROOT_TEXT)
 
 
 def check_scheduler(
@@ -109,6 +133,9 @@ def frozen(new: Options, old: Options) -> Iterator[Cause]:
     if new.claims != old.claims:
         # The pods name these claims from their creation.
         yield causes.immutable(new.at(ANNOTATION_SHARED_CLAIMS), ",".join(new.claims) or None)
+    if new.tree != old.tree:
+        # Existing groups cannot get another parent.
+        yield causes.immutable(new.at(ANNOTATION_TREE), new.tree.text() if new.tree else None)
 
 
 def unused(options: Options) -> Iterator[str]:

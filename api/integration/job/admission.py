@@ -66,6 +66,7 @@ from api.integration.common.rules import (
     GROUPED_TEXT,
     check_minimum,
     check_scheduler,
+    check_tree,
     frozen,
 )
 from api.integration.common.shared_claims import (
@@ -500,7 +501,7 @@ def _remove_annotations(job: Mapping[str, Any], group: str = "") -> list[Operati
 def _faults(view: JobView) -> list[Cause]:
     template = mapping(view.spec.get("template"))
     references = check_pod_template(template, "spec.template", view.schedulers)
-    found = [*view.faults, *_minimum_faults(view), *references]
+    found = [*view.faults, *check_tree(view.options), *_minimum_faults(view), *references]
     found += [*_claim_faults(view), *_consumer_faults(view)]
     if view.asks:
         found += check_scheduler(view.pod_spec, POD_SPEC, view.schedulers)

@@ -22,6 +22,7 @@ from api.integration.common.owner_kind import (
     Review,
     mode_uses,
     topology_uses,
+    tree_uses,
 )
 from api.integration.common.result import Admission
 from api.integration.job.admission import POD_SPEC, job_admission, read_job
@@ -52,6 +53,7 @@ class Jobs(OwnerKind):
         view = read_job(obj, schedulers)
         if view.asks:
             yield from mode_uses(Feature.JOB, view.options)
+            yield from tree_uses(view.options)
             yield from topology_uses([view.options])
         elif view.delegation is not None and not view.from_jobset:
             yield FeatureUse(Feature.JOB, annotation_path("", ANNOTATION_GROUP_TEMPLATE))

@@ -12,6 +12,7 @@ from api.integration.common.owner_kind import (
     Review,
     mode_uses,
     topology_uses,
+    tree_uses,
 )
 from api.integration.common.result import Admission
 from api.integration.jobset.admission import jobset_admission
@@ -39,6 +40,7 @@ class JobSets(OwnerKind):
         composite = view.options.mode == COMPOSITE
         if view.options.asks:
             yield from mode_uses(Feature.JOBSET, view.options)
+            yield from tree_uses(view.options)
             yield from topology_uses([view.options])
         if composite:
             yield FeatureUse(Feature.COMPOSITE_POD_GROUP, view.options.mode_path)

@@ -13,6 +13,7 @@ from api.constants import (
     ANNOTATION_PREEMPTION_DELAY,
     ANNOTATION_PROVISIONING_REQUEST,
     ANNOTATION_SHARED_CLAIMS,
+    ANNOTATION_TREE,
     JOB,
     JOBSET,
     MAX_TEMPLATES,
@@ -33,6 +34,7 @@ from api.integration.common.rules import (
     GROUPED_TEXT,
     check_minimum,
     check_schedulers,
+    check_tree,
     frozen,
     one_priority,
     unused,
@@ -56,6 +58,9 @@ ORDER_TEXT: Final = (
     "the gang of the JobSet would wait for pods that this order creates later: use gang-mode on "
     "the replicatedJobs instead"
 )
+NOT_HERE_TEXT: Final = (
+    "the JobSet is one owner in a tree: set this annotation, and gang-mode, on the JobSet"
+)
 COMPOSITE_CLAIMS_TEXT: Final = (
     "a ResourceClaim belongs to one PodGroup, and gang-mode Composite creates a PodGroup for "
     "each Job: set this annotation on the Job templates"
@@ -73,6 +78,7 @@ def faults(
     return [
         *view.faults,
         *_exclusion(view),
+        *_tree(view),
         *(expected.faults(view) if expects else _order(view)),
         *_exclusive_topology(view),
         *_template_count(view),
@@ -157,6 +163,13 @@ def _exclusion(view: JobSetView) -> Iterator[Cause]:
                 f"may not be set together with {view.options.mode_path}, except to {allowed}: use "
                 "the gang of the JobSet, or the gangs of its replicatedJobs",
             )
+
+
+def _tree(view: JobSetView) -> Iterator[Cause]:
+    yield from check_tree(view.options)
+    for job in view.replicated_jobs:
+        if job.options.tree is not None:
+            yield causes.forbidden(job.options.at(ANNOTATION_TREE), NOT_HERE_TEXT)
 
 
 def _order(view: JobSetView) -> Iterator[Cause]:

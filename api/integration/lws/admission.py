@@ -153,10 +153,13 @@ class _Groups:
                 _REPLICA, _pods_at_least(self._view), self._view.size, replica=True
             )
         key = _list_of(replica)
-        if self._view.options.mode != COMPOSITE:
+        options = self._view.options
+        if options.mode != COMPOSITE and options.tree is None:
             return [self._workload_of({key: [replica]}), *self._of_replicas(replica, "")]
         count = min(len(self._view.grouped), self._view.replicas)
-        root = self._template(_ROOT, self._view.options.min_count, count, composite=True)
+        # In a tree a set is one child, which starts with the first of its replicas that can.
+        least = options.min_count if options.mode == COMPOSITE else 1
+        root = self._template(_ROOT, least, count, composite=True)
         name = names.lws_composite(self._view.namespace, self._view.name)
         return [
             self._workload_of({"compositePodGroupTemplates": [root | {key: [replica]}]}),

@@ -12,6 +12,7 @@ from api.integration.common.owner_kind import (
     Review,
     mode_uses,
     topology_uses,
+    tree_uses,
 )
 from api.integration.common.result import Admission
 from api.integration.lws.admission import lws_admission
@@ -41,6 +42,7 @@ class LeaderWorkerSets(OwnerKind):
         yield from mode_uses(Feature.LEADER_WORKER_SET, view.options)
         if view.options.mode == COMPOSITE or view.leader_first:
             yield FeatureUse(Feature.COMPOSITE_POD_GROUP, view.options.mode_path)
+        yield from tree_uses(view.options)
         yield from topology_uses([view.options])
         if view.exclusive and not view.options.topology:
             yield FeatureUse(Feature.TOPOLOGY, annotation_path("", ANNOTATION_EXCLUSIVE))

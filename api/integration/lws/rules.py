@@ -15,6 +15,7 @@ from api.integration.common.options import COMPOSITE, annotation_path
 from api.integration.common.rules import (
     check_minimum,
     check_schedulers,
+    check_tree,
     frozen,
     one_priority,
     unused,
@@ -54,12 +55,13 @@ _UNSUPPORTED: Final = {
 def faults(view: LwsView, schedulers: SchedulerNames = USUAL) -> list[Cause]:
     """Return all faults of a new LeaderWorkerSet."""
     if not view.options.asks:
-        return list(view.faults)
+        return [*view.faults, *check_tree(view.options)]
     pod_specs = [(f"{it.path}.spec", it.spec) for it in view.templates]
     return [
         *view.faults,
         *_name(view),
         *_unsupported(view),
+        *check_tree(view.options),
         *_bounds(view),
         *_templates(view, schedulers),
         *one_priority(pod_specs),

@@ -43,9 +43,16 @@ from api.integration.common.owner_kind import (
     Review,
     mode_uses,
     topology_uses,
+    tree_uses,
 )
 from api.integration.common.result import Admission, Operation, drop_entry, escape, set_entries
-from api.integration.common.rules import check_minimum, check_scheduler, frozen, one_priority
+from api.integration.common.rules import (
+    check_minimum,
+    check_scheduler,
+    check_tree,
+    frozen,
+    one_priority,
+)
 from api.integration.pods.references import check_pod_template
 from api.ownership import Owner
 from api.reading import annotations_of, dig, labels_of, mapping, text
@@ -242,6 +249,7 @@ class SingleGroupKind(OwnerKind):
         view = self.read(obj)
         if view.options.asks:
             yield from mode_uses(self.feature, view.options)
+            yield from tree_uses(view.options)
             yield from topology_uses([view.options])
 
     def templates(self, obj: Mapping[str, Any]) -> Iterator[AnnotationHolder]:
@@ -261,6 +269,7 @@ class SingleGroupKind(OwnerKind):
     def _faults(self, view: SingleGroupView, schedulers: SchedulerNames) -> Iterator[Cause]:
         yield from view.faults
         options = view.options
+        yield from check_tree(options)
         if not options.asks:
             return
         if options.claims:

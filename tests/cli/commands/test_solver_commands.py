@@ -398,6 +398,23 @@ def test_explain_finds_the_groups_of_an_owner(version: str, kind: str, asked: st
         find(builder.state, observed, f"{asked}/train", "another")
 
 
+def test_explain_finds_the_groups_of_an_owner_in_a_tree() -> None:
+    """6012-010: the root belongs to several owners, and controls none of its groups."""
+    builder = StateBuilder()
+    builder.composite("tree-serve", 2)
+    above = builder.composite("replicas", 1, parent="tree-serve")
+    leaf = builder.gang("replica", 1, parent="replicas")
+    owner = OwnerReference("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", "l", "u", True)
+    observed = {
+        key: GroupObject(Metadata(name=key[2], namespace="ns", owner_references=[owner]))
+        for key in (above, leaf)
+    }
+    (entity,) = find(builder.state, observed, "lws/l", "ns")
+    assert entity.key == above
+    lines = list(explain_lines(builder.state, entity, SearchBudget()))
+    assert "  is scheduled together with its root, CompositePodGroup ns/tree-serve" in lines
+
+
 @pytest.mark.parametrize(
     "what", ["g", "podgroup/", "node/n0", "podgroup/none", "job/none", "pod/x"]
 )

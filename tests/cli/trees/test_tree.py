@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from api.constants import ANNOTATION_GROUP_BY, ANNOTATION_MADE_FOR
+from api.constants import ANNOTATION_GROUP_BY, ANNOTATION_MADE_FOR, ANNOTATION_ROOT_OF
 from api.names import pod_group_of_value
 from cli.trees.snapshot_tree import branches
 from cli.trees.text import tree_lines
@@ -401,6 +401,22 @@ def test_a_group_is_below_its_deployment_and_a_users_own_kind_of_group_is_none()
         "PodGroup plugins: Scheduled, 0 of 0 pods scheduled (minCount 1)",
         "Deployment web: Scheduled, 0 of 0 pods scheduled",
         "└─ PodGroup pg-deployment-web-1: Scheduled, 0 of 0 pods scheduled (minCount 1)",
+    ]
+
+
+def test_a_tree_of_several_owners_is_shown_once() -> None:
+    jobs = [_object(name, metadata={"annotations": {}}) for name in ("a", "b")]
+    owners = [("Job", "uid-a"), ("Job", "uid-b")]
+    root = _group("tree-t", 2, owners=owners, metadata={"annotations": {ANNOTATION_ROOT_OF: "t=2"}})
+    root["spec"]["schedulingPolicy"]["gang"] = {"minGroupCount": 2}
+    groups = [
+        _group(f"pg-job-{it}", 1, parent="tree-t", owners=[("Job", f"uid-{it}")]) for it in "ab"
+    ]
+    found = build(Objects(jobs=jobs, pod_groups=groups, composites=[root]))
+    assert [line.partition(":")[0] for line in tree_lines(found)] == [
+        "CompositePodGroup tree-t",
+        "├─ PodGroup pg-job-a",
+        "└─ PodGroup pg-job-b",
     ]
 
 

@@ -22,7 +22,7 @@ from api.constants import (
 )
 from api.integration.lws.view import LEADER_FIRST, TOGETHER
 from e2e.flows.owners.workloads import lws_pods
-from e2e.flows.owners.workloads.examples import EXAMPLES
+from e2e.flows.owners.workloads.examples import EXAMPLES, reports
 from e2e.harness.controlplane.commands import Options
 from e2e.harness.controlplane.controlplane import ControlPlane
 from e2e.harness.environment import Environment
@@ -378,6 +378,24 @@ async def test_the_example_runs(env: Environment) -> None:
     made["spec"]["leaderWorkerTemplate"]["workerTemplate"]["spec"]["nodeSelector"] = room
     async with applied(env, made):
         await env.runs("", 2 * SIZE)
+
+
+async def test_the_example_of_prefill_and_decode_starts_together(env: Environment) -> None:
+    """6012-010: two replicas of prefill and one of decode, or nothing."""
+    await env.add_node(cpu=6)
+    made = list(yaml.safe_load_all((EXAMPLES / "prefill-decode.yaml").read_text()))
+    for it in made:
+        room = {NODE_LABEL: env.name}
+        it["spec"]["leaderWorkerTemplate"]["workerTemplate"]["spec"]["nodeSelector"] = room
+    async with applied(env, *made):
+        for it in made:
+            await reports(env, LEADER_WORKER_SETS, it["metadata"]["name"], "Insufficient cpu")
+        assert await env.bound() == 0
+        await env.add_node(cpu=1)
+        await bound_is(env, f"{LWS_LABEL_NAME}=prefill", 4)
+        await bound_is(env, f"{LWS_LABEL_NAME}=decode", 3)
+        await env.add_node(cpu=2)
+        await env.runs(f"{LWS_LABEL_NAME}=prefill", 6)
 
 
 @pytest.mark.unsettled
