@@ -30,7 +30,8 @@ from tools.mutation.project import ROOT, Project
 # `-s`: the captured output of forked processes would go to one file.
 PYTEST = [
     *("-qq", "-s", "--no-header", "--no-summary", "--rootdir=."),
-    *("-p", "no:randomly", "-p", "no:cacheprovider", "--hypothesis-seed=0"),
+    *("--randomly-dont-reorganize", "--randomly-seed=0"),
+    *("-p", "no:cacheprovider", "--hypothesis-seed=0"),
 ]
 
 # Seconds that a test may take while it is recorded. A timeout ends the run, so the limit is for
