@@ -3,14 +3,12 @@
 The model is the pure specification: `jobset_groups` and `job_groups` of the existing objects.
 """
 
-import asyncio
-from collections.abc import Coroutine
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import invariant, precondition, rule
 
 from api.constants import (
     ANNOTATION_MADE_FOR,
@@ -24,36 +22,30 @@ from api.features import USUAL, Feature, FeatureGates
 from api.integration.common.minimum import NO_PODS
 from api.integration.job.admission import job_groups, read_job
 from api.integration.jobset.admission import jobset_expected, jobset_groups
-from kube.base.errors import ServerError, TooManyRequests
 from tests.controllers.conftest import ControllerHarness
+from tests.controllers.life_cycle import MADE, LifeCycle
 from tests.support.builders import make_pod
 from tests.support.owners import job_template, make_job, make_jobset
 
 Json = dict[str, Any]
 
 LINGER = "test.muster.dev/terminating"
-GROUPS = ("PodGroup", "CompositePodGroup")
-MADE = ("Workload", *GROUPS)
 ACTIVE = ("", "Pending", "Running")
 NAMES = st.sampled_from(["a", "b", "a-b"])
 KINDS = st.sampled_from(["Job", "JobSet"])
 COUNTS = st.integers(1, 4)
-# Longer than any backoff of the controllers.
-LONG = 120.0
 
 
-class Lifecycle(RuleBasedStateMachine):
-    """Users, other controllers and faults act; the controllers run in between."""
+class JobLives(LifeCycle):
+    """Jobs and JobSets."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.runner = asyncio.Runner()
-        self.harness = self.run(_harness())
         self.uids = 0
         self.pods = 0
 
-    def run(self, work: Coroutine[Any, Any, Any]) -> Any:
-        return self.runner.run(work)
+    async def new_harness(self) -> ControllerHarness:
+        return ControllerHarness(gates=FeatureGates(USUAL.on | {Feature.EXPECTED_PODS}))
 
     # What users do.
 
@@ -115,13 +107,6 @@ class Lifecycle(RuleBasedStateMachine):
         if self._living(kind, name):
             self.do(lambda: self.harness.api.orphan(kind, "default", name))
 
-    @rule(data=st.data())
-    def delete_something_generated(self, data: st.DataObject) -> None:
-        there = [slot for slot in self.harness.api.objects if slot[0] in MADE]
-        if there:
-            slot = data.draw(st.sampled_from(sorted(there)))
-            self.do(lambda: self.harness.api.remove(*slot))
-
     # What other controllers do.
 
     @rule(kind=KINDS, name=NAMES)
@@ -148,49 +133,17 @@ class Lifecycle(RuleBasedStateMachine):
         if self._living("JobSet", name) and not self._spec("JobSet", name).get("suspend"):
             self.do(lambda: self._restart(name))
 
-    # What goes wrong.
-
-    @rule()
-    def events_are_late(self) -> None:
-        self.do(self.harness.api.pause_events)
-
-    @rule()
-    def events_arrive(self) -> None:
-        self.do(self.harness.api.resume_events)
-
     @rule()
     def events_were_lost(self) -> None:
         self.do(self.harness.api.relist)
-
-    @rule(count=st.integers(1, 3))
-    def requests_fail(self, count: int) -> None:
-        errors = [ServerError(500, "InternalError", "no"), TooManyRequests(429, "TooMany", "no")]
-        self.harness.api.fail(*[errors[index % 2] for index in range(count)])
-
-    @rule(linger=st.booleans())
-    def the_controller_is_killed(self, linger: bool) -> None:
-        """Let another one take over.
-
-        The first may continue to write for a moment, from stale caches.
-        """
-        self.run(self._replace(linger=linger))
-
-    @rule()
-    def the_controller_leads_again(self) -> None:
-        """Let the controller lose and regain its lease."""
-        self.run(self.harness.new_term())
-
-    @rule(seconds=st.sampled_from([0.0, 1.0, 30.0]))
-    def the_controllers_work(self, seconds: float) -> None:
-        self.run(self.harness.settle(seconds=seconds))
 
     # What must hold.
 
     @precondition(lambda self: not self.harness.api.client.holds_events)
     @rule()
     def settled_objects_are_those_of_the_specification(self) -> None:
-        self.run(self._settle())
-        self._compare()
+        self.settle()
+        self.check_settled()
 
     @invariant()
     def no_object_has_two_controllers(self) -> None:
@@ -199,25 +152,6 @@ class Lifecycle(RuleBasedStateMachine):
             if kind in MADE:
                 owners = obj["metadata"].get("ownerReferences", [])
                 assert sum(bool(it.get("controller")) for it in owners) <= 1, (kind, name)
-
-    def teardown(self) -> None:
-        try:
-            self.do(self.harness.api.relist)
-            self.run(self._settle())
-            self._compare()
-            self.run(self._end())
-            assert self.harness.api.names(*MADE) == []
-        finally:
-            self.do(self.harness.close)
-            self.runner.close()
-
-    def do(self, act: Any) -> None:
-        """Act inside the loop, because caches wake queues there."""
-
-        async def inside() -> None:
-            act()
-
-        self.run(inside())
 
     def _new(self, obj: Json) -> Json:
         self.uids += 1
@@ -290,32 +224,14 @@ class Lifecycle(RuleBasedStateMachine):
                 api.remove(kind, "default", name)
         self._start_pods("JobSet", jobset)
 
-    async def _settle(self) -> None:
-        self.harness.api.recover()
-        for _ in range(6):
-            await self.harness.settle(seconds=LONG)
-
-    async def _replace(self, *, linger: bool) -> None:
-        old, self.harness = self.harness, await _harness()
-        if linger:
-            for part in old.parts:
-                await part.resync()
-            await old.settle()
-        old.close()
-        self.harness.api.share(old.api)
-        self.harness.api.relist()
-        for part in self.harness.parts:
-            await part.resync()
-
-    async def _end(self) -> None:
+    def remove_all(self) -> None:
         for kind in ("JobSet", "Job"):
             for name in self.harness.api.names(kind):
                 self.harness.api.remove(kind, "default", name)
         for name in self.harness.api.names("Pod"):
             self._lose_pod(name)
-        await self._settle()
 
-    def _compare(self) -> None:
+    def check_settled(self) -> None:
         wanted: dict[tuple[str, str], Json] = {}
         maybe: set[tuple[str, str]] = set()
         for (kind, _, _), obj in self.harness.api.objects.items():
@@ -419,10 +335,6 @@ def _maker_uid(meta: Json) -> str:
     return uid
 
 
-async def _harness() -> ControllerHarness:
-    return ControllerHarness(gates=FeatureGates(USUAL.on | {Feature.EXPECTED_PODS}))
-
-
 @pytest.mark.timeout(1200)
 def test_any_life_converges() -> None:
     machine = settings(
@@ -430,7 +342,7 @@ def test_any_life_converges() -> None:
         deadline=None,
         suppress_health_check=list(HealthCheck),
     )
-    run = Lifecycle.TestCase
+    run = JobLives.TestCase
     run.settings = machine
     run("runTest").debug()
 

@@ -4,18 +4,15 @@ No group of an owner is ever outside of the tree, so the scheduler starts none b
 owners can start. After the last owner nothing is left.
 """
 
-import asyncio
-from collections.abc import Coroutine
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import invariant, precondition, rule
 
 from api.constants import ANNOTATION_MADE_FOR, ANNOTATION_MANAGED_GROUP, ANNOTATION_TREE
-from kube.base.errors import ServerError, TooManyRequests
-from tests.controllers.conftest import ControllerHarness
+from tests.controllers.life_cycle import GROUPS, LifeCycle
 from tests.support.apps import admitted, deployment, stateful_set
 from tests.support.builders import make_pod
 from tests.support.lws import make_lws
@@ -24,14 +21,10 @@ from tools.testing.effort import count
 
 Json = dict[str, Any]
 
-GROUPS = ("PodGroup", "CompositePodGroup")
-MADE = ("Workload", *GROUPS)
 KINDS = ("Deployment", "StatefulSet", "LeaderWorkerSet", "Job")
 SCALED = KINDS[:-1]
 NAMES = st.sampled_from(["prefill", "decode", "router"])
 TREES = st.sampled_from(["serve=2", "serve=2", "serve=3", "other=1"])
-# Longer than any backoff of the controllers.
-LONG = 120.0
 
 
 def make(kind: str, name: str, tree: str) -> Json:
@@ -44,25 +37,12 @@ def make(kind: str, name: str, tree: str) -> Json:
     return made
 
 
-class TreeLives(RuleBasedStateMachine):
-    """Users, other controllers and faults act; the controllers run in between."""
+class TreeLives(LifeCycle):
+    """Owners of two trees."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.runner = asyncio.Runner()
-        self.harness = self.run(_harness())
         self.made = 0
-
-    def run(self, work: Coroutine[Any, Any, Any]) -> Any:
-        return self.runner.run(work)
-
-    def do(self, act: Any) -> None:
-        """Act inside the loop, because caches wake queues there."""
-
-        async def inside() -> None:
-            act()
-
-        self.run(inside())
 
     @rule(kind=st.sampled_from(KINDS), name=NAMES, tree=TREES)
     def create(self, kind: str, name: str, tree: str) -> None:
@@ -88,13 +68,6 @@ class TreeLives(RuleBasedStateMachine):
         if (kind, "default", name) in self.harness.api.objects:
             self.do(lambda: self.harness.change(kind, name, replicas=replicas))
 
-    @rule(data=st.data())
-    def delete_something_generated(self, data: st.DataObject) -> None:
-        there = [slot for slot in self.harness.api.objects if slot[0] in MADE]
-        if there:
-            slot = data.draw(st.sampled_from(sorted(there)))
-            self.do(lambda: self.harness.api.remove(*slot))
-
     @rule(kind=st.sampled_from(KINDS[:2]), name=NAMES)
     def a_pod_starts(self, kind: str, name: str) -> None:
         owner = self.harness.api.objects.get((kind, "default", name))
@@ -113,35 +86,10 @@ class TreeLives(RuleBasedStateMachine):
         for name in self.harness.api.names("Pod")[:1]:
             self.do(lambda name=name: self.harness.api.remove("Pod", "default", name))
 
-    @rule()
-    def events_are_late(self) -> None:
-        self.do(self.harness.api.pause_events)
-
-    @rule()
-    def events_arrive(self) -> None:
-        self.do(self.harness.api.resume_events)
-
-    @rule(times=st.integers(1, 3))
-    def requests_fail(self, times: int) -> None:
-        errors = [ServerError(500, "InternalError", "no"), TooManyRequests(429, "TooMany", "no")]
-        self.harness.api.fail(*[errors[index % 2] for index in range(times)])
-
-    @rule()
-    def the_controller_is_killed(self) -> None:
-        self.run(self._replace())
-
-    @rule()
-    def the_controller_leads_again(self) -> None:
-        self.run(self.harness.new_term())
-
-    @rule(seconds=st.sampled_from([0.0, 1.0, 30.0]))
-    def the_controllers_work(self, seconds: float) -> None:
-        self.run(self.harness.settle(seconds=seconds))
-
     @precondition(lambda self: not self.harness.api.client.holds_events)
     @rule()
     def all_owners_that_agree_are_in_the_tree(self) -> None:
-        self.run(self._settle())
+        self.settle()
         for name in ("serve", "other"):
             self._check_tree(name)
 
@@ -162,15 +110,6 @@ class TreeLives(RuleBasedStateMachine):
             minimum = root["spec"]["schedulingPolicy"]["gang"]["minGroupCount"]
             noted = root["metadata"]["annotations"]["scheduling.muster.dev/root-of"]
             assert noted.endswith(f"={minimum}")
-
-    def teardown(self) -> None:
-        try:
-            self.do(self.harness.api.relist)
-            self.run(self._end())
-            assert self.harness.api.names(*MADE) == []
-        finally:
-            self.do(self.harness.close)
-            self.runner.close()
 
     def _roots(self) -> list[tuple[str, Json]]:
         found = self.harness.api.objects
@@ -199,26 +138,10 @@ class TreeLives(RuleBasedStateMachine):
             assert listed == (_tree(obj) == noted), (obj["kind"], obj["metadata"]["name"])
         assert ("Workload", "default", f"tree-{name}") in objects
 
-    async def _settle(self) -> None:
-        self.harness.api.recover()
-        for _ in range(6):
-            await self.harness.settle(seconds=LONG)
-
-    async def _replace(self) -> None:
-        old, self.harness = self.harness, await _harness()
-        old.close()
-        self.harness.api.share(old.api)
-        self.harness.api.relist()
-        for part in self.harness.parts:
-            await part.resync()
-
-    async def _end(self) -> None:
-        for kind in KINDS:
+    def remove_all(self) -> None:
+        for kind in (*KINDS, "Pod"):
             for name in self.harness.api.names(kind):
                 self.harness.api.remove(kind, "default", name)
-        for name in self.harness.api.names("Pod"):
-            self.harness.api.remove("Pod", "default", name)
-        await self._settle()
 
 
 def _tree(obj: Json) -> str:
@@ -227,10 +150,6 @@ def _tree(obj: Json) -> str:
 
 def _has_pods(obj: Json) -> bool:
     return obj["spec"].get("replicas") != 0 and "deletionTimestamp" not in obj["metadata"]
-
-
-async def _harness() -> ControllerHarness:
-    return ControllerHarness()
 
 
 @pytest.mark.timeout(1200)
