@@ -14,6 +14,7 @@ from e2e.harness.controlplane.controlplane import ControlPlane
 from e2e.harness.controlplane.places import KUBERNETES, ROOT
 from e2e.harness.muster import Muster
 from e2e.harness.running import installed
+from tools.marked_parts import replaced
 
 GATES = (
     "GenericWorkload",
@@ -22,7 +23,6 @@ GATES = (
     "PodGroupPreemptionPolicy",
 )
 PAGE = ROOT / "docs" / "conformance.md"
-BEGIN, END = "<!-- results -->", "<!-- end of results -->"
 
 pytestmark = [
     pytest.mark.long,
@@ -81,6 +81,5 @@ def _write(results: Mapping[str, Mapping[str, str]]) -> None:
         *(f"| `{it.name}` | {' | '.join(of[it.name] for of in results.values())} |"
           for it in load()),
     ]  # fmt: skip
-    before, _, rest = PAGE.read_text("utf-8").partition(BEGIN)
-    _, _, after = rest.partition(END)
-    PAGE.write_text("\n".join([f"{before}{BEGIN}", *lines, f"{END}{after}"]), "utf-8")
+    text = "".join(f"{line}\n" for line in lines)
+    PAGE.write_text(replaced(PAGE.read_text("utf-8"), {"results": text}), "utf-8")

@@ -6,9 +6,8 @@ parts between `<!-- begin NAME -->` and `<!-- end NAME -->`, which come from too
 
 from __future__ import annotations
 
-import re
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 
 from tools.bench.decisions import growth_curves, targets
@@ -23,24 +22,13 @@ from tools.bench.report import (
     supported_results,
     waiting_results,
 )
+from tools.marked_parts import replaced
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGE = DOCS / "performance-results.md"
 SCALE = DOCS / "scale.md"
 LAB = DOCS / "lab.md"
 PICTURES = DOCS / "pictures"
-
-
-def replaced(page: str, parts: Mapping[str, str]) -> str:
-    """Return the page with these parts replaced. Raises ValueError for a part without comments."""
-    for name, text in parts.items():
-        marks = re.compile(rf"(<!-- begin {name} -->\n)(.*?)(<!-- end {name} -->)", re.DOTALL)
-        found = marks.findall(page)
-        if len(found) != 1:
-            raise ValueError(f"the page needs one pair of marks for {name}")
-        begin, before, end = found[0]
-        page = page.replace(f"{begin}{before}{end}", f"{begin}{text}{end}")
-    return page
 
 
 def write() -> None:

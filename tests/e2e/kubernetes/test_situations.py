@@ -27,7 +27,7 @@ def test_each_situation_has_a_name_and_a_source_of_its_own() -> None:
 
 
 def test_the_page_has_the_table() -> None:
-    assert page.written() == page.table()
+    assert page.written() == page.PAGE.read_text("utf-8")
 
 
 @pytest.mark.parametrize(

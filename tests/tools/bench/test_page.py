@@ -3,6 +3,7 @@
 import pytest
 
 from tools.bench import page
+from tools.marked_parts import replaced
 
 HEADLINES = page.DOCS / "performance.md"
 MOST_WORDS = 1_500
@@ -12,7 +13,7 @@ MOST_WORDS = 1_500
 def test_the_tables_are_those_of_the_last_results() -> None:
     text = page.PAGE.read_text("utf-8")
 
-    assert page.replaced(text, page.parts()) == text, "run python -m tools.bench.page"
+    assert replaced(text, page.parts()) == text, "run python -m tools.bench.page"
 
 
 def test_the_pictures_are_those_of_the_last_results() -> None:
@@ -27,4 +28,4 @@ def test_the_headlines_stay_short() -> None:
 
 def test_a_page_without_the_comments_is_an_error() -> None:
     with pytest.raises(ValueError, match="one pair of marks for e2e"):
-        page.replaced("# Page", {"e2e": "| a |"})
+        replaced("# Page", {"e2e": "| a |"})

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from e2e.harness.controlplane.places import ROOT
 from e2e.kubernetes.upstream.situations.model import Expect, Situation
 from e2e.kubernetes.upstream.situations.subjects import SUBJECTS
+from tools.marked_parts import replaced
 
 PAGE = ROOT / "docs" / "versions.md"
-BEGIN, END = "<!-- situations -->\n", "<!-- end of situations -->\n"
 
 
 def table() -> str:
@@ -26,14 +26,12 @@ def table() -> str:
 
 
 def written() -> str:
-    """Return the table that the page has."""
-    return PAGE.read_text("utf-8").partition(BEGIN)[2].partition(END)[0]
+    """Return the page with this table."""
+    return replaced(PAGE.read_text("utf-8"), {"situations": table()})
 
 
 def write() -> None:
-    before, _, rest = PAGE.read_text("utf-8").partition(BEGIN)
-    after = rest.partition(END)[2]
-    PAGE.write_text(f"{before}{BEGIN}{table()}{END}{after}", "utf-8")
+    PAGE.write_text(written(), "utf-8")
 
 
 def _row(situation: Situation) -> str:
