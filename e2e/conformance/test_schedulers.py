@@ -9,19 +9,12 @@ import pytest
 
 from conformance.values.scenario import load
 from e2e.conformance.kit import PROTECTED, kube_scheduler, muster_scheduler, run
-from e2e.flows.native.control_plane import serving
+from e2e.flows.native.control_plane import both_schedulers
 from e2e.harness.controlplane.controlplane import ControlPlane
 from e2e.harness.controlplane.places import KUBERNETES, ROOT
 from e2e.harness.muster import Muster
-from e2e.harness.running import installed
 from tools.marked_parts import replaced
 
-GATES = (
-    "GenericWorkload",
-    "TopologyAwareWorkloadScheduling",
-    "CompositePodGroup",
-    "PodGroupPreemptionPolicy",
-)
 PAGE = ROOT / "docs" / "conformance.md"
 
 pytestmark = [
@@ -34,15 +27,8 @@ pytestmark = [
 @pytest.fixture(scope="module")
 def schedulers(server_kind: str) -> Iterator[tuple[ControlPlane, Muster]]:
     """A control plane with native groups, kube-scheduler and Muster."""
-    controllers = ("podgroup-protection-controller",)
-    versions = ["v1beta1", "v1alpha3"]
-    with (
-        serving(
-            server_kind, GATES, versions, scheduler=True, extra_controllers=controllers
-        ) as made,
-        installed(made, scheduler=PROTECTED) as muster,
-    ):
-        yield made, muster
+    with both_schedulers(server_kind, scheduler=PROTECTED) as both:
+        yield both
 
 
 async def test_muster_passes_and_the_page_shows_each_scheduler(

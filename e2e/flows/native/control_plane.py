@@ -9,7 +9,16 @@ import pytest
 from api.constants import NATIVE_GROUP
 from e2e.harness.controlplane.commands import Options
 from e2e.harness.controlplane.controlplane import ControlPlane
-from e2e.harness.running import started
+from e2e.harness.muster import Muster
+from e2e.harness.running import installed, started
+
+GATES = (
+    "GenericWorkload",
+    "TopologyAwareWorkloadScheduling",
+    "CompositePodGroup",
+    "PodGroupPreemptionPolicy",
+)
+"""The gates of groups, trees, their topology and their preemption policy."""
 
 MARKS = [
     pytest.mark.timeout(300),
@@ -36,3 +45,17 @@ def serving(
     )
     with started(made):
         yield made
+
+
+@contextmanager
+def both_schedulers(
+    server_kind: str, gates: Sequence[str] = GATES, controllers: Sequence[str] = (), **config: Any
+) -> Iterator[tuple[ControlPlane, Muster]]:
+    """Run it with kube-scheduler and Muster, whose configuration has these fields."""
+    extra = ("podgroup-protection-controller", *controllers)
+    versions = ["v1beta1", "v1alpha3"]
+    with (
+        serving(server_kind, gates, versions, scheduler=True, extra_controllers=extra) as made,
+        installed(made, **config) as muster,
+    ):
+        yield made, muster

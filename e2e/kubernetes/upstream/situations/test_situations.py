@@ -10,12 +10,11 @@ from collections.abc import Iterable, Iterator, Mapping
 import pytest
 
 from api.constants import SCHEDULER_NAME
-from e2e.flows.native.control_plane import serving
+from e2e.flows.native.control_plane import GATES, both_schedulers
 from e2e.harness.controlplane.commands import DEVICES, QUOTA_AND_VOLUMES
 from e2e.harness.controlplane.controlplane import ControlPlane
 from e2e.harness.environment import Environment
 from e2e.harness.muster import Muster
-from e2e.harness.running import installed
 from e2e.kubernetes.upstream.situations import page
 from e2e.kubernetes.upstream.situations.model import Situation
 from e2e.kubernetes.upstream.situations.objects import priority_class
@@ -25,13 +24,6 @@ from kube.base.errors import KubeError
 from kube.client.client import Client
 from kube.client.resources import PRIORITY_CLASSES
 
-GATES = (
-    "GenericWorkload",
-    "TopologyAwareWorkloadScheduling",
-    "CompositePodGroup",
-    "PodGroupPreemptionPolicy",
-    "DRAWorkloadResourceClaims",
-)
 SCHEDULERS = ("default-scheduler", SCHEDULER_NAME)
 PRIORITIES = (5, 10, 20, 50, 100, 200, 500)
 AT_ONCE = 8
@@ -55,15 +47,9 @@ Key = tuple[str, str]
 @pytest.fixture(scope="module")
 def schedulers(server_kind: str) -> Iterator[tuple[ControlPlane, Muster]]:
     """A control plane with native groups, kube-scheduler and Muster."""
-    controllers = ("podgroup-protection-controller", *DEVICES, *QUOTA_AND_VOLUMES)
-    versions = ["v1beta1", "v1alpha3"]
-    with (
-        serving(
-            server_kind, GATES, versions, scheduler=True, extra_controllers=controllers
-        ) as made,
-        installed(made) as muster,
-    ):
-        yield made, muster
+    gates = (*GATES, "DRAWorkloadResourceClaims")
+    with both_schedulers(server_kind, gates, (*DEVICES, *QUOTA_AND_VOLUMES)) as both:
+        yield both
 
 
 @pytest.fixture(scope="module")
