@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import numpy as np
 
 from scheduler.core.explain.device_advice import DeviceAdvice
+from scheduler.core.explain.empty_nodes import EACH, Excess
 from scheduler.core.framework import (
     node_affinity,
     node_name,
@@ -65,9 +66,20 @@ def need(short: Shortage) -> str:
         verb = "needs" if short.needed == 1 else "need"
         pods = count(short.needed, "pod")
         text = f"{pods} beyond the minimum {verb} capacity{where}; {free}"
-    if short.beside:
-        text = f"with the other {count(short.beside, 'pod')} of its tree placed, {text}"
+    if placed := " and ".join(_placed(short)):
+        text = f"with {placed} placed, {text}"
     return sentence(text)
+
+
+def _placed(short: Shortage) -> Iterator[str]:
+    """Yield the pods next to which the group was tried."""
+    if short.siblings:
+        names = " and ".join(f'{kind} "{name}"' for kind, _, name in short.siblings)
+        yield f"the {count(short.beside, 'pod')} of {names}"
+    elif short.beside:
+        yield f"the other {count(short.beside, 'pod')} of its tree"
+    if short.own:
+        yield f"its other {count(short.own, 'pod')}"
 
 
 def change(
@@ -77,7 +89,7 @@ def change(
     reason: str,
     *,
     group: Group | None,
-    impossible: bool,
+    missing: Excess | None,
 ) -> str:
     """Return which devices are missing, if any, and the one change that helps.
 
@@ -85,8 +97,8 @@ def change(
     """
     wants = shape.needs_devices
     devices = DeviceAdvice(framework, shape, short).message() if wants else ""
-    advice = _advice(framework, shape, short, reason, group=group, impossible=impossible)
-    if impossible:
+    advice = _advice(framework, shape, short, reason, group=group, missing=missing)
+    if missing is not None:
         advice = f"waiting does not help: {_DEVICES if devices else advice}"
     return " ".join(sentence(text) for text in (devices, advice or _WAIT) if text)
 
@@ -98,13 +110,13 @@ def _advice(
     reason: str,
     *,
     group: Group | None,
-    impossible: bool,
+    missing: Excess | None,
 ) -> str:
     """Return the one change that helps; empty if waiting is enough."""
     of_plugin = framework.advice(shape, reason)
     if of_plugin:
         return of_plugin
-    if not impossible:
+    if missing is None:
         return ""
     # Node filters first: as long as they exclude all nodes, a smaller group does not fit either.
     if not framework.permitted(shape).any():
@@ -114,6 +126,8 @@ def _advice(
     if not most:
         return _too_large(framework, shape)
     spec = group.spec if group is not None else None
+    if missing.tree or missing.resource:
+        return _together(missing, lower_minimum(None if missing.tree else spec))
     if short.best is not None:
         where = short.best.key
         return f"{lower_minimum(spec)}, request less, or let the group span more than one {where}"
@@ -127,6 +141,27 @@ def _advice(
     lower = lower_minimum(spec, to)
     fit = f"at most {count(most, 'such pod')} fit{'s' * (most == 1)} on empty nodes"
     return f"{fit}. {lower[0].upper()}{lower[1:]}, or add nodes"
+
+
+def _together(missing: Excess, lower: str) -> str:
+    """Return the advice if the pods fit one by one, and never all of them."""
+    whose = "of the tree" if missing.tree else "that it needs"
+    pods, key = count(missing.pods, "pod"), missing.key
+    largest = f"the largest {key}, {missing.domain}"
+    if missing.resource == EACH:
+        said = f"no {key} has all that the {pods} {whose} request"
+    elif name := missing.resource:
+        needed, most = _amount(name, missing.needed), _amount(name, missing.most)
+        where = f"{largest}, has" if missing.domain else "all nodes have"
+        said = f"the {pods} {whose} request {needed} {name}, and {where} {most}"
+    else:
+        where = f"in {largest}" if missing.domain else "on empty nodes"
+        room = f"at most {count(missing.most, 'such pod')} fit{'s' * (missing.most == 1)}"
+        said = f"the tree needs {pods} like this, and {room} {where}"
+    # A tree may also start with fewer groups.
+    change = lower.replace("minCount", "minCount or minGroupCount", 1) if missing.tree else lower
+    other = f"let it span more than one {key}" if key else "add nodes"
+    return f"{said}. {change[0].upper()}{change[1:]}, request less, or {other}"
 
 
 def _other_nodes(framework: Framework, shape: Shape, reason: str) -> str:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
-import numpy as np
-
 from scheduler.core.explain import advice
-from scheduler.core.groups.forest import topology_keys_around
+from scheduler.core.explain.empty_nodes import domains_of, excess
 from scheduler.core.pods.never_fits import is_only_missing
-from scheduler.core.pods.shapes import Shape, demands_of
+from scheduler.core.pods.shapes import Shape
 from scheduler.core.search.node_selection import waves
 from scheduler.core.search.place import Refusal
 from scheduler.core.search.reasons import reasons
@@ -68,7 +65,8 @@ def explain(state: State, refusal: Refusal) -> Blocker:
         )
     # The search counts itself if reasons depend on volumes assumed in its trial, which is over.
     counts = short.counts or _with_as_many_as_fit(state, shape, short)
-    impossible = _impossible(state, short, shape)
+    missing = excess(state, short, shape)
+    impossible = missing is not None
     rejected = framework.rejects(shape)
     nodes = advice.available(len(framework.nodes.row_of), counts, rejected)
     sentences = [nodes, advice.need(short)]
@@ -77,7 +75,7 @@ def explain(state: State, refusal: Refusal) -> Blocker:
         group = state.forest.groups.get(short.at)
         # Counts are sorted: the reason of the most nodes is the one to change.
         sentences.append(
-            advice.change(framework, shape, short, reason, group=group, impossible=impossible)
+            advice.change(framework, shape, short, reason, group=group, missing=missing)
         )
     else:
         sentences.append("Add nodes.")
@@ -130,30 +128,4 @@ def _with_as_many_as_fit(
 
 
 def _domains(state: State, short: Shortage, key: str) -> Domains:
-    return state.topologies.of_groups(
-        key, topology_keys_around(state.forest.groups.get(short.at), key)
-    )
-
-
-def _impossible(state: State, short: Shortage, shape: Shape) -> bool:
-    """Return True if the needed pods would not fit even if the cluster were empty."""
-    framework = state.framework
-    # Both checks are upper bounds, so False may be wrong and True is certain.
-    domains = None if short.best is None else _domains(state, short, short.best.key)
-    most = framework.most(shape, framework.empty_capacity(shape), domains)
-    enough = most >= short.needed
-    # Pods of different shapes may fit one by one and never together: 3 and 2 cpu on nodes of 4.
-    for resource, amount in _needed_at_once(state, short).items():
-        allocatable = state.nodes.allocatable[resource, : state.nodes.size]
-        total = [allocatable.sum()] if domains is None else domains.sums(allocatable, None)
-        enough &= np.asarray(total) >= amount
-    return not enough.any()
-
-
-def _needed_at_once(state: State, short: Shortage) -> Mapping[int, int]:
-    """Return what all pending pods of the group request, by resource; empty if some may wait."""
-    group = state.forest.groups.get(short.at)
-    # With more pods than minCount, the smaller ones may be enough.
-    if group is None or not short.minimum or group.available > (group.minimum or 0):
-        return {}
-    return demands_of({shape: len(pods) for shape, pods in group.pending.items()})
+    return domains_of(state, state.forest.groups.get(short.at), key)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -23,7 +23,7 @@ from scheduler.core.search.node_selection import choose, waves
 from scheduler.core.search.reasons import reasons
 from scheduler.core.search.scored_nodes import ScoredNodes
 from scheduler.core.state.search_memory import PackingMemory
-from scheduler.core.state.shortage import Shortage
+from scheduler.core.state.shortage import MOST_SIBLINGS, Shortage
 from scheduler.core.state.state import State
 from scheduler.core.values.profiles import Profile
 from scheduler.core.values.search_budget import SearchBudget
@@ -155,6 +155,16 @@ class Attempt:
         for mark in range(self.nodes.savepoint() - _GIVEN_BACK, self._begun, -_GIVEN_BACK):
             self.nodes.rollback(mark)
             self.budget.pause()
+
+    def next_to(self, shortage: Shortage) -> Shortage:
+        """Return the shortage of a group that was tried next to all pods that are placed now."""
+        # An inner group may have said it already, with its own siblings.
+        if not self.total or shortage.beside:
+            return shortage
+        # With many groups, their names would help nobody.
+        groups = {group.key for (group, _), pods in self._taken.items() if pods}
+        siblings = tuple(sorted(groups)) if len(groups) <= MOST_SIBLINGS else ()
+        return replace(shortage, beside=self.total, siblings=siblings)
 
     def remaining_pods(self, group: Group) -> int:
         """Return how many waiting pods of the leaf are not placed yet."""
@@ -378,7 +388,7 @@ class Attempt:
             shape,
             minimum=minimum,
             counts=counts,
-            beside=self.total - self._taken[group, shape],
+            own=sum(self._taken[group, it] for it in group.pending if it is not shape),
         )
 
     def _too_many_consumers(

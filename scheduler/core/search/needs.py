@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from scheduler.core.groups.forest import Group, in_order
@@ -42,6 +42,26 @@ def equal_need(group: Group) -> EqualNeed | None:
 def rank_of(leaf: Group) -> int:
     """Return the negated highest priority of the waiting pods, so that the lowest rank is first."""
     return min(pod.order[0] for pods in leaf.pending.values() for pod in pods.values())
+
+
+def least(group: Group, pause: Callable[[], None] = lambda: None) -> Demand:
+    """Return the pods that the minimums need in any case; none for groups with a choice."""
+    if group.standing:
+        return {}
+    if not group.composite:
+        need = (group.minimum or 0) - group.running
+        counts = {shape: len(pods) for shape, pods in group.pending.items()}
+        if len(counts) == 1:
+            return dict.fromkeys(counts, need)
+        return counts if sum(counts.values()) == need else {}
+    waiting = [c for c in group.children.values() if c.quorate and not c.standing]
+    if len(waiting) != (group.minimum or 0) - group.standing_children:
+        return {}
+    total: Counter[Shape] = Counter()
+    for child in waiting:
+        pause()
+        total.update(least(child, pause))
+    return total
 
 
 class Needs:
@@ -96,23 +116,8 @@ class Needs:
         return max(shares)
 
     def least(self, group: Group) -> Demand:
-        """Return the pods that the minimums need in any case; none for groups with a choice."""
-        if group.standing:
-            return {}
-        if not group.composite:
-            need = (group.minimum or 0) - group.running
-            counts = {shape: len(pods) for shape, pods in group.pending.items()}
-            if len(counts) == 1:
-                return dict.fromkeys(counts, need)
-            return counts if sum(counts.values()) == need else {}
-        waiting = [c for c in group.children.values() if c.quorate and not c.standing]
-        if len(waiting) != (group.minimum or 0) - group.standing_children:
-            return {}
-        total: Counter[Shape] = Counter()
-        for child in waiting:
-            self._attempt.budget.pause()
-            total.update(self.least(child))
-        return total
+        """Return `least`, and give way for each child."""
+        return least(group, self._attempt.budget.pause)
 
     def demands(self, group: Group, need: int) -> Iterator[Demand]:
         """Yield ways to pick `need` of the waiting pods: first by order, then by most slots."""

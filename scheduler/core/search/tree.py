@@ -157,7 +157,7 @@ class TreeSearch:
             if need is not None:
                 placed = self._place_equal(order, index, len(order), need, region)
             if not placed and (short := self.minimums(order[index], region)) is not None:
-                self._left_out[order[index]] = short
+                self._left_out[order[index]] = self.attempt.next_to(short)
                 # Capacity only shrinks here: what failed for equal needs fails for all of them.
                 if need is not None:
                     hopeless.add(need)
@@ -331,6 +331,7 @@ class TreeSearch:
         if len(order) < needed:
             return Shortage("quorum", group.key, "", needed, len(order), resolvable=False)
         shortage: Shortage | None = None
+        alone: Shortage | None = None
         promoted: set[Group] = set()
         demoted: set[Group] = set()
         while len(order) >= needed:
@@ -354,6 +355,7 @@ class TreeSearch:
                 continue
             if order[0] is failed:
                 # It fails even with the complete region free for it: only the others remain.
+                alone = alone or fault
                 order = order[1:]
                 continue
             # Children that displace each other would be promoted forever.
@@ -362,7 +364,8 @@ class TreeSearch:
             # Its siblings may have taken its nodes. Try it before them.
             promoted.add(failed)
             order = [failed, *(child for child in order if child is not failed)]
-        return None if self._pack_jointly(group, region) else shortage
+        # A child that fails alone says more than one that fails next to its siblings.
+        return None if self._pack_jointly(group, region) else alone or shortage
 
     def _insufficient_capacity(self, group: Group, region: Region | None) -> Shortage | None:
         """Return the shortage if the pods that are needed in any case cannot fit, wherever they go.
@@ -446,7 +449,7 @@ class TreeSearch:
             if need is not None:
                 hopeless.add(need)
             if failed is None:
-                failed, fault = child, shortage
+                failed, fault = child, self.attempt.next_to(shortage)
         return (None, None) if needed == 0 else (failed, fault)
 
     @property

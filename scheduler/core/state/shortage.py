@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Final, Literal
 
 from scheduler.core.pods.shapes import Shape
 from scheduler.core.values.model import GroupKey
+
+MOST_SIBLINGS: Final = 2
+"""Siblings that a message names. Of more, it says only how many pods they have."""
 
 Kind = Literal["capacity", "constraint", "quorum", "priority", "invalid", "binding", "error"]
 
@@ -24,7 +27,9 @@ class BestDomain:
 class Shortage:
     """Group `at` needs capacity for `needed` pods of `shape` (or children); `free` of them fit.
 
-    `beside` pods of the same root were placed on trial before; `free` is what fits next to them.
+    `free` is what fits next to the pods that were placed on trial before: `own` of the same group,
+    and `beside` of other groups of the root. `siblings` are these groups, unless there are more
+    than `MOST_SIBLINGS`.
     `resolvable` is false if no preemption could help. `minimum` is false if the group runs and only
     extras wait. `counts` are nodes per reason if these depend on the volumes assumed for other
     members during the search. Otherwise it is empty, because they can be computed later.
@@ -40,7 +45,9 @@ class Shortage:
     resolvable: bool = True
     minimum: bool = True
     counts: tuple[tuple[str, int], ...] = ()
+    own: int = 0
     beside: int = 0
+    siblings: tuple[GroupKey, ...] = ()
 
     def within(self, value: str, *, key: str) -> Shortage:
         """Return the same shortage, found inside a domain. An inner domain stays if it has one."""

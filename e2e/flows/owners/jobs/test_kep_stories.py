@@ -209,7 +209,8 @@ async def test_kep_6012_a_stage_starts_as_some_of_it_can_together_with_a_whole_g
     second = replicated_job(SECOND, env.name, replicas=1, pods=3)
     await env.create(JOBSETS, jobset(SAMPLE, first, second, mode="Composite"))
     blocker = await env.waits(group_name(SECOND, 0), needed=1, free=0)
-    assert "With the other 3 pods of its tree placed" in blocker["summary"]
+    said = f'PodGroup "{group_name(SECOND, 0)}" placed, the group needs capacity for 1 more pod'
+    assert said in blocker["summary"]
     assert await env.bound() == 0
 
     await env.add_node(cpu=1)

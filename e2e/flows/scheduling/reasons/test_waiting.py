@@ -310,7 +310,7 @@ STATES = (
             "PodGroup/pg-a-w-0": "Unschedulable",
             "PodGroup/pg-a-w-1": "Unschedulable",
             "CompositePodGroup/cpg-a": "Unschedulable",
-            "JobSet/a": "With the other 3 pods of its tree placed",
+            "JobSet/a": 'With the 3 pods of PodGroup "pg-a-w-0" placed, the group needs',
         },
     ),
     State(

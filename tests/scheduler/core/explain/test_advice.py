@@ -408,9 +408,10 @@ def test_room_that_sisters_take_is_said_to_be_taken() -> None:
 
     assert isinstance(refusal, Refusal)
     assert explain(builder.state, refusal).summary == (
-        "0/1 nodes are available: 1 Insufficient cpu. With the other 3 pods of its tree"
-        " placed, the group needs capacity for 3 more pods; 2 fit. It starts when this"
-        " capacity is free."
+        '0/1 nodes are available: 1 Insufficient cpu. With the 3 pods of PodGroup "a" placed, the'
+        " group needs capacity for 3 more pods; 2 fit. Waiting does not help: the 6 pods of the"
+        " tree request 6 cpu, and all nodes have 5. Lower minCount or minGroupCount, request less,"
+        " or add nodes."
     )
 
 

@@ -204,7 +204,7 @@ def test_a_gang_with_too_few_volumes_is_told_how_many_and_where() -> None:
     assert assumed_volumes(builder) == {}
     assert explain(builder.state, refused).summary == (
         "0/3 nodes are available: 3 node(s) didn't find available persistent volumes to bind. With"
-        " the other 2 pods of its tree placed, the group needs capacity for 1 more pod; 0 fit."
+        " its other 2 pods placed, the group needs capacity for 1 more pod; 0 fit."
         ' Create for claim "data-2" a ReadWriteOnce PersistentVolume of class local with at least'
         " 2Gi that these nodes can use."
     )
