@@ -35,10 +35,10 @@ class Certificates(Section, frozen=True):
     """
 
     mounted: str | None = None
-    ca_days: Days = 3650
-    server_days: Days = 365
-    ahead_days: Days = 90
-    announced_seconds: Seconds = 60
+    ca_days: Days = 3650.0
+    server_days: Days = 365.0
+    ahead_days: Days = 90.0
+    announced_seconds: Seconds = 60.0
 
     def __post_init__(self) -> None:
         """Raise ValueError, which names the fields, if renewal would have no effect."""

@@ -23,9 +23,9 @@ class LeaderElection(Section, frozen=True):
     """The times of leader election; lease > renew > retry. Off, the only replica is the leader."""
 
     enabled: bool = True
-    lease_seconds: Seconds = 5
-    renew_seconds: Seconds = 4
-    retry_seconds: Seconds = 1
+    lease_seconds: Seconds = 5.0
+    renew_seconds: Seconds = 4.0
+    retry_seconds: Seconds = 1.0
 
     def __post_init__(self) -> None:
         """Raise ValueError, which names the fields, if the order is wrong."""

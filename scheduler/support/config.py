@@ -50,9 +50,9 @@ class Preemption(Section, frozen=True):
     """
 
     enabled: bool = True
-    patience_seconds: Seconds = 60
-    min_run_seconds: RunSeconds = 0
-    most_min_run_seconds: RunSeconds = 0
+    patience_seconds: Seconds = 60.0
+    min_run_seconds: RunSeconds = 0.0
+    most_min_run_seconds: RunSeconds = 0.0
     # In all twice as many, as Bindings have. With eight, the API server idled between requests.
     writers: Count = 80
 
@@ -84,8 +84,8 @@ class HoldingLimits(Section, frozen=True):
     anything.
     """
 
-    seconds: Seconds = 600
-    most_seconds: Seconds = 3600
+    seconds: Seconds = 600.0
+    most_seconds: Seconds = 3600.0
     pods_per_namespace: Count = 1000
     requests_per_namespace: dict[str, str | int] = msgspec.field(default_factory=dict)
 
@@ -113,9 +113,9 @@ class Starvation(Section, frozen=True):
     """
 
     enabled: bool = False
-    after_seconds: Seconds = 300
+    after_seconds: Seconds = 300.0
     after_passed: Count = 10
-    closed_seconds: Seconds = 1800
+    closed_seconds: Seconds = 1800.0
 
 
 class Metrics(Section, frozen=True):
@@ -135,8 +135,8 @@ class Config(Section, frozen=True):
     profile: Literal["pack", "spread"] | None = None
     # The fastest: 1,420 pods a second in gangs of three, 1,350 with 96, and no more with 240.
     bind_workers: Count = 160
-    bind_timeout_seconds: Seconds = 120
-    retry_seconds: Seconds = 60
+    bind_timeout_seconds: Seconds = 120.0
+    retry_seconds: Seconds = 60.0
     search: SearchLimits = SearchLimits()
     preemption: Preemption = Preemption()
     starvation: Starvation = Starvation()
