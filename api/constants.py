@@ -226,6 +226,9 @@ REPLICATED_JOB_PREFIX: Final = "replicated-job-"
 
 # On a PodGroup: the seconds for which places are held for its expected pods; 0: not at all.
 ANNOTATION_HOLD_SECONDS: Final = f"{GROUP}/hold-seconds"
+# On a PodGroup: whether places are held from its Creation, or as usual from its FirstPod.
+ANNOTATION_HOLD_FROM: Final = f"{GROUP}/hold-from"
+HOLD_FROM_CREATION: Final = "Creation"
 # On a PodGroup: what happens to running pods if the expected ones do not come in time, Keep or
 # Evict.
 ANNOTATION_ON_HOLD_EXPIRED: Final = f"{GROUP}/on-hold-expired"

@@ -59,6 +59,7 @@ class Feature(StrEnum):
     POD_GROUPS_FROM_PODS = "PodGroupsFromPods"
     DEVICE_CLAIMS = "DeviceClaims"
     EXPECTED_PODS = "ExpectedPods"
+    RESERVATIONS = "GroupReservations"
     NATIVE_GROUPS = "NativeGroups"
 
 
@@ -99,6 +100,9 @@ GATES: Final[Mapping[Feature, Gate]] = {
     Feature.EXPECTED_PODS: Gate(
         "capacity reserved for pods of a group that do not exist yet", FeatureStage.ALPHA, False
     ),
+    Feature.RESERVATIONS: Gate(
+        "capacity reserved for a group before its first pod", FeatureStage.ALPHA, False
+    ),
     Feature.NATIVE_GROUPS: Gate(
         "Kubernetes' own PodGroups and CompositePodGroups (`scheduling.k8s.io`), where the API "
         "server serves them"
@@ -116,6 +120,7 @@ _NEED_POD_GROUPS: Final = frozenset(Feature) - {
 _REQUIRED: Final[Mapping[Feature, Feature]] = {
     Feature.POD_GROUP: Feature.WORKLOAD,
     **dict.fromkeys(_NEED_POD_GROUPS, Feature.POD_GROUP),
+    Feature.RESERVATIONS: Feature.EXPECTED_PODS,
 }
 """Feature -> the feature without which it is off (KEP-4671, KEP-5832 and KEP-6012, enablement)."""
 

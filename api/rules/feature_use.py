@@ -6,15 +6,17 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from api.constants import (
+    ANNOTATION_HOLD_FROM,
     COMPOSITE_POD_GROUP,
     COSCHEDULING,
     GROUP,
+    HOLD_FROM_CREATION,
     MAX_DEPTH,
     POD_GROUP,
     WORKLOAD,
 )
 from api.features import Feature, FeatureUse
-from api.reading import listing, mapping
+from api.reading import annotations_of, listing, mapping
 
 _CONSTRAINTS = "schedulingConstraints"
 _POLICY = "schedulingPolicy"
@@ -34,6 +36,8 @@ def uses_of(group: str, kind: str, obj: Mapping[str, Any]) -> Iterator[FeatureUs
         yield from _of_templates(spec, "spec", 1)
     elif (group, kind) in {(GROUP, COMPOSITE_POD_GROUP.kind), (GROUP, POD_GROUP.kind)}:
         yield from _of_group(kind, spec)
+        if annotations_of(obj).get(ANNOTATION_HOLD_FROM) == HOLD_FROM_CREATION:
+            yield FeatureUse(Feature.RESERVATIONS, f"metadata.annotations[{ANNOTATION_HOLD_FROM}]")
 
 
 def _of_group(kind: str, spec: Mapping[str, Any]) -> Iterator[FeatureUse]:

@@ -6,11 +6,13 @@ from typing import Any, Final
 from api import duration, names
 from api.causes import Cause
 from api.constants import (
+    ANNOTATION_HOLD_FROM,
     ANNOTATION_PROVISIONING_REQUEST,
     HIGHEST_USER_PRIORITY,
+    HOLD_FROM_CREATION,
     MAX_RESOURCE_CLAIMS,
 )
-from api.reading import Reader, annotations_of
+from api.reading import Reader, annotations_of, mapping
 from api.rules import table
 
 # By "is composite".
@@ -100,16 +102,20 @@ def check_priority(reader: Reader, owner: Mapping[str, Any], path: str) -> None:
         reader.report.append(table.PREEMPTION_POLICY.at(f"{path}.preemptionPolicy", policy))
 
 
-def check_annotations(reader: Reader, obj: Mapping[str, Any]) -> None:
-    """Check durations of preemption, and the annotation `provisioning-request` (class)."""
+def check_annotations(reader: Reader, obj: Mapping[str, Any], *, leaf: bool) -> None:
+    """Check durations of preemption, and the words of `provisioning-request` and `hold-from`."""
     for key, said in table.DURATIONS.items():
         written = annotations_of(obj).get(key)
         if written is not None and duration.seconds(written) is None:
             reader.report.append(said.at(said.where[0], written))
-    rule = table.PROVISIONING_REQUEST
-    asked = annotations_of(obj).get(ANNOTATION_PROVISIONING_REQUEST)
-    if asked is not None and asked not in rule.words:
-        reader.report.append(rule.at(rule.where[0], asked))
+    notes = annotations_of(obj)
+    asked, held = notes.get(ANNOTATION_PROVISIONING_REQUEST), notes.get(ANNOTATION_HOLD_FROM)
+    for rule, written in ((table.PROVISIONING_REQUEST, asked), (table.HOLD_FROM, held)):
+        if written is not None and written not in rule.words:
+            reader.report.append(rule.at(rule.where[0], written))
+    child = mapping(obj.get("spec")).get("parentCompositePodGroupName")
+    if held == HOLD_FROM_CREATION and (child or not leaf):
+        reader.report.append(table.HOLD_FROM_ROOT.at(table.HOLD_FROM_ROOT.where[0], held))
 
 
 def check_claims(reader: Reader, owner: Mapping[str, Any], path: str) -> None:

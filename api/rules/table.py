@@ -10,10 +10,12 @@ from typing import Any, Final
 from api import causes, duration
 from api.causes import Cause
 from api.constants import (
+    ANNOTATION_HOLD_FROM,
     ANNOTATION_MIN_RUN_TIME,
     ANNOTATION_PREEMPTION_DELAY,
     ANNOTATION_PROVISIONING_REQUEST,
     HIGHEST_USER_PRIORITY,
+    HOLD_FROM_CREATION,
     LABEL_VALUE_LENGTH,
     MAX_DEPTH,
     MAX_EXPECTED_KINDS,
@@ -316,6 +318,20 @@ PROVISIONING_REQUEST: Final = Rule(
     causes.NOT_SUPPORTED,
     "",
     words=CLASSES,
+)
+
+HOLD_FROM: Final = Rule(
+    "hold-from",
+    (f"metadata.annotations[{ANNOTATION_HOLD_FROM}]",),
+    causes.NOT_SUPPORTED,
+    "",
+    words=(HOLD_FROM_CREATION, "FirstPod"),
+)
+HOLD_FROM_ROOT: Final = Rule(
+    "hold-from-root",
+    HOLD_FROM.where,
+    _I,
+    "must not be Creation on a CompositePodGroup, or on a group with a parent",
 )
 
 IMMUTABLE: Final = Rule("immutable", ("spec.*",), _I, causes.IMMUTABLE_TEXT)

@@ -103,7 +103,7 @@ def _spec_faults(known: _KindValidation, obj: Json) -> list[Cause]:
 def _annotation_faults(known: _KindValidation, obj: Json) -> list[Cause]:
     report: list[Cause] = []
     if known.is_group:
-        parts.check_annotations(Reader(report), obj)
+        parts.check_annotations(Reader(report), obj, leaf=known.named_by_label)
     return report
 
 

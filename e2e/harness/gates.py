@@ -10,13 +10,13 @@ from e2e.harness.muster import Muster
 
 
 @contextmanager
-def switched_on(muster: Muster, feature: Feature, **fields: object) -> Iterator[None]:
-    """Run all processes with the gate on until the end of the block, and then as before.
+def switched_on(muster: Muster, *features: Feature, **fields: object) -> Iterator[None]:
+    """Run all processes with the gates on until the end of the block, and then as before.
 
     `fields` extend their configuration.
     """
     try:
-        _restart(muster, featureGates={str(feature): True}, **fields)
+        _restart(muster, featureGates={str(it): True for it in features}, **fields)
         yield
     finally:
         _restart(muster)

@@ -67,7 +67,9 @@ class StarvationMonitor:
             gate.hold_back(key)
             return
         # Free capacity would not give this root its minimum, so no other root has to wait for it.
-        if refusal.shortage.kind != "capacity" or not refusal.shortage.minimum:
+        # Nor does it wait for places that none of its pods needs yet.
+        reserves = isinstance(entity, Group) and entity.only_reserves
+        if refusal.shortage.kind != "capacity" or not refusal.shortage.minimum or reserves:
             gate.forget(key)
             self._open_if_for(key)
             return

@@ -12,6 +12,7 @@ from api import features
 from api.constants import (
     ANNOTATION_CAPACITY_REQUESTED,
     ANNOTATION_GROUP_BY,
+    ANNOTATION_HOLD_FROM,
     ANNOTATION_HOLD_SECONDS,
     ANNOTATION_MANAGED_GROUP,
     ANNOTATION_MIN_RUN_TIME,
@@ -23,6 +24,7 @@ from api.constants import (
     CONDITION_DISRUPTION_TARGET,
     CONDITION_POD_GROUP_SCHEDULED,
     CONDITION_POD_SCHEDULED,
+    HOLD_FROM_CREATION,
     NATIVE_GROUP_KINDS,
     NATIVE_POD_GROUP,
     SCHEDULER_COMPONENT,
@@ -381,6 +383,7 @@ def group_spec(kind: str, group: GroupObject, gates: FeatureGates = features.USU
         gate_off=gate_off,
         maker_off=maker_off,
         hold=hold_seconds(meta.annotations),
+        reserves=Feature.RESERVATIONS in gates and _reserves(kind, group),
         shared=native,
     )
 
@@ -414,6 +417,12 @@ def hold_seconds(annotations: Mapping[str, str]) -> float | None:
     """Return the seconds to hold places, None if the annotation is absent or no number."""
     written = annotations.get(ANNOTATION_HOLD_SECONDS, "")
     return float(written) if written.isdecimal() and len(written) <= _DIGITS else None
+
+
+def _reserves(kind: str, group: GroupObject) -> bool:
+    """Return True if places are held from the creation of the group, which is a root."""
+    asked = group.metadata.annotations.get(ANNOTATION_HOLD_FROM) == HOLD_FROM_CREATION
+    return asked and kind == POD_GROUP and not group.spec.parent_composite_pod_group_name
 
 
 def _requested(written: str | None) -> float | None:

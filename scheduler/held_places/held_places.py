@@ -256,7 +256,8 @@ class HeldPlaces:
         only such pods, once another pod of it waits.
         """
         if root.running_total == 0:
-            return True
+            # A reservation ends with its time. It begins again with the first pod only.
+            return not (root.only_reserves and self._expected.any_expired(root))
         waits = root.pending_total > root.expected_waiting
         if not waits or not self._expected.any_expired(root):
             return False

@@ -6,6 +6,7 @@ from collections.abc import Coroutine
 from dataclasses import replace
 from typing import Any
 
+from api import features
 from kube.client.resources import PODS
 from scheduler.core.groups.forest import Group, Pod
 from scheduler.core.search.place import Placement
@@ -46,6 +47,7 @@ class HoldingHarness(EvictionHarness):
     expected: ExpectedPods
     held_places: HeldPlaces
     limits = ExpectedLimits(MOST)
+    gates = features.USUAL
 
     def build_holding(self) -> tuple[ExpectedPods, HeldPlaces]:
         state = self.builder.state
@@ -53,7 +55,12 @@ class HoldingHarness(EvictionHarness):
         self.pods = PodHandler(state, self.changed.set, expected=expected, clock=self.server_clock)
         self.pending = self.pods.pending
         self.groups = GroupHandler(
-            POD_GROUP, state, self.changed.set, self.observed, self.pods.on_group_changed
+            POD_GROUP,
+            state,
+            self.changed.set,
+            self.observed,
+            self.pods.on_group_changed,
+            gates=self.gates,
         )
         held = HeldPlaces(
             self.shell,

@@ -300,7 +300,18 @@ class Group:
         if self.pending_total > self.expected_waiting:
             return True
         # A group of expected pods alone would reserve capacity that may never be used.
-        return self.expected_waiting > 0 and self.running_total > self.expected_held
+        reserves = self.spec is not None and self.spec.reserves
+        return self.expected_waiting > 0 and (reserves or self.running_total > self.expected_held)
+
+    @property
+    def only_reserves(self) -> bool:
+        """True if places are held for it, or are to be, and none of its pods waits or runs."""
+        return (
+            self.spec is not None
+            and self.spec.reserves
+            and self.pending_total == self.expected_waiting
+            and self.running_total == self.expected_held
+        )
 
     def held_by(self, kind: HoldKind) -> Mapping[str, Pod]:
         """Return the pods with this kind of hold, by UID."""

@@ -209,7 +209,8 @@ def may_preempt(state: State, root: Group | Pod) -> bool:
     """
     if isinstance(root, Pod):
         return root.info.preemption.preempts
-    if root.spec is None or not root.spec.preempts:
+    # Pods must not lose their nodes to pods that may never come.
+    if root.spec is None or not root.spec.preempts or root.only_reserves:
         return False
     if root.spec.priority_class in state.modest_classes:
         return False

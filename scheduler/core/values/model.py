@@ -399,7 +399,8 @@ class GroupSpec:
     and name of the object that Muster created it for, None for a user's group. `requested` is the
     time at which capacity was requested for it, in seconds since 1970, long ago if that failed;
     None if it was not requested. `hold` is the time in seconds to hold places for expected pods;
-    None means the default. `gate_off` names a disabled feature gate without which none of its pods
+    None means the default. `reserves` means that they are held before any of its pods exists.
+    `gate_off` names a disabled feature gate without which none of its pods
     is placed. `maker_off` names a disabled feature gate by which the group was created: it waits
     unless it was scheduled before. `shared` means that the group is of an API that other schedulers
     serve, too: it is this scheduler's if its pods are. It need not agree with a template, nor with
@@ -426,6 +427,7 @@ class GroupSpec:
     gate_off: str = ""
     maker_off: str = ""
     hold: float | None = None
+    reserves: bool = False
     shared: bool = False
 
 

@@ -18,6 +18,7 @@ from tests.support.admission.objects import gang, pod_group
 
 Json = dict[str, Any]
 PATH = "spec.expectedPods"
+HOLD_FROM = f"{GROUP}/hold-from"
 TEMPLATE: Json = {"spec": {"containers": [{"name": "main"}]}}
 
 
@@ -93,6 +94,31 @@ def test_what_is_admitted(kinds: list[Any], want: list[tuple[str, str]]) -> None
     found = [(it.field, it.reason.removeprefix("FieldValue")) for it in result.causes]
     assert found[: len(want)] == want
     assert bool(found) == bool(want)
+
+
+@pytest.mark.parametrize(
+    ("kind_name", "note", "parent", "want"),
+    [
+        ("PodGroup", "Creation", None, ""),
+        ("PodGroup", "FirstPod", "root", ""),
+        ("PodGroup", "creation", None, "FieldValueNotSupported"),
+        ("PodGroup", 1, None, "FieldValueNotSupported"),
+        ("PodGroup", "Creation", "root", "FieldValueInvalid"),
+        ("CompositePodGroup", "Creation", None, "FieldValueInvalid"),
+    ],
+)
+def test_where_places_may_be_held_from_the_creation(
+    kind_name: str, note: Any, parent: str | None, want: str
+) -> None:
+    made = group(kind()) | {"kind": kind_name}
+    made["metadata"]["annotations"] = {HOLD_FROM: note}
+    if parent is not None:
+        made["spec"]["parentCompositePodGroupName"] = parent
+
+    found = validate(kind_name, made, None, "CREATE").causes
+
+    path = f"metadata.annotations[{HOLD_FROM}]"
+    assert [it.reason for it in found if it.field == path] == ([want] if want else [])
 
 
 def test_it_may_change_as_its_owner_is_scaled_and_nothing_else_may() -> None:

@@ -121,6 +121,18 @@ def test_what_a_group_or_workload_uses(
     assert list(uses_of(OURS, kind, {"spec": spec})) == want
 
 
+@pytest.mark.parametrize(("note", "uses"), [("Creation", True), ("FirstPod", False)])
+def test_a_group_whose_places_are_held_from_its_creation_is_a_reservation(
+    note: str, uses: bool
+) -> None:
+    key = "scheduling.muster.dev/hold-from"
+    made = {"metadata": {"annotations": {key: note}}, "spec": {}}
+
+    found = list(uses_of(OURS, "PodGroup", made))
+
+    assert ((Feature.RESERVATIONS, f"metadata.annotations[{key}]") in found) is uses
+
+
 def test_a_coscheduling_group_uses_its_feature_and_a_kind_of_others_none() -> None:
     assert list(uses_of("coscheduling.muster.dev", "PodGroup", {})) == [
         (Feature.COSCHEDULING, "kind")
