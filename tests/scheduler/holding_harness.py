@@ -84,6 +84,7 @@ class HoldingHarness(EvictionHarness):
         parent: str | None = None,
         annotations: dict[str, str] | None = None,
         status: Json | None = None,
+        rack: bool = False,
     ) -> GroupKey:
         """Add a gang that expects pods of these kinds; the same name again changes it."""
         obj = {
@@ -94,6 +95,7 @@ class HoldingHarness(EvictionHarness):
                 "disruptionMode": {mode: {}},
                 "expectedPods": list(kinds),
                 "parentCompositePodGroupName": parent,
+                "schedulingConstraints": {"topology": [{"key": "rack"}]} if rack else None,
             },
             "status": status or {},
         }

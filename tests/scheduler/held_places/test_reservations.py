@@ -3,7 +3,9 @@
 import pytest
 
 from api.features import Feature, FeatureGates
-from tests.scheduler.holding_harness import HOLD, HoldingHarness, Json, kind
+from scheduler.core.search.place import SearchBudget
+from scheduler.snapshot.snapshot import Limits, decode, encode, restore, take
+from tests.scheduler.holding_harness import HOLD, HoldingHarness, Json, kind, places_held_for
 
 NOTE = "scheduling.muster.dev/hold-from"
 TIME = "scheduling.muster.dev/hold-seconds"
@@ -148,6 +150,65 @@ async def test_a_new_leader_keeps_the_places_and_their_time() -> None:
         assert harness.held("later") == before
         await harness.settle(35)
         assert not harness.held("later")
+
+
+async def test_places_are_in_one_rack() -> None:
+    """The racks have two slots and five."""
+    harness = ReservationHarness()
+    async with harness.leading():
+        for name, rack in [("n0", "a"), ("n1", "a"), *((f"n{at}", "b") for at in range(2, 7))]:
+            harness.builder.node(name, 1, labels={"rack": rack})
+        notes = {NOTE: "Creation"}
+        harness.group("later", 4, kind("worker", 4), annotations=notes, rack=True)
+        await harness.settle(2)
+        assert set(harness.held("later")) < {"n2", "n3", "n4", "n5", "n6"}
+        assert harness.places() == 4
+
+        harness.workers()
+        await harness.settle(3)
+        assert set(harness.where("worker").values()) < {"n2", "n3", "n4", "n5", "n6"}
+
+
+async def test_a_place_whose_node_is_deleted_is_chosen_again() -> None:
+    harness = ReservationHarness()
+    async with harness.leading():
+        harness.builder.nodes(5, cpu=1)
+        harness.reserve()
+        await harness.settle(2)
+        gone = next(iter(harness.held("later")))
+        harness.builder.state.remove_node(gone)
+        await harness.settle(5)
+        assert harness.places() == 4
+        assert gone not in harness.held("later")
+
+
+async def test_an_annotation_that_comes_and_goes_holds_no_longer_than_its_time_each_time() -> None:
+    harness = ReservationHarness()
+    async with harness.leading():
+        harness.builder.nodes(4, cpu=1)
+        for _ in range(5):
+            harness.reserve()
+            await harness.settle(2)
+            assert harness.places() == 4
+            harness.group("later", 4, kind("worker", 4), annotations={TIME: "60"})
+            await harness.settle(65)
+            assert not harness.held("later")
+        harness.single("other")
+        await harness.settle(2)
+        assert list(harness.where()) == ["other"]
+
+
+async def test_a_snapshot_has_the_places() -> None:
+    harness = ReservationHarness()
+    async with harness.leading():
+        harness.builder.nodes(4, cpu=1)
+        harness.reserve()
+        await harness.settle(2)
+        taken = take(harness.builder.state, harness.queue, Limits.of(SearchBudget()))
+
+        state, _ = restore(decode(encode(taken), "a test"))
+
+        assert places_held_for(state, "later") == harness.held("later")
 
 
 async def test_deleting_the_group_releases_the_places() -> None:
