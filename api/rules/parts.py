@@ -7,6 +7,7 @@ from api import duration, names
 from api.causes import Cause
 from api.constants import (
     ANNOTATION_PROVISIONING_REQUEST,
+    ANNOTATION_START_TIMEOUT,
     HIGHEST_USER_PRIORITY,
     MAX_RESOURCE_CLAIMS,
 )
@@ -101,11 +102,14 @@ def check_priority(reader: Reader, owner: Mapping[str, Any], path: str) -> None:
 
 
 def check_annotations(reader: Reader, obj: Mapping[str, Any]) -> None:
-    """Check durations of preemption, and the annotation `provisioning-request` (class)."""
+    """Check the durations, and the annotation `provisioning-request` (class)."""
     for key, said in table.DURATIONS.items():
         written = annotations_of(obj).get(key)
         if written is not None and duration.seconds(written) is None:
             reader.report.append(said.at(said.where[0], written))
+    limit = annotations_of(obj).get(ANNOTATION_START_TIMEOUT)
+    if limit is not None and duration.positive_seconds(limit) is None:
+        reader.report.append(table.START_TIMEOUT.at(table.START_TIMEOUT.where[0], limit))
     rule = table.PROVISIONING_REQUEST
     asked = annotations_of(obj).get(ANNOTATION_PROVISIONING_REQUEST)
     if asked is not None and asked not in rule.words:
