@@ -22,6 +22,7 @@ REASON_UNSCHEDULABLE: Final = "Unschedulable"
 REASON_INCOMPLETE: Final = "Incomplete"
 REASON_INVALID: Final = "Invalid"
 REASON_SCHEDULER_ERROR: Final = "SchedulerError"
+REASON_START_TIMEOUT: Final = "StartTimeout"
 
 
 class ControllerReference(Model):

@@ -8,7 +8,9 @@ from typing import Literal
 from scheduler.core.pods.shapes import Shape
 from scheduler.core.values.model import GroupKey
 
-Kind = Literal["capacity", "constraint", "quorum", "priority", "invalid", "binding", "error"]
+Kind = Literal[
+    "capacity", "constraint", "quorum", "priority", "invalid", "binding", "error", "timeout"
+]
 
 
 @dataclass(frozen=True, slots=True)

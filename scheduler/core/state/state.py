@@ -18,6 +18,7 @@ from scheduler.core.framework.default_plugins import Plugins
 from scheduler.core.framework.events import Event
 from scheduler.core.framework.framework import Framework
 from scheduler.core.groups.forest import Forest, Group, Pod
+from scheduler.core.groups.groups import StartWait
 from scheduler.core.groups.workload_templates import Templates, WorkloadKey
 from scheduler.core.nodes.node_table import NodeTable
 from scheduler.core.pods.pod_selectors import PodSelectors
@@ -188,6 +189,22 @@ class State:
         self.forest.remove_spec(key)
         self._moved(group)
 
+    def set_start_wait(self, group: Group, wait: StartWait | None) -> None:
+        """Set the wait of a root for its first start; the root is decided again if that helps."""
+        before = group.given_up
+        self.forest.set_start_wait(group, wait)
+        if group.given_up != before:
+            self._touch(group)
+
+    def _end_start_wait(self, group: Group | None) -> None:
+        """End the wait of a root that has lost its quorum: later pods are new ones.
+
+        Called for each event, because others may restore the quorum before the next refresh.
+        """
+        top = group.top if group is not None else None
+        if top is not None and top.start_wait is not None and not top.quorate:
+            self.set_start_wait(top, None)
+
     def set_templates(self, workload: WorkloadKey, templates: Templates | None) -> None:
         """Set the templates of a Workload, which its groups must match; None if it was deleted."""
         self.forest.set_templates(workload, templates)
@@ -229,6 +246,7 @@ class State:
         # Most events only confirm that an assumed pod is bound; they change none of these.
         changed = before is None or before != _decision_inputs(pod) or (reshaped and pod.waiting)
         self._count(pod, reconsider=changed)
+        self._end_start_wait(pod.group)
         return pod
 
     def remove_pod(self, uid: str) -> None:
@@ -243,6 +261,7 @@ class State:
         if self.units.on_pod_deleted(pod):
             self.changes.victims.append(uid)
         self._touch_pod(pod, reconsider=True)
+        self._end_start_wait(pod.group)
         # Delete it last: if an earlier step raises, `discard_pod` still finds the pod.
         del self.pods[uid]
         self.devices.consumers.pod_changed(uid)

@@ -18,6 +18,7 @@ const ReasonUnschedulable = "Unschedulable"
 const ReasonIncomplete = "Incomplete"
 const ReasonInvalid = "Invalid"
 const ReasonSchedulerError = "SchedulerError"
+const ReasonStartTimeout = "StartTimeout"
 
 // ControllerReference refers to the object that controls the pods of the Workload.
 type ControllerReference struct {
