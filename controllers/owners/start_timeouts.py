@@ -1,9 +1,9 @@
 """Suspension of owners whose gang did not start within their `start-timeout`.
 
 The scheduler gives such a gang up, and its pods remain. Suspending the owner deletes them, so that
-quotas and names are free again. This is done only for an owner that has the annotation itself: then
-all its pods are in that one gang, and none of them runs. A TrainJob or RayJob is suspended in place
-of the JobSet or RayCluster that it created. Kueue suspends and resumes its objects itself.
+quotas and names are free again. This is done only for an owner that asks for one gang with a limit
+itself: otherwise other pods of it may run. A TrainJob or RayJob is suspended in place of the JobSet
+or RayCluster that it created. Kueue suspends and resumes its objects itself.
 """
 
 from typing import Any, Final, NamedTuple
@@ -16,9 +16,10 @@ from api.integration.common.suspension import (
     is_suspended,
     resume_command,
 )
+from api.integration.jobset.view import read_jobset
 from api.reading import dig
 from controllers.cache.informers import BY_OWNER, Caches, creator_of
-from controllers.cache.objects import Group, Owner
+from controllers.cache.objects import JOBSETS, Group, Owner
 from controllers.runtime.controller import NotServedError, Writer
 from kube.base.errors import Forbidden, Invalid, NotFound
 from kube.client.meta import Json, ObjectMeta
@@ -79,13 +80,18 @@ class StartTimeouts:
         self._handled.pop(uid, None)
 
     def _given_up(self, owner: Owner) -> Group | None:
-        """Return the root of the owner's groups if the scheduler has given it up."""
-        groups = (
+        """Return the one root of the owner's groups if the scheduler has given it up."""
+        roots = [
             group
             for cache in self._caches.generated_groups.values()
             for group in cache.by_index(BY_OWNER, owner.as_index)
-        )
-        return next((it for it in groups if it.timed_out and not it.parent), None)
+            if not group.parent
+        ]
+        if len(roots) != 1 or not roots[0].timed_out:
+            return None
+        # A limit next to no gang-mode has no effect: the gang is that of a replicatedJob.
+        inner = owner.resource == JOBSETS and not read_jobset(owner.as_object()).options.asks
+        return None if inner else roots[0]
 
     async def _suspend(self, owner: Owner, why: str) -> None:
         target = await self._target(owner)

@@ -214,6 +214,57 @@ async def test_what_cannot_be_suspended_and_what_did_not_ask_stays(
     assert events(harness) == []
 
 
+async def test_a_jobset_of_mode_composite_is_suspended_for_its_root_alone(
+    harness: ControllerHarness,
+) -> None:
+    made = make_jobset("a").asks(gang_mode="Composite", start_timeout="10m")
+    harness.submit_jobset(made.replicated_job("w", 2, job_template().pods(2)).build())
+    await harness.settle()
+    leaves = harness.api.names("PodGroup")
+    (root,) = [
+        name
+        for name in harness.api.names("CompositePodGroup")
+        if "parentCompositePodGroupName"
+        not in harness.api.objects["CompositePodGroup", "default", name]["spec"]
+    ]
+    for leaf in leaves:
+        given_up(harness, leaf)
+    await harness.settle(seconds=10)
+    assert not suspended(harness, "JobSet", "a")
+
+    given_up(harness, root, "CompositePodGroup")
+    await harness.settle(seconds=1)
+    assert suspended(harness, "JobSet", "a") is True
+
+
+@pytest.mark.parametrize("count", [1, 2])
+async def test_a_jobset_with_gangs_of_its_replicated_jobs_is_not_suspended(
+    harness: ControllerHarness, count: int
+) -> None:
+    made = make_jobset("a").asks(start_timeout="10m")
+    for at in range(count):
+        made.replicated_job(f"w{at}", 1, job_template().asks(**ASKS).pods(2))
+    harness.submit_jobset(made.build())
+    await harness.settle()
+    groups = harness.api.names("PodGroup")
+    assert len(groups) == count
+    given_up(harness, groups[0])
+    await harness.settle(seconds=10)
+
+    assert not suspended(harness, "JobSet", "a")
+
+
+async def test_an_owner_in_a_tree_of_several_is_not_suspended(harness: ControllerHarness) -> None:
+    harness.submit_job(make_job("a").asks(tree="serve=2", **ASKS).pods(2).build())
+    await harness.settle()
+    (group,) = harness.api.names("PodGroup")
+    given_up(harness, group)
+    given_up(harness, "tree-serve", "CompositePodGroup")
+    await harness.settle(seconds=10)
+
+    assert not suspended(harness, "Job", "a")
+
+
 async def test_a_group_that_only_claims_an_owner_suspends_nothing(
     harness: ControllerHarness,
 ) -> None:
