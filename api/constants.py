@@ -234,6 +234,8 @@ HOLD_FROM_CREATION: Final = "Creation"
 ANNOTATION_ON_HOLD_EXPIRED: Final = f"{GROUP}/on-hold-expired"
 # On a root: the time, as in "90s" or "5m", for which it runs before any of its pods is evicted.
 ANNOTATION_MIN_RUN_TIME: Final = f"{GROUP}/min-run-time"
+# On a root: the time within which its minimum must start, or the scheduler gives it up.
+ANNOTATION_START_TIMEOUT: Final = f"{GROUP}/start-timeout"
 # On a root: the time before any pod is evicted for it.
 ANNOTATION_PREEMPTION_DELAY: Final = f"{GROUP}/preemption-delay"
 # On a root, or on its Job or JobSet: request capacity while the root waits for it.
@@ -309,6 +311,8 @@ CONDITION_COMPOSITE_SCHEDULED: Final = "CompositePodGroupInitiallyScheduled"
 CONDITION_DISRUPTION_TARGET: Final = "DisruptionTarget"
 CONDITION_HOLD_EXPIRED: Final = "HoldExpired"
 CONDITION_POD_SCHEDULED: Final = "PodScheduled"
+# On a root with a start-timeout: False while it counts, True once the root was given up.
+CONDITION_START_TIMEOUT: Final = "StartTimeout"
 # The name of the first of these in v1alpha2 and in coscheduling.muster.dev.
 CONDITION_POD_GROUP_SCHEDULED_BEFORE: Final = "PodGroupScheduled"
 
@@ -318,6 +322,7 @@ REASON_UNSCHEDULABLE: Final = "Unschedulable"
 REASON_INCOMPLETE: Final = "Incomplete"
 REASON_INVALID: Final = "Invalid"
 REASON_SCHEDULER_ERROR: Final = "SchedulerError"
+REASON_START_TIMEOUT: Final = "StartTimeout"
 REASON_PREEMPTION: Final = "PreemptionByScheduler"
 REASON_GROUP_WAITS: Final = "CoschedulingNotMeetMinMember"
 
@@ -333,6 +338,7 @@ EVENT_FEATURE_OFF: Final = "FeatureGateOff"
 EVENT_GROUP_NOT_MADE: Final = "GroupNotMade"
 EVENT_NOT_NATIVE: Final = "NotNative"
 EVENT_PODS_DIFFER: Final = "PodsDiffer"
+EVENT_START_TIMEOUT: Final = REASON_START_TIMEOUT
 EVENT_TOO_MUCH_EXPECTED: Final = "TooMuchExpected"
 EVENT_TOO_MANY_REPLICAS: Final = "TooManyReplicas"
 EVENT_TEMPLATE_NOT_FOUND: Final = "TemplateNotFound"

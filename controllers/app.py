@@ -28,6 +28,7 @@ from controllers.owners.jobs import JobController, JobSetController
 from controllers.owners.leader_worker_sets import LeaderWorkerSetController
 from controllers.owners.owner_status import OwnerStatusWriter
 from controllers.owners.single_group import SingleGroupController
+from controllers.owners.start_timeouts import StartTimeouts
 from controllers.provisioning.controller import ProvisioningController
 from controllers.runtime.controller import Controller, Writer
 from kube.base.clock import Clock, SystemClock
@@ -107,7 +108,8 @@ class LeaderTerm:
         groups = GroupWriter(caches, writer, clock, gates)
         status = OwnerStatusWriter(caches, writer, self._recorder, clock)
         apis = GroupApis(caches, self._groups_api)
-        tools = Tools(caches, writer, clock, groups, status, apis, self._trees)
+        timeouts = StartTimeouts(caches, writer, self._recorder)
+        tools = Tools(caches, writer, clock, groups, status, apis, self._trees, timeouts)
         if Feature.JOBSET in gates:
             yield JobSetController(JOBSETS, tools)
             yield CreatorStatus(JOBSETS, caches, writer, self._recorder, clock)

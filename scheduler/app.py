@@ -43,6 +43,7 @@ from scheduler.core.values.profiles import Scoring
 from scheduler.cycle.cycle import Cycle
 from scheduler.cycle.loop import Loop
 from scheduler.cycle.parts import CycleParts, NoHeldPlaces
+from scheduler.cycle.start_limits import StartLimits
 from scheduler.cycle.starvation_monitor import StarvationMonitor
 from scheduler.events.group_events import GroupEvents
 from scheduler.held_places.held_places import HeldPlaces
@@ -150,6 +151,9 @@ class Scheduler:
             stepwise=self._stepwise,
             budget=self._budget,
         )
+        self._start_limits = StartLimits(
+            self.state, clock, self._informers.observed, self._reporter.last_refusal
+        )
         self._cycle = self._new_cycle()
         self._loop = Loop(
             self._cycle,
@@ -166,6 +170,7 @@ class Scheduler:
             self._binder,
             self._preemptor,
             self._starvation,
+            self._start_limits,
             self._cycle,
             *([self._held_places] if self._held_places is not None else []),
             self._evictor,
@@ -278,6 +283,7 @@ class Scheduler:
             self._reporter,
             preemption=self._preemptor,
             starvation=self._starvation,
+            start_limits=self._start_limits,
             held_places=self._held_places or NoHeldPlaces(),
             device_work=self._device_work,
             claim_releases=self._claim_releases,

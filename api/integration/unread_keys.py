@@ -18,8 +18,10 @@ from api.constants import (
     ANNOTATION_GROUP_BY,
     ANNOTATION_MIN_COUNT,
     ANNOTATION_PREFERRED_TOPOLOGY,
+    ANNOTATION_START_TIMEOUT,
     ANNOTATION_TOPOLOGY,
     ANNOTATION_TREE,
+    COMPOSITE_POD_GROUP,
     GROUP,
     LABEL_POD_GROUP,
     LABEL_REPLICA_KEY,
@@ -27,6 +29,7 @@ from api.constants import (
     LABEL_TEMPLATE,
     LABEL_WORKLOAD,
     POD,
+    POD_GROUP,
     TRAIN_JOB,
 )
 from api.groups import groups_of_object
@@ -64,6 +67,9 @@ BY_TEMPLATES: Final = frozenset(
     }
 )
 """Other projects' kinds whose pods request groups: Muster reads nothing on the objects."""
+
+_HAVE_LIMITS: Final = frozenset({POD_GROUP.kind, COMPOSITE_POD_GROUP.kind}) | BY_TEMPLATES
+"""Kinds that have a start-timeout themselves, or whose groups have one."""
 
 _IN_TEMPLATES: Final = (
     f"set the label {LABEL_POD_GROUP} and the annotation {ANNOTATION_MIN_COUNT} in the templates "
@@ -130,7 +136,8 @@ def _misplaced(kind: str, holder: Any) -> Iterator[tuple[str, str]]:
     action = "set it in spec.annotations" if kind == TRAIN_JOB.kind else _ON_THE_CREATOR
     action = _IN_TEMPLATES if kind in BY_TEMPLATES else action
     action = f"set it on LeaderWorkerSet {part_of}" if part_of else action
-    for key in sorted(OPTIONS & written) if part_of or kind not in _KINDS else ():
+    options = OPTIONS if kind in _HAVE_LIMITS else OPTIONS | {ANNOTATION_START_TIMEOUT}
+    for key in sorted(options & written) if part_of or kind not in _KINDS else ():
         yield f"annotations[{key}]", action
     # API servers copy the labels of a Job's pods to a Job without labels.
     of_pods = labels_of(dig(holder, "spec", "template")).keys()
@@ -140,7 +147,7 @@ def _misplaced(kind: str, holder: Any) -> Iterator[tuple[str, str]]:
 
 
 def _misplaced_on_pods(holder: Any, written: Any) -> Iterator[tuple[str, str]]:
-    for key in (ANNOTATION_GANG_MODE, ANNOTATION_TREE):
+    for key in (ANNOTATION_GANG_MODE, ANNOTATION_START_TIMEOUT, ANNOTATION_TREE):
         if key in written:
             yield f"annotations[{key}]", _ON_THE_CREATOR
     named = groups_of_object(holder, ours=True)

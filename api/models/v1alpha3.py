@@ -444,9 +444,11 @@ class _Status(BaseModel):
         "(CompositePodGroupInitiallyScheduled) and DisruptionTarget. PodGroupInitiallyScheduled "
         "is True with reason Scheduled once minCount pods (minGroupCount child groups) were "
         "scheduled, and then it remains True. Before, it is False with reason Unschedulable, "
-        "Incomplete, Invalid or SchedulerError. DisruptionTarget is True with reason "
+        "Incomplete, Invalid, SchedulerError or StartTimeout. DisruptionTarget is True with reason "
         "PreemptionByScheduler when the group is about to be disrupted, and False once the group "
-        "runs again.",
+        "runs again. StartTimeout is on a root with a start-timeout that waits for its first "
+        "start: False while the time counts, from lastTransitionTime on, and True once the "
+        "scheduler gave the group up.",
     )
     blocker: Blocker | None = Field(
         None,

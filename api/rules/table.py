@@ -14,6 +14,7 @@ from api.constants import (
     ANNOTATION_MIN_RUN_TIME,
     ANNOTATION_PREEMPTION_DELAY,
     ANNOTATION_PROVISIONING_REQUEST,
+    ANNOTATION_START_TIMEOUT,
     HIGHEST_USER_PRIORITY,
     HOLD_FROM_CREATION,
     LABEL_VALUE_LENGTH,
@@ -312,6 +313,12 @@ DURATIONS: Final = {
     ANNOTATION_PREEMPTION_DELAY: PREEMPTION_DELAY,
     ANNOTATION_MIN_RUN_TIME: MIN_RUN_TIME,
 }
+START_TIMEOUT: Final = Rule(
+    "start-timeout",
+    (f"metadata.annotations[{ANNOTATION_START_TIMEOUT}]",),
+    _I,
+    duration.POSITIVE_TEXT,
+)
 PROVISIONING_REQUEST: Final = Rule(
     "provisioning-request",
     (f"metadata.annotations[{ANNOTATION_PROVISIONING_REQUEST}]",),

@@ -146,7 +146,14 @@ class Nearest(Message):
 
 
 Reason = Literal[
-    "Incomplete", "Unschedulable", "Preempting", "Nominated", "Gate", "Invalid", "SchedulerError"
+    "Incomplete",
+    "Unschedulable",
+    "Preempting",
+    "Nominated",
+    "Gate",
+    "StartTimeout",
+    "Invalid",
+    "SchedulerError",
 ]
 
 

@@ -22,6 +22,7 @@ _BY_KIND: Final[dict[str, Reason]] = {
     "capacity": "Unschedulable",
     "constraint": "Unschedulable",
     "quorum": "Incomplete",
+    "timeout": "StartTimeout",
     "priority": "Gate",
     "invalid": "Invalid",
     "binding": "SchedulerError",

@@ -14,6 +14,7 @@ from api.constants import (
     NATIVE_POD_GROUP,
     PLUGINS_POD_GROUP,
     POD_GROUP,
+    REASON_START_TIMEOUT,
     RESOURCE_CLAIM,
     RESOURCE_CLAIM_TEMPLATE,
     WORKLOAD,
@@ -141,6 +142,12 @@ class Group(msgspec.Struct, gc=False):
     has_status: bool = False
     expected: list[Any] = []
     native: bool = False
+
+    @property
+    def timed_out(self) -> bool:
+        """True if the scheduler gave it up because it did not start in time."""
+        condition = self.condition or {}
+        return not self.scheduled and condition.get("reason") == REASON_START_TIMEOUT
 
     @property
     def leaf_resource(self) -> Resource:

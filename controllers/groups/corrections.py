@@ -2,7 +2,11 @@
 
 from collections.abc import Iterator, Mapping
 
-from api.constants import ANNOTATION_MIN_COUNT_BASIS, ANNOTATION_SCHEDULE_TIMEOUT
+from api.constants import (
+    ANNOTATION_MIN_COUNT_BASIS,
+    ANNOTATION_SCHEDULE_TIMEOUT,
+    ANNOTATION_START_TIMEOUT,
+)
 from api.integration.common.holding import NOTES as HOLD_NOTES
 from controllers.cache.objects import Group
 from kube.client.meta import Json
@@ -12,12 +16,13 @@ from kube.client.patch import PatchBuilder, pointer
 def corrections(found: Group, wanted: Json) -> PatchBuilder:
     """Return the patch from a live group to the wanted one.
 
-    It covers the minimums with the annotation of their basis, the timeout, the hold annotations and
-    `expectedPods`. A hold annotation that the owner does not set keeps the value on the group.
+    It covers the minimums with the annotation of their basis, the timeouts, the hold annotations
+    and `expectedPods`. A hold annotation that the owner does not set keeps the value on the group.
     """
     ops = PatchBuilder()
     notes, live = wanted["metadata"]["annotations"], found.metadata.annotations
-    _correct_timeout(ops, live, notes)
+    for key in (ANNOTATION_SCHEDULE_TIMEOUT, ANNOTATION_START_TIMEOUT):
+        _correct_timeout(ops, live, notes, key)
     for field, value in _minimums(wanted["spec"]["schedulingPolicy"]):
         gang = found.policy.get("gang")
         if isinstance(gang, dict) and gang.get(field) != value:
@@ -33,10 +38,12 @@ def corrections(found: Group, wanted: Json) -> PatchBuilder:
     return ops
 
 
-def _correct_timeout(ops: PatchBuilder, live: Mapping[str, str], wanted: Mapping[str, str]) -> None:
-    path = pointer("metadata", "annotations", ANNOTATION_SCHEDULE_TIMEOUT)
-    value = wanted.get(ANNOTATION_SCHEDULE_TIMEOUT)
-    if value == live.get(ANNOTATION_SCHEDULE_TIMEOUT):
+def _correct_timeout(
+    ops: PatchBuilder, live: Mapping[str, str], wanted: Mapping[str, str], key: str
+) -> None:
+    path = pointer("metadata", "annotations", key)
+    value = wanted.get(key)
+    if value == live.get(key):
         return
     if value is None:
         ops.remove(path)

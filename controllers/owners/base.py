@@ -26,6 +26,7 @@ from controllers.groups.group_api import MUSTER, GroupApi, GroupApis
 from controllers.groups.group_writer import GroupWriter
 from controllers.groups.trees import Trees
 from controllers.owners.owner_status import OwnerStatusWriter
+from controllers.owners.start_timeouts import StartTimeouts
 from controllers.runtime.controller import (
     BlockedError,
     Controller,
@@ -58,6 +59,7 @@ class Tools(NamedTuple):
     owner_status: OwnerStatusWriter
     apis: GroupApis
     trees: Trees
+    start_timeouts: StartTimeouts
 
 
 class OwnerController(ABC):
@@ -73,6 +75,7 @@ class OwnerController(ABC):
         self._owner_status = tools.owner_status
         self._apis = tools.apis
         self._trees = tools.trees
+        self._start_timeouts = tools.start_timeouts
         tools.trees.notify(resource, self.controller.queue.add)
         self._owners: Cache[Owner] = caches.owners(resource)
         self._owners.subscribe(self._on_owner)
@@ -171,6 +174,7 @@ class OwnerController(ABC):
             await self._group_writer.delete_groups(owner)
         else:
             await self.create_objects(owner)
+            await self._start_timeouts.enforce(owner)
 
     def _on_owner(self, old: Owner | None, new: Owner | None) -> None:
         if (
@@ -185,6 +189,7 @@ class OwnerController(ABC):
         # A recreated owner must get its own events and annotation.
         if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
             self._owner_status.forget(old.metadata.uid)
+            self._start_timeouts.forget(old.metadata.uid)
 
     def _on_workload(self, old: Workload | None, new: Workload | None) -> None:
         self._on_generated(WORKLOADS, _meta(old), _meta(new), changed=False)

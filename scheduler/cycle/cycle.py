@@ -136,6 +136,11 @@ class Cycle:
         DECISION_SECONDS.observe(self._stepwise.monotonic() - begun)
         return decision
 
+    def next_time(self) -> float | None:
+        """Return the monotonic time at which there is something to do without a change, if any."""
+        moments = (self._queue.next_time(), self._parts.start_limits.next_time())
+        return min((at for at in moments if at is not None), default=None)
+
     def details(self) -> Iterator[str]:
         """Yield lines for `/readyz`: the roots whose decision raises an error."""
         return self._outcomes.failures.details()

@@ -123,8 +123,8 @@ class Loop:
                 await self._give_way(self._refreshing)
 
     async def _sleep(self) -> None:
-        """Wait for a change, or until a refused root is due."""
-        due = self._queue.next_time()
+        """Wait for a change, or until a refused root or the end of a limit is due."""
+        due = self._cycle.next_time()
         if due is None:
             await self._changed.wait()
         else:

@@ -13,6 +13,7 @@ from scheduler.core.groups.forest import Group, Pod
 from scheduler.core.preemption.plan import Plan
 from scheduler.core.search.place import Placement, Refusal, SearchBudget
 from scheduler.core.values.model import GroupKey
+from scheduler.cycle.start_limits import StartLimits
 from scheduler.cycle.starvation_monitor import StarvationMonitor
 from scheduler.held_places.held_places import HeldPlaces
 from scheduler.preemption.preemptor import Preemptor
@@ -105,6 +106,20 @@ class NoStarvation:
         yield from ()
 
 
+class NoStartLimits:
+    """A stand-in without limits for starts: no root is given up."""
+
+    def changed(self, key: GroupKey) -> None:
+        """Do nothing. See StartLimits, for this and all below."""
+
+    def expire(self, now: float) -> None:
+        """Do nothing."""
+
+    def next_time(self) -> float | None:
+        """Return None: nothing is ever due."""
+        return None
+
+
 class NoHeldPlaces:
     """A stand-in without held places for expected pods."""
 
@@ -156,6 +171,7 @@ class CycleParts:
     reporting: Reporting
     preemption: Preemptor | NoPreemption = field(default_factory=NoPreemption)
     starvation: StarvationMonitor | NoStarvation = field(default_factory=NoStarvation)
+    start_limits: StartLimits | NoStartLimits = field(default_factory=NoStartLimits)
     held_places: HeldPlaces | NoHeldPlaces = field(default_factory=NoHeldPlaces)
     device_work: DeviceWork | NoDeviceLimit = field(default_factory=NoDeviceLimit)
     claim_releases: ClaimReleases | NoClaimReleases = field(default_factory=NoClaimReleases)

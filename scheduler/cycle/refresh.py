@@ -55,11 +55,13 @@ class Refresh:
             yield
         # Without keys: an overdue gate opens even if nothing changed.
         self._parts.starvation.forget_deleted(())
+        self._parts.start_limits.expire(self._clock.monotonic())
 
     def _notify(self, key: GroupKey) -> None:
         """Notify all parts but the queue that an entity or group changed."""
         self._parts.reporting.touched((key,))
         self._parts.times.changed(key)
+        self._parts.start_limits.changed(key)
         self._parts.preemption.forget_deleted((key,))
         self._parts.starvation.forget_deleted((key,))
         failures = self._outcomes.failures

@@ -19,11 +19,13 @@ from api.constants import (
     ANNOTATION_PREEMPTION_DELAY,
     ANNOTATION_PREFERRED_TOPOLOGY,
     ANNOTATION_SCHEDULE_TIMEOUT,
+    ANNOTATION_START_TIMEOUT,
     CAPACITY_FAILED,
     CONDITION_COMPOSITE_SCHEDULED,
     CONDITION_DISRUPTION_TARGET,
     CONDITION_POD_GROUP_SCHEDULED,
     CONDITION_POD_SCHEDULED,
+    CONDITION_START_TIMEOUT,
     HOLD_FROM_CREATION,
     NATIVE_GROUP_KINDS,
     NATIVE_POD_GROUP,
@@ -43,9 +45,11 @@ from api.integration.pods.groups_from_pods import ask_of
 from api.membership import NO_OWNERS, Owners, claims_of
 from api.names import is_label_key
 from api.ownership import OwnerId, created_for
-from api.reading import listing, mapping
+from api.reading import listing, mapping, text
 from api.scheduler_names import USUAL, SchedulerNames
+from kube.base.clock import moment
 from kube.client.meta import OwnerReference
+from scheduler.core.groups.groups import StartWait
 from scheduler.core.state.disruption_budgets import DisruptionBudget
 from scheduler.core.values.model import (
     COMPOSITE_POD_GROUP,
@@ -375,6 +379,7 @@ def group_spec(kind: str, group: GroupObject, gates: FeatureGates = features.USU
         preempts=spec.preemption_policy != NEVER,
         delay=_duration(meta.annotations, ANNOTATION_PREEMPTION_DELAY),
         min_run=seconds(meta.annotations.get(ANNOTATION_MIN_RUN_TIME)),
+        start_within=_duration(meta.annotations, ANNOTATION_START_TIMEOUT),
         bind_within=_duration(meta.annotations, ANNOTATION_SCHEDULE_TIMEOUT),
         template=spec.workload_ref.template_name if spec.workload_ref else "",
         priority_class=spec.priority_class_name or "",
@@ -450,6 +455,20 @@ def initially_scheduled(group: GroupObject) -> bool:
     """True if the status reports the group as scheduled. Users can write the status, too."""
     conditions = map(mapping, listing((group.status or {}).get("conditions")))
     return any(it.get("type") in _SCHEDULED and it.get("status") == "True" for it in conditions)
+
+
+def start_wait(group: GroupObject, limit: float) -> StartWait | None:
+    """Return the wait for the first start that the status records, if it does.
+
+    `limit` is the current one, in seconds. Users can write the status, too.
+    """
+    conditions = map(mapping, listing((group.status or {}).get("conditions")))
+    found = next((it for it in conditions if it.get("type") == CONDITION_START_TIMEOUT), None)
+    stamp = text(found.get("lastTransitionTime")) if found is not None else ""
+    if found is None or moment(stamp) is None:
+        return None
+    over = text(found.get("message"))[:_LONGEST_MESSAGE] if found.get("status") == "True" else ""
+    return StartWait(stamp, limit, over)
 
 
 def topology_of(constraints: Constraints | None) -> Topology | None:

@@ -23,6 +23,7 @@ from scheduler.core.decide import decide
 from scheduler.core.devices.taint_rules import DeviceTaintRule
 from scheduler.core.explain.explain import Blocker, explain
 from scheduler.core.groups.forest import Group, Pod
+from scheduler.core.groups.groups import StartWait
 from scheduler.core.groups.workload_templates import GroupTemplate, TemplateKey, WorkloadKey
 from scheduler.core.pods.shapes import Shape
 from scheduler.core.preemption.dry_run import SearchEffort
@@ -143,7 +144,8 @@ class Snapshot(msgspec.Struct, frozen=True):
     those on the first of them. `priorities` state who may preempt, and serve simulations:
     everything else in the snapshot has its priority already. `starvation` is the root that goes
     before others. `templates` are those of each Workload, with which groups are compared.
-    `initially_scheduled` are the groups that were scheduled once. `slices`, `device_classes` and
+    `initially_scheduled` are the groups that were scheduled once, `given_up` the roots that did not
+    start in time, with their messages. `slices`, `device_classes` and
     `device_claims` are all that is known of devices, `device_taint_rules` what else taints them,
     `assumed_devices` the allocations of claims that were decided and are not written yet. `release`
     is that of Kubernetes. `required_drivers` are the CSI drivers that a node must have for pods
@@ -180,6 +182,7 @@ class Snapshot(msgspec.Struct, frozen=True):
     templates: list[tuple[WorkloadKey, list[tuple[TemplateKey, GroupTemplate]]]] = []
     daemon_sets: list[DaemonSetKey] = []
     initially_scheduled: list[GroupKey] = []
+    given_up: list[tuple[GroupKey, str]] = []
     slices: list[SliceInfo] = []
     device_classes: list[DeviceClassInfo] = []
     device_claims: list[DeviceClaimInfo] = []
@@ -239,6 +242,11 @@ def take(
         groups=sorted(specs, key=lambda spec: spec.key),
         initially_scheduled=sorted(
             group.key for group in all_of(groups) if group.initially_scheduled
+        ),
+        given_up=sorted(
+            (group.key, group.start_wait.given_up)
+            for group in all_of(groups)
+            if group.start_wait is not None and group.given_up
         ),
         pods=[device_snapshot.shown_pod(pod.info) for pod in all_of(pods)],
         assumed=dict(sorted((pod.info.uid, pod.node) for pod in all_of(pods) if pod.assumed)),
@@ -473,6 +481,10 @@ def _put_groups(state: State, snapshot: Snapshot) -> None:
         pass
     for key in snapshot.initially_scheduled:
         state.forest.was_scheduled(key)
+    for key, message in snapshot.given_up:
+        group = state.forest.groups[key]
+        limit = group.spec.start_within if group.spec is not None else 0.0
+        state.set_start_wait(group, StartWait("", limit, message))
 
 
 def _put_preemption(state: State, snapshot: Snapshot) -> None:

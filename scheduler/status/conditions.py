@@ -18,6 +18,7 @@ from api.constants import (
     REASON_INVALID,
     REASON_SCHEDULED,
     REASON_SCHEDULER_ERROR,
+    REASON_START_TIMEOUT,
     REASON_UNSCHEDULABLE,
 )
 from api.features import FeatureGates
@@ -43,6 +44,7 @@ _RETRY_ON: Final = {
     "invalid": ["a change of the group or its members"],
     "binding": ["the end of the back-off", "a change of the group or its members"],
     "error": ["the end of a back-off of 1 s, doubling to 5 min"],
+    "timeout": ["new pods", "a change or the removal of the annotation start-timeout"],
 }
 """Events that requeue a root, in words for users, by kind of blocker."""
 
@@ -50,6 +52,7 @@ _REASONS: Final = {
     "quorum": REASON_INCOMPLETE,
     "invalid": REASON_INVALID,
     "error": REASON_SCHEDULER_ERROR,
+    "timeout": REASON_START_TIMEOUT,
 }
 """Reasons of a group's condition by kind of blocker; Unschedulable for all other kinds."""
 
@@ -58,6 +61,7 @@ _POD_REASONS: Final = {
     "invalid": REASON_INVALID,
     "binding": REASON_SCHEDULER_ERROR,
     "error": REASON_SCHEDULER_ERROR,
+    "timeout": REASON_START_TIMEOUT,
 }
 """Reasons of a pod's condition by kind of blocker; Unschedulable for all other kinds."""
 
@@ -315,6 +319,8 @@ def blocker_json(blocker: Blocker, group: GroupKey, since: str) -> Json:
 
 def _blocker(state: State, not_ready: NotReady, gates: FeatureGates) -> Blocker:
     at, needed, present = not_ready.at.key, not_ready.needed, not_ready.present
+    if not_ready.kind == "timeout":
+        return Blocker(not_ready.message, "timeout", at, needed, present)
     text = summary(not_ready, gates, state.forest.templates)
     return Blocker(text, "quorum", at, needed, present)
 

@@ -13,7 +13,9 @@ from typing import Any, Final
 from api.constants import (
     CONDITION_DISRUPTION_TARGET,
     CONDITION_HOLD_EXPIRED,
+    CONDITION_START_TIMEOUT,
     REASON_SCHEDULED,
+    REASON_START_TIMEOUT,
 )
 from api.reading import listing, text
 from kube.client.meta import Json
@@ -54,6 +56,7 @@ def wanted_status(
         conditions = [
             _cleared(each, now) if _is_disruption_target(each) else each for each in conditions
         ]
+    conditions = _with_start_wait(view, conditions, generation)
     status["conditions"] = _with_hold(conditions, held, generation, now)
     return status, changed
 
@@ -118,6 +121,30 @@ def _is_reported(view: GroupView, condition: Json) -> bool:
     if spec is None or not spec.shared or view.scheduled or not waits:
         return False
     return view.group.has_foreign_pods
+
+
+def _with_start_wait(view: GroupView, conditions: list[Json], generation: int) -> list[Json]:
+    """Return the conditions with the wait of a root for its first start, from which it continues.
+
+    A root that is placed at once gets none.
+    """
+    wait = view.group.start_wait
+    old = next((each for each in conditions if each["type"] == CONDITION_START_TIMEOUT), None)
+    others = [each for each in conditions if each is not old]
+    if wait is None:
+        return others
+    if old is None and (view.reason is None or view.scheduled):
+        return conditions
+    over = bool(wait.given_up)
+    condition = {
+        "type": CONDITION_START_TIMEOUT,
+        "status": "True" if over else "False",
+        "reason": REASON_START_TIMEOUT if over else "Waiting",
+        "message": wait.given_up or f"it has {wait.limit:g} s from lastTransitionTime to start",
+        "observedGeneration": generation,
+        "lastTransitionTime": wait.since,
+    }
+    return [*others, condition]
 
 
 def _with_hold(conditions: list[Json], held: Json | None, generation: int, now: str) -> list[Json]:

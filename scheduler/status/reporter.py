@@ -179,6 +179,11 @@ class Reporter:
         self._due.on_root_bound(key)
         self._count_due()
 
+    def last_refusal(self, key: GroupKey) -> str:
+        """Return why the root was refused last, as pods show it; empty if that is not known."""
+        blocker = self._blockers.get(key)
+        return (blocker.nodes or blocker.summary) if blocker is not None else ""
+
     def details(self) -> Iterator[str]:
         """Yield lines for `/readyz` about roots whose report raises an unexpected error."""
         return self._failures.details()

@@ -61,6 +61,10 @@ GANGS_GIVEN_UP = Counter(
     "muster_scheduler_bindings_given_up_total",
     "Number of roots that were not completely bound in time; their bound pods were deleted.",
 )
+START_TIMEOUTS = Counter(
+    "muster_scheduler_start_timeouts_total",
+    "Number of roots that were given up because they did not start within their start-timeout.",
+)
 GANGS_STUCK = Gauge(
     "muster_scheduler_bindings_stuck",
     "Number of roots that were given up and have a bound pod that cannot be deleted.",

@@ -19,7 +19,7 @@ from kube.base.clock import Clock, SystemClock
 from kube.client.meta import Key, Partial, RawObject
 from kube.events.events import ObjectReference
 from scheduler.core.state.state import State
-from scheduler.core.values.model import ClaimKey, GroupKey, PodInfo
+from scheduler.core.values.model import ClaimKey, GroupKey, GroupSpec, PodInfo
 from scheduler.decoding import decode
 from scheduler.decoding.objects import (
     ConditionType,
@@ -356,6 +356,8 @@ class GroupHandler:
             self._state.set_group(spec)
             if decode.initially_scheduled(obj):
                 self._state.forest.was_scheduled(spec.key)
+            elif known is None or known.metadata.uid != obj.metadata.uid:
+                self._adopt_wait(obj, spec)
         except Exception:
             # A group that is applied in part could be decided; without it, its pods wait.
             self.delete(key=(spec.key[1], spec.key[2]))
@@ -363,6 +365,12 @@ class GroupHandler:
         self._observed[spec.key] = obj
         self._members((spec.key[1], spec.key[2]), obj)
         self._on_change()
+
+    def _adopt_wait(self, obj: GroupObject, spec: GroupSpec) -> None:
+        """Adopt the wait for the first start from the status of a group that was not known."""
+        wait = decode.start_wait(obj, spec.start_within) if spec.start_within else None
+        if wait is not None:
+            self._state.set_start_wait(self._state.forest.groups[spec.key], wait)
 
     def known(self) -> list[Key]:
         """Return the keys of all groups of the kind."""

@@ -36,6 +36,7 @@ from controllers.owners.jobs import JobController, JobSetController
 from controllers.owners.leader_worker_sets import LeaderWorkerSetController
 from controllers.owners.owner_status import OwnerStatusWriter
 from controllers.owners.single_group import SingleGroupController
+from controllers.owners.start_timeouts import StartTimeouts
 from controllers.provisioning.controller import ProvisioningController
 from controllers.runtime.controller import Controller, Writer
 from kube.client.resources import JOBSETS, Resource
@@ -111,7 +112,8 @@ class ControllerHarness:
         status = OwnerStatusWriter(caches, writer, recorder, clock)
         apis = GroupApis(caches, self.groups_api)
         self.trees = Trees(caches, writer, clock, self._gates)
-        tools = Tools(caches, writer, clock, self.group_writer, status, apis, self.trees)
+        timeouts = StartTimeouts(caches, writer, recorder)
+        tools = Tools(caches, writer, clock, self.group_writer, status, apis, self.trees, timeouts)
         self.jobset = JobSetController(JOBSETS, tools)
         self.job = JobController(JOBS, tools)
         self.single_groups = [

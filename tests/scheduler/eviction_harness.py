@@ -131,6 +131,7 @@ class EvictionHarness(Harness):
                 self.binder,
                 self.reporter,
                 preemption=self.preemptor,
+                start_limits=self.start_limits,
                 held_places=self.held_places or NoHeldPlaces(),
             ),
             clock=self.server_clock,

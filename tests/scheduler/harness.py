@@ -31,6 +31,7 @@ from scheduler.core.values.model import ClaimKey, GroupKey, PodInfo
 from scheduler.cycle.cycle import Cycle
 from scheduler.cycle.loop import Loop
 from scheduler.cycle.parts import CycleParts, NoClaimReleases, NoDeviceLimit, NoHeldPlaces
+from scheduler.cycle.start_limits import StartLimits
 from scheduler.cycle.starvation_monitor import StarvationMonitor
 from scheduler.decoding.objects import GroupObject, decode_group, decode_pod
 from scheduler.events.group_events import GroupEvents
@@ -285,6 +286,7 @@ class Harness:
             stepwise=self.stepwise,
             budget=self.budget,
         )
+        self.start_limits = StartLimits(state, clock, self.observed, self.reporter.last_refusal)
         self.cycle = Cycle(
             state,
             self.queue,
@@ -292,6 +294,7 @@ class Harness:
                 self.binder,
                 self.reporter,
                 starvation=self.starvation,
+                start_limits=self.start_limits,
                 times=self.times,
                 device_work=device_work or NoDeviceLimit(),
                 claim_releases=self.claim_releases or NoClaimReleases(),
@@ -361,7 +364,7 @@ class Harness:
         """Return the parts that are reset when a term begins."""
         held = [self.held_places] if self.held_places is not None else []
         parts = (self.activity, self.queue, self.binder, self.starvation, self.cycle)
-        return [*parts, self.reporter, *held]
+        return [*parts, self.start_limits, self.reporter, *held]
 
     async def new_term(self) -> None:
         """Begin a term as `Scheduler` does, after another leader."""

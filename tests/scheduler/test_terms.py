@@ -28,6 +28,7 @@ LASTING = {
     "DeviceWork._rest_until": "limits the work for a namespace, whoever leads",
     "Reporter._observed": "what the watch has delivered",
     "PodConditions._pending": "what the watch has delivered",
+    "StartLimits._observed": "what the watch has delivered",
     "HeldPlaces._observed": "what the watch has delivered",
 }
 

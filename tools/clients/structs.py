@@ -31,7 +31,7 @@ CONSTANTS: Final = {
         *("GROUP", "VERSION", "SCHEDULER_NAME", "LABEL_POD_GROUP"),
         *CONDITIONS.values(),
         *("REASON_SCHEDULED", "REASON_UNSCHEDULABLE", "REASON_INCOMPLETE", "REASON_INVALID"),
-        "REASON_SCHEDULER_ERROR",
+        *("REASON_SCHEDULER_ERROR", "REASON_START_TIMEOUT"),
     )
 }
 """What a controller needs to name a group in its pods, and to read its condition."""

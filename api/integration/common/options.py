@@ -15,6 +15,7 @@ from api.constants import (
     ANNOTATION_PREFERRED_TOPOLOGY,
     ANNOTATION_PROVISIONING_REQUEST,
     ANNOTATION_SHARED_CLAIMS,
+    ANNOTATION_START_TIMEOUT,
     ANNOTATION_TOPOLOGY,
     ANNOTATION_TREE,
     GROUP,
@@ -51,9 +52,10 @@ class Options:
 
     `path` is the path of the object with the annotations (empty for the root). `mode_path` is the
     path of the mode. `outer` is True for the `replicated-job-` annotations. `request` (of
-    capacity), `delay` (of preemption) and `min_run` (the time before it) apply to a root, and are
-    written to the group if it is one. `claims` are the entries of the pods' claims that the pods
-    share. `tree` is the tree of several owners in which the owner is.
+    capacity), `delay` (of preemption), `min_run` (the time before it) and `start_within` (the time
+    limit of its start) apply to a root, and are written to the group if it is one. `claims` are the
+    entries of the pods' claims that the pods share. `tree` is the tree of several owners in which
+    the owner is.
     """
 
     mode: str = ""
@@ -65,6 +67,7 @@ class Options:
     request: str = ""
     delay: str = ""
     min_run: str = ""
+    start_within: str = ""
     claims: tuple[str, ...] = ()
     tree: Tree | None = None
 
@@ -174,6 +177,7 @@ def _fields_of_root(obj: Any, path: str, report: list[Cause]) -> dict[str, Any]:
         "request": _enum(asked, asked_path, CLASSES, report),
         "delay": _duration(obj, path, ANNOTATION_PREEMPTION_DELAY, report),
         "min_run": _duration(obj, path, ANNOTATION_MIN_RUN_TIME, report),
+        "start_within": _limit(obj, path, report),
         "tree": _tree(obj, path, report),
     }
 
@@ -190,6 +194,15 @@ def _duration(obj: Any, path: str, key: str, report: list[Cause]) -> str:
     written = annotations_of(obj).get(key)
     if written is not None and duration.seconds(written) is None:
         report.append(causes.invalid(annotation_path(path, key), written, duration.TEXT))
+        return ""
+    return written or ""
+
+
+def _limit(obj: Any, path: str, report: list[Cause]) -> str:
+    written = annotations_of(obj).get(ANNOTATION_START_TIMEOUT)
+    if written is not None and duration.positive_seconds(written) is None:
+        where = annotation_path(path, ANNOTATION_START_TIMEOUT)
+        report.append(causes.invalid(where, written, duration.POSITIVE_TEXT))
         return ""
     return written or ""
 

@@ -13,6 +13,7 @@ from api.constants import (
     ANNOTATION_PREFERRED_TOPOLOGY,
     ANNOTATION_PROVISIONING_REQUEST,
     ANNOTATION_SHARED_CLAIMS,
+    ANNOTATION_START_TIMEOUT,
     ANNOTATION_TOPOLOGY,
     ANNOTATION_TREE,
 )
@@ -66,6 +67,7 @@ def check_tree(options: Options) -> Iterator[Cause]:
         ANNOTATION_PROVISIONING_REQUEST: options.request,
         ANNOTATION_PREEMPTION_DELAY: options.delay,
         ANNOTATION_MIN_RUN_TIME: options.min_run,
+        ANNOTATION_START_TIMEOUT: options.start_within,
     }
     for key, value in said.items():
         if options.asks and value:
@@ -148,6 +150,7 @@ def unused(options: Options) -> Iterator[str]:
         ANNOTATION_PROVISIONING_REQUEST: bool(options.request),
         ANNOTATION_PREEMPTION_DELAY: bool(options.delay),
         ANNOTATION_MIN_RUN_TIME: bool(options.min_run),
+        ANNOTATION_START_TIMEOUT: bool(options.start_within),
         ANNOTATION_SHARED_CLAIMS: bool(options.claims),
     }
     for key, is_said in said.items():

@@ -13,6 +13,7 @@ from api.constants import (
     ANNOTATION_PREEMPTION_DELAY,
     ANNOTATION_PROVISIONING_REQUEST,
     ANNOTATION_SHARED_CLAIMS,
+    ANNOTATION_START_TIMEOUT,
     ANNOTATION_TREE,
     JOB,
     JOBSET,
@@ -291,6 +292,7 @@ def _unused_below_root(options: Options) -> Iterator[str]:
         ANNOTATION_PROVISIONING_REQUEST: options.request,
         ANNOTATION_PREEMPTION_DELAY: options.delay,
         ANNOTATION_MIN_RUN_TIME: options.min_run,
+        ANNOTATION_START_TIMEOUT: options.start_within,
     }
     for key, value in said.items():
         if value:

@@ -22,6 +22,7 @@ REASON_UNSCHEDULABLE: Final = "Unschedulable"
 REASON_INCOMPLETE: Final = "Incomplete"
 REASON_INVALID: Final = "Invalid"
 REASON_SCHEDULER_ERROR: Final = "SchedulerError"
+REASON_START_TIMEOUT: Final = "StartTimeout"
 
 
 class ControllerReference(Model):
@@ -505,9 +506,11 @@ class PodGroupStatus(Model):
     """conditions has the conditions PodGroupInitiallyScheduled
     (CompositePodGroupInitiallyScheduled) and DisruptionTarget. PodGroupInitiallyScheduled is True
     with reason Scheduled once minCount pods (minGroupCount child groups) were scheduled, and then
-    it remains True. Before, it is False with reason Unschedulable, Incomplete, Invalid or
-    SchedulerError. DisruptionTarget is True with reason PreemptionByScheduler when the group is
-    about to be disrupted, and False once the group runs again.
+    it remains True. Before, it is False with reason Unschedulable, Incomplete, Invalid,
+    SchedulerError or StartTimeout. DisruptionTarget is True with reason PreemptionByScheduler when
+    the group is about to be disrupted, and False once the group runs again. StartTimeout is on a
+    root with a start-timeout that waits for its first start: False while the time counts, from
+    lastTransitionTime on, and True once the scheduler gave the group up.
     """
 
     blocker: Blocker | None = None
@@ -597,9 +600,11 @@ class CompositePodGroupStatus(Model):
     """conditions has the conditions PodGroupInitiallyScheduled
     (CompositePodGroupInitiallyScheduled) and DisruptionTarget. PodGroupInitiallyScheduled is True
     with reason Scheduled once minCount pods (minGroupCount child groups) were scheduled, and then
-    it remains True. Before, it is False with reason Unschedulable, Incomplete, Invalid or
-    SchedulerError. DisruptionTarget is True with reason PreemptionByScheduler when the group is
-    about to be disrupted, and False once the group runs again.
+    it remains True. Before, it is False with reason Unschedulable, Incomplete, Invalid,
+    SchedulerError or StartTimeout. DisruptionTarget is True with reason PreemptionByScheduler when
+    the group is about to be disrupted, and False once the group runs again. StartTimeout is on a
+    root with a start-timeout that waits for its first start: False while the time counts, from
+    lastTransitionTime on, and True once the scheduler gave the group up.
     """
 
     blocker: Blocker | None = None

@@ -7,7 +7,7 @@ import { Age, Name, Note, Panel, Problem, Search, State, Workload } from "./part
 import { useRoute } from "./router.js";
 
 const PAGE = 200;
-const REASONS = { Incomplete: "Members missing", Unschedulable: "Insufficient capacity", Preempting: "Eviction in progress", Nominated: "Nominated", Gate: "Gate", Invalid: "Invalid", SchedulerError: "SchedulerError" };
+const REASONS = { Incomplete: "Members missing", Unschedulable: "Insufficient capacity", Preempting: "Eviction in progress", Nominated: "Nominated", Gate: "Gate", StartTimeout: "Not started in time", Invalid: "Invalid", SchedulerError: "SchedulerError" };
 const COLUMNS = [
   ["#", "number"], ["Workload", ""], ["Priority", "number"], ["Waiting", "number"], ["Pods", "number"],
   ["Why", ""], ["Nearest domain", ""],

@@ -73,7 +73,7 @@ function Timeline({ of: events }) {
 const KINDS = {
   ok: ["Scheduled", "Bound", "Started", "All started"],
   wait: ["Unschedulable", "Incomplete", "Preempting"],
-  bad: ["Preempted", "Evicted", "Invalid", "SchedulerError"],
+  bad: ["Preempted", "Evicted", "Invalid", "SchedulerError", "StartTimeout"],
 };
 const kindOf = (event) => Object.keys(KINDS).find((kind) => KINDS[kind].includes(event)) ?? "";
 

@@ -388,6 +388,7 @@ ANNOTATIONS: Final = (
     "scheduling.muster.dev/capacity-requested",
     "autoscaling.x-k8s.io/consume-provisioning-request",
     "scheduling.muster.dev/schedule-timeout",
+    "scheduling.muster.dev/start-timeout",
     "scheduling.muster.dev/made-for",
     "scheduling.muster.dev/managed-group",
     "scheduling.muster.dev/group-scope",

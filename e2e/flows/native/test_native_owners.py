@@ -15,6 +15,7 @@ from api.constants import (
     ANNOTATION_GROUPS_API,
     ANNOTATION_MANAGED_GROUP,
     ANNOTATION_NOT_NATIVE,
+    ANNOTATION_START_TIMEOUT,
     ANNOTATION_WAITING_FOR,
     NATIVE_GROUP,
     NATIVE_POD_GROUP,
@@ -114,6 +115,23 @@ async def waits(env: Environment, kind: Resource, name: str, text: str) -> None:
 
 async def uids(env: Environment, selector: str) -> set[str]:
     return {it["metadata"]["uid"] for it in await env.pods(selector)}
+
+
+@pytest.mark.usefixtures("native")
+async def test_a_job_that_does_not_start_in_time_is_suspended(env: Environment) -> None:
+    await env.add_node(cpu=3)
+    made = job("late", env.name)
+    made["metadata"]["annotations"] |= {ANNOTATION_START_TIMEOUT: "5s"}
+    await env.create(JOBS, made)
+
+    async def suspended() -> bool:
+        return (await owner(env, JOBS, "late"))["spec"].get("suspend") is True
+
+    await env.until("the Job to be suspended", suspended)
+    await env.has_pods(of_job("late"), 0)
+    await env.add_node(cpu=1)
+    await env.client.patch(JOBS, "late", PatchBuilder().add("/spec/suspend", False), env.name)
+    await env.runs(of_job("late"), 4)
 
 
 @pytest.mark.usefixtures("native")

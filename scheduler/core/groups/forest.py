@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 from scheduler.core.groups.group_counters import GroupCounters
 from scheduler.core.groups.group_links import GroupLinks
@@ -19,6 +19,7 @@ from scheduler.core.groups.groups import (
     Group,
     GroupState,
     Pod,
+    StartWait,
     Traits,
     by_creation,
     in_order,
@@ -58,12 +59,16 @@ _STARTS_NONE: Final = "a group that was never scheduled waits until it is on"
 
 @dataclass(frozen=True, slots=True)
 class NotReady:
-    """The reason why a group is not tried, and the group `at` which the cause is."""
+    """The reason why a group is not tried, and the group `at` which the cause is.
+
+    `timeout` means that it did not start in time, `quorum` that it lacks something.
+    """
 
     at: Group
     message: str
     needed: int = 0
     present: int = 0
+    kind: Literal["quorum", "timeout"] = "quorum"
 
 
 class Forest:
@@ -143,6 +148,11 @@ class Forest:
         if group is not None and group.spec is not None and not group.initially_scheduled:
             self._counters.was_scheduled(group)
 
+    def set_start_wait(self, group: Group, wait: StartWait | None) -> None:
+        """Set the wait of a root for its first start; None ends it."""
+        group.start_wait = wait
+        self._counters.note_state(group)
+
     def set_templates(self, workload: WorkloadKey, templates: Templates | None) -> None:
         """Set the templates of a Workload; None if there is no such Workload.
 
@@ -204,11 +214,16 @@ class Forest:
             return _shortage(group)
         if group.expected_waiting and not group.to_be_decided:
             return NotReady(group, "None of the expected pods exists yet")
+        if group.start_wait is not None and group.start_wait.given_up:
+            return NotReady(group, group.start_wait.given_up, kind="timeout")
         return None
 
     def ready(self, group: Group) -> bool:
-        """Return True if this topmost group has its quorum, no flaw, and no gate that is off."""
-        return group.quorate and not group.faulty and not group.switched_off
+        """Return True if this topmost group may be tried.
+
+        It has its quorum, no flaw, no gate that is off, and was not given up.
+        """
+        return group.quorate and not (group.faulty or group.switched_off or group.given_up)
 
     def cyclic(self, group: Group) -> bool:
         """Return True if the group has no root: its link would close a cycle or is too deep."""

@@ -100,6 +100,7 @@ class GroupCounters:
         Call `settle` afterwards. Costs O(pods of the group) where pods have ended.
         """
         group.initially_scheduled = False
+        group.start_wait = None
         group.failed = 0
         # Failed pods have ended, so without ended pods there is nothing to count.
         if len(group.members) > group.alive:
@@ -400,7 +401,8 @@ def _state_of(group: Group) -> GroupState:
         return "invalid"
     if group.initially_scheduled:
         return "disrupted"
-    return "pending" if group.quorate and not group.switched_off else "incomplete"
+    waits = group.quorate and not (group.switched_off or group.given_up)
+    return "pending" if waits else "incomplete"
 
 
 def _minimum_met(group: Group, minimum: int | None) -> tuple[bool, bool, bool]:

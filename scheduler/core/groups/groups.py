@@ -23,6 +23,7 @@ expected_waiting, expected_held
            with one that is reserved for them. They count as available and running like others,
            but neither as settled nor as alive
 leaving    number of terminating pods that have not ended
+start_wait the wait for the first start, of a root with a limit for it; else None
 
 Failed and terminating pods count for neither the quorum nor the minimum. Once a group is
 initially_scheduled it stays so as long as its object exists.
@@ -60,7 +61,7 @@ GROUP_STATES: Final[tuple[GroupState, ...]] = (
     "invalid",  # `tree_validation` finds a flaw
     "disrupted",  # its minimum was bound once, and has lost pods
     "pending",  # it has its quorum, and waits for capacity
-    "incomplete",  # it lacks members, or a feature gate is off
+    "incomplete",  # it lacks members, a feature gate is off, or it did not start in time
 )
 """A group's state: the first of these that applies."""
 
@@ -166,6 +167,19 @@ class Traits:
     below: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class StartWait:
+    """The wait of a root for its first start.
+
+    `since` is the time (RFC 3339) at which it began, and `limit` the seconds that it may take. Once
+    the root was given up, `since` is the time of that, and `given_up` the message for users.
+    """
+
+    since: str
+    limit: float
+    given_up: str = ""
+
+
 @dataclass(slots=True)
 class _Below:
     """The counters of a composite's children."""
@@ -201,7 +215,8 @@ class Group:
         "leaving", "made_from", "members", "minimum", "off", "off_children", "parent", "pending",
         "pending_total",
         "priorities", "quorate", "quorate_children", "running", "running_total", "schedulers",
-        "settled", "size", "spec", "standing", "standing_children", "state", "template_flaw",
+        "settled", "size", "spec", "standing", "standing_children", "start_wait", "state",
+        "template_flaw",
         "topology", "traits",
     )  # fmt: skip
 
@@ -251,6 +266,7 @@ class Group:
         self.template_flaw = ""
         self.faulty = self.off = False
         self.state: GroupState = ""
+        self.start_wait: StartWait | None = None
 
     def set_spec(self, spec: GroupSpec | None) -> GroupSpec | None:
         """Set the spec, and return the one before."""
@@ -288,6 +304,22 @@ class Group:
             return True
         # A group that was scheduled before the gate was turned off continues.
         return self.spec is not None and self.spec.maker_off != "" and not self.initially_scheduled
+
+    @property
+    def given_up(self) -> bool:
+        """True if the root did not start in time, and is not tried until somebody acts."""
+        return self.start_wait is not None and self.start_wait.given_up != ""
+
+    @property
+    def awaits_start(self) -> bool:
+        """True if the group is a root with a limit for its first start that counts now."""
+        spec = self.spec
+        if spec is None or not spec.start_within or self.parent is not None:
+            return False
+        if self.initially_scheduled or not self.quorate or self.faulty or self.switched_off:
+            return False
+        # Places that are held before the first pod have a limit of their own.
+        return (self.to_be_decided or self.running_total > 0) and not self.only_reserves
 
     @property
     def incomplete(self) -> bool:

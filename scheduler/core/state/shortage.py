@@ -11,7 +11,9 @@ from scheduler.core.values.model import GroupKey
 MOST_SIBLINGS: Final = 2
 """Siblings that a message names. Of more, it says only how many pods they have."""
 
-Kind = Literal["capacity", "constraint", "quorum", "priority", "invalid", "binding", "error"]
+Kind = Literal[
+    "capacity", "constraint", "quorum", "priority", "invalid", "binding", "error", "timeout"
+]
 
 
 @dataclass(frozen=True, slots=True)

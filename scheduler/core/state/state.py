@@ -18,6 +18,7 @@ from scheduler.core.framework.default_plugins import Plugins
 from scheduler.core.framework.events import Event
 from scheduler.core.framework.framework import Framework
 from scheduler.core.groups.forest import Forest, Group, Pod
+from scheduler.core.groups.groups import StartWait
 from scheduler.core.groups.workload_templates import Templates, WorkloadKey
 from scheduler.core.nodes.node_table import NodeTable
 from scheduler.core.pods.pod_selectors import PodSelectors
@@ -188,6 +189,21 @@ class State:
         self.forest.remove_spec(key)
         self._moved(group)
 
+    def set_start_wait(self, group: Group, wait: StartWait | None) -> None:
+        """Set the wait of a root for its first start; the root is decided again if that helps."""
+        before = group.given_up
+        self.forest.set_start_wait(group, wait)
+        if group.given_up != before:
+            self._touch(group)
+
+    def _end_start_wait(self, root: Group | None) -> None:
+        """End the wait of a root that has lost its quorum by an event: later pods are new ones.
+
+        Called for each event, because others may restore the quorum before the next refresh.
+        """
+        if root is not None and root.start_wait is not None and not root.quorate:
+            self.set_start_wait(root, None)
+
     def set_templates(self, workload: WorkloadKey, templates: Templates | None) -> None:
         """Set the templates of a Workload, which its groups must match; None if it was deleted."""
         self.forest.set_templates(workload, templates)
@@ -206,6 +222,7 @@ class State:
             self.devices.of_groups.update(info.consumer.claims)
         pod = self.pods.get(info.uid)
         before = None if pod is None else _decision_inputs(pod)
+        root = _quorate_root(pod)
         reshaped = False
         if pod is None:
             pod = Pod(info, self.pod_shapes.shape_of(info), self._group_of(info))
@@ -229,12 +246,14 @@ class State:
         # Most events only confirm that an assumed pod is bound; they change none of these.
         changed = before is None or before != _decision_inputs(pod) or (reshaped and pod.waiting)
         self._count(pod, reconsider=changed)
+        self._end_start_wait(root)
         return pod
 
     def remove_pod(self, uid: str) -> None:
         pod = self.pods.get(uid)
         if pod is None:
             return
+        root = _quorate_root(pod)
         self.pod_shapes.remove(pod.info)
         self._uncount(pod)
         self.node_pods.vacate(pod)
@@ -243,6 +262,7 @@ class State:
         if self.units.on_pod_deleted(pod):
             self.changes.victims.append(uid)
         self._touch_pod(pod, reconsider=True)
+        self._end_start_wait(root)
         # Delete it last: if an earlier step raises, `discard_pod` still finds the pod.
         del self.pods[uid]
         self.devices.consumers.pod_changed(uid)
@@ -568,6 +588,12 @@ class State:
         if reconsider:
             changes.reconsider.add(group.key)
             changes.reconsider.add(node.key)
+
+
+def _quorate_root(pod: Pod | None) -> Group | None:
+    """Return the topmost group above a pod, if it has its quorum."""
+    root = pod.group.top if pod is not None and pod.group is not None else None
+    return root if root is not None and root.quorate else None
 
 
 def _decision_inputs(pod: Pod) -> tuple[bool, bool, int]:

@@ -393,8 +393,10 @@ class GroupSpec:
     `priority` None means that it was not resolved; the priorities of the members are used instead.
     `preempts` is false for preemptionPolicy Never; `delay` is the time in seconds that preemption
     waits. `min_run` is the time in seconds for which a root asks to run before it is evicted, None
-    if it does not. `bind_within` is the time in seconds for binding a root; 0 means the scheduler's
-    default. `template` is the name of the template of `workload` that it was created from.
+    if it does not. `start_within` is the time in seconds within which a root must start for the
+    first time; 0 means that it may wait forever. `bind_within` is the time in seconds for binding a
+    root; 0 means the scheduler's default. `template` is the name of the template of `workload` that
+    it was created from.
     `priority_class` is the name of its PriorityClass, empty if it names none. `owner` is the kind
     and name of the object that Muster created it for, None for a user's group. `requested` is the
     time at which capacity was requested for it, in seconds since 1970, long ago if that failed;
@@ -419,6 +421,7 @@ class GroupSpec:
     preempts: bool = True
     delay: float = 0.0
     min_run: float | None = None
+    start_within: float = 0.0
     bind_within: float = 0.0
     template: str = ""
     priority_class: str = ""

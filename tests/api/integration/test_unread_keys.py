@@ -8,6 +8,7 @@ from api.constants import (
     ANNOTATION_GANG_MODE,
     ANNOTATION_GROUP_BY,
     ANNOTATION_MIN_COUNT,
+    ANNOTATION_START_TIMEOUT,
     ANNOTATION_TOPOLOGY,
     LABEL_POD_GROUP,
     LABEL_REPLICA_KEY,
@@ -43,6 +44,8 @@ IN_TEMPLATES = (
     " in the templates of its pods"
 )
 MODE = {ANNOTATION_GANG_MODE: "Gang"}
+LIMIT = {ANNOTATION_START_TIMEOUT: "10m"}
+WITHIN = f"annotations[{ANNOTATION_START_TIMEOUT}]"
 WRONG = meta({TYPO: "2"})
 
 
@@ -107,6 +110,10 @@ def test_pods_and_templates_are_read_wherever_they_are(
         ("Job", meta({ANNOTATION_GROUP_BY: "x"}), (BY, TO_TEMPLATE)),
         ("ReplicaSet", meta(MODE), (ASKS, TO_MAKER)),
         ("TrainJob", meta(MODE), (ASKS, "set it in spec.annotations")),
+        ("TrainJob", meta(LIMIT), (WITHIN, "set it in spec.annotations")),
+        ("Pod", meta(LIMIT), (WITHIN, TO_MAKER)),
+        ("Deployment", meta(MODE | LIMIT), None),
+        ("PodGroup", meta(LIMIT), None),
         ("Deployment", meta(None, RING), (f"labels[{LABEL_POD_GROUP}]", TO_TEMPLATE)),
         ("Job", meta(None, RING) | {"spec": {"template": meta(None, RING)}}, None),
         ("CronJob", {"spec": {"jobTemplate": meta(MODE)}}, None),

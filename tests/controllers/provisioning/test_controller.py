@@ -218,6 +218,7 @@ def test_what_is_to_come_is_bounded_whatever_is_written(expected: Any, found: li
     ("blocker", "asks", "root", "spec"),
     [
         pytest.param("quorum", ATOMIC, "g", {}, id="members are missing"),
+        pytest.param("timeout", ATOMIC, "g", {}, id="it was given up"),
         pytest.param("invalid", ATOMIC, "g", {}, id="the tree is invalid"),
         pytest.param("priority", ATOMIC, "g", {}, id="it is held back for another"),
         pytest.param("capacity", "", "g", {}, id="it does not ask"),

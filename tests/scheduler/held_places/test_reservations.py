@@ -198,6 +198,38 @@ async def test_an_annotation_that_comes_and_goes_holds_no_longer_than_its_time_e
         assert list(harness.where()) == ["other"]
 
 
+async def test_a_limit_of_its_start_counts_from_its_first_pod() -> None:
+    harness = ReservationHarness()
+    notes = {NOTE: "Creation", "scheduling.muster.dev/start-timeout": "60s"}
+    key = ("PodGroup", "ns", "later")
+
+    def given_up() -> bool:
+        wait = harness.builder.state.forest.groups[key].start_wait
+        return wait is not None and bool(wait.given_up)
+
+    async with harness.leading(unsettled="the pods come in the end"):
+        harness.builder.nodes(3, cpu=1)
+        harness.group("later", 4, kind("worker", 4), annotations=notes)
+        await harness.settle(300)
+        assert not given_up()
+
+        harness.pod("worker-0", "later")
+        await harness.settle(55)
+        assert not given_up()
+        await harness.settle(10)
+        assert given_up()
+
+
+async def test_a_start_in_time_is_no_limit_for_places_that_are_held() -> None:
+    harness = ReservationHarness()
+    notes = {NOTE: "Creation", "scheduling.muster.dev/start-timeout": "60s"}
+    async with harness.leading():
+        harness.builder.nodes(4, cpu=1)
+        harness.group("later", 4, kind("worker", 4), annotations=notes)
+        await harness.settle(90)
+        assert harness.places() == 4
+
+
 async def test_a_snapshot_has_the_places() -> None:
     harness = ReservationHarness()
     async with harness.leading():

@@ -18,6 +18,8 @@ from tests.support.admission.objects import (
     DELAY_PATH,
     REF,
     SINGLE,
+    START_PATH,
+    START_TIMEOUT,
     composite_group,
     gang,
     pod_group,
@@ -34,6 +36,10 @@ FULL = "check-capacity.autoscaling.x-k8s.io"
 
 def asking(obj: Json, asks: str) -> Json:
     return with_metadata(obj, annotations={ASKS: asks})
+
+
+def started(obj: Json, within: str) -> Json:
+    return with_metadata(obj, annotations={START_TIMEOUT: within})
 
 
 def delayed(obj: Json, delay: str) -> Json:
@@ -82,6 +88,9 @@ CASES = (
     ),
     accepted("a delay before anybody is evicted", delayed(pod_group(), "90s")),
     accepted("a delay of nothing", delayed(composite_group(), "0s")),
+    no("no time to start", started(pod_group(), "0s"), (START_PATH, INVALID)),
+    no("a time to start of no unit", started(composite_group(), "10"), (START_PATH, INVALID)),
+    accepted("a time to start", started(pod_group(), "10m")),
     no("a delay without a unit", delayed(pod_group(), "90"), (DELAY_PATH, INVALID)),
     no("a delay of no number", delayed(pod_group(), "soon"), (DELAY_PATH, INVALID)),
     no("an empty delay", delayed(composite_group(), ""), (DELAY_PATH, INVALID)),

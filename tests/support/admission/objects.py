@@ -2,7 +2,12 @@
 
 from typing import Any
 
-from api.constants import ANNOTATION_PREEMPTION_DELAY, ANNOTATION_PROVISIONING_REQUEST, GROUP
+from api.constants import (
+    ANNOTATION_PREEMPTION_DELAY,
+    ANNOTATION_PROVISIONING_REQUEST,
+    ANNOTATION_START_TIMEOUT,
+    GROUP,
+)
 from tests.support.admission.case import Json
 
 REF: Json = {"workloadName": "w", "templateName": "t"}
@@ -10,6 +15,8 @@ BASIC: Json = {"basic": {}}
 SINGLE: Json = {"single": {}}
 ALL_MODE: Json = {"all": {}}
 DELAY = ANNOTATION_PREEMPTION_DELAY
+START_TIMEOUT = ANNOTATION_START_TIMEOUT
+START_PATH = f"metadata.annotations[{START_TIMEOUT}]"
 DELAY_PATH = f"metadata.annotations[{DELAY}]"
 ASKS = ANNOTATION_PROVISIONING_REQUEST
 ASKS_PATH = f"metadata.annotations[{ASKS}]"

@@ -18,6 +18,7 @@ const ReasonUnschedulable = "Unschedulable"
 const ReasonIncomplete = "Incomplete"
 const ReasonInvalid = "Invalid"
 const ReasonSchedulerError = "SchedulerError"
+const ReasonStartTimeout = "StartTimeout"
 
 // ControllerReference refers to the object that controls the pods of the Workload.
 type ControllerReference struct {
@@ -496,9 +497,11 @@ type PodGroupStatus struct {
 	// conditions has the conditions PodGroupInitiallyScheduled (CompositePodGroupInitiallyScheduled)
 	// and DisruptionTarget. PodGroupInitiallyScheduled is True with reason Scheduled once minCount
 	// pods (minGroupCount child groups) were scheduled, and then it remains True. Before, it is False
-	// with reason Unschedulable, Incomplete, Invalid or SchedulerError. DisruptionTarget is True with
-	// reason PreemptionByScheduler when the group is about to be disrupted, and False once the group
-	// runs again.
+	// with reason Unschedulable, Incomplete, Invalid, SchedulerError or StartTimeout. DisruptionTarget
+	// is True with reason PreemptionByScheduler when the group is about to be disrupted, and False
+	// once the group runs again. StartTimeout is on a root with a start-timeout that waits for its
+	// first start: False while the time counts, from lastTransitionTime on, and True once the
+	// scheduler gave the group up.
 	// +listType=map
 	// +listMapKey=type
 	// +optional
@@ -599,9 +602,11 @@ type CompositePodGroupStatus struct {
 	// conditions has the conditions PodGroupInitiallyScheduled (CompositePodGroupInitiallyScheduled)
 	// and DisruptionTarget. PodGroupInitiallyScheduled is True with reason Scheduled once minCount
 	// pods (minGroupCount child groups) were scheduled, and then it remains True. Before, it is False
-	// with reason Unschedulable, Incomplete, Invalid or SchedulerError. DisruptionTarget is True with
-	// reason PreemptionByScheduler when the group is about to be disrupted, and False once the group
-	// runs again.
+	// with reason Unschedulable, Incomplete, Invalid, SchedulerError or StartTimeout. DisruptionTarget
+	// is True with reason PreemptionByScheduler when the group is about to be disrupted, and False
+	// once the group runs again. StartTimeout is on a root with a start-timeout that waits for its
+	// first start: False while the time counts, from lastTransitionTime on, and True once the
+	// scheduler gave the group up.
 	// +listType=map
 	// +listMapKey=type
 	// +optional

@@ -7,12 +7,14 @@ import yaml
 
 from api.constants import (
     ANNOTATION_GANG_MODE,
+    ANNOTATION_START_TIMEOUT,
     DEFAULT_SCHEDULER_NAME,
     LABEL_POD_GROUP,
     MPI_JOB,
     RAY_CLUSTER,
     RAY_JOB,
 )
+from api.reading import dig
 from e2e.flows.owners.workloads.examples import EXAMPLES, gone, reports
 from e2e.harness import muster as processes
 from e2e.harness.controlplane.commands import Options
@@ -21,8 +23,9 @@ from e2e.harness.environment import Environment
 from e2e.harness.muster import Muster
 from e2e.harness.objects import NODE_LABEL, POD_GROUPS, Json
 from e2e.harness.running import installed, started
-from kube.base.errors import Invalid
-from kube.client.patch import PatchBuilder
+from kube.base.errors import Forbidden, Invalid
+from kube.client.client import Client
+from kube.client.patch import PatchBuilder, pointer
 from kube.client.resources import EVENTS, PODS, Resource
 
 pytestmark = pytest.mark.long
@@ -139,6 +142,81 @@ async def test_a_cluster_of_ray_that_is_suspended_starts_whole_again(env: Enviro
     assert (await env.group(group))["metadata"]["uid"] != uid
     await env.delete(RAY_CLUSTERS, "ring")
     await gone(env, group)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "path"),
+    [
+        ("raycluster-gang", RAY_CLUSTERS, ("suspend",)),
+        ("mpijob-gang", MPI_JOBS, ("runPolicy", "suspend")),
+        ("rayjob-gang", RAY_JOBS, ("suspend",)),
+    ],
+)
+async def test_one_that_does_not_start_in_time_is_suspended_and_starts_when_it_is_resumed(
+    env: Environment, name: str, kind: Resource, path: tuple[str, ...]
+) -> None:
+    obj = example(env, name)
+    obj["metadata"]["annotations"] |= {ANNOTATION_START_TIMEOUT: "5s"}
+    called, selector = obj["metadata"]["name"], SELECTORS[name]
+    await env.add_node(cpu=COUNT - 1)
+    await env.create(kind, obj)
+
+    async def suspended() -> bool:
+        spec = (await env.client.get(kind, called, env.name))["spec"]
+        return dig(spec, *path) is True
+
+    await env.until("it to be suspended", suspended)
+    await env.has_pods(selector, 0)
+    await env.add_node(cpu=1)
+    await env.client.patch(
+        kind, called, PatchBuilder().add(pointer("spec", *path), False), env.name
+    )
+    await env.runs(selector, COUNT)
+    await env.delete(kind, called)
+
+
+async def test_the_controllers_account_may_suspend_what_has_a_limit_and_no_more(
+    env: Environment, running_muster: Muster
+) -> None:
+    without, limited = example(env, "mpijob-gang"), example(env, "mpijob-gang")
+    limited["metadata"] |= {"name": "limited"}
+    limited["metadata"]["annotations"] |= {ANNOTATION_START_TIMEOUT: "1h"}
+    ray = example(env, "raycluster-gang")
+    ray["metadata"]["annotations"] |= {ANNOTATION_START_TIMEOUT: "1h"}
+    for kind, obj in ((MPI_JOBS, without), (MPI_JOBS, limited), (RAY_CLUSTERS, ray)):
+        await env.create(kind, obj)
+    async with await Client.connect(running_muster.kubeconfig(processes.CONTROLLER)) as client:
+
+        async def rejected(kind: Resource, name: str, ops: PatchBuilder) -> None:
+            with pytest.raises((Invalid, Forbidden), match="nothing but the annotation"):
+                await client.patch(kind, name, ops, env.name)
+
+        policy, suspend = "/spec/runPolicy", "/spec/runPolicy/suspend"
+        await rejected(MPI_JOBS, "ring", PatchBuilder().add(policy, {"suspend": True}))
+        for ops in (
+            PatchBuilder().add(policy, {"suspend": False}),
+            PatchBuilder().add(policy, {"suspend": True, "cleanPodPolicy": "All"}),
+            PatchBuilder().add(policy, {"suspend": True}).add("/spec/slotsPerWorker", 7),
+        ):
+            await rejected(MPI_JOBS, "limited", ops)
+        workers = "/spec/workerGroupSpecs/0/replicas"
+        for ops in (
+            PatchBuilder().add("/spec/suspend", True).add(workers, 9),
+            PatchBuilder().add(workers, 9),
+            PatchBuilder().add("/spec/suspend", False),
+        ):
+            await rejected(RAY_CLUSTERS, "ring", ops)
+
+        await client.patch(
+            MPI_JOBS, "limited", PatchBuilder().add(policy, {"suspend": True}), env.name
+        )
+        await client.patch(
+            RAY_CLUSTERS, "ring", PatchBuilder().add("/spec/suspend", True), env.name
+        )
+        await rejected(MPI_JOBS, "limited", PatchBuilder().add(suspend, False))
+        await rejected(RAY_CLUSTERS, "ring", PatchBuilder().add("/spec/suspend", False))
+    for kind, name in ((MPI_JOBS, "ring"), (MPI_JOBS, "limited"), (RAY_CLUSTERS, "ring")):
+        await env.delete(kind, name)
 
 
 async def test_workers_that_are_added_join_the_gang_and_those_taken_away_are_not_missed(

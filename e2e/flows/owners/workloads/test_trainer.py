@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from api.constants import ANNOTATION_GANG_MODE
+from api.constants import ANNOTATION_GANG_MODE, ANNOTATION_START_TIMEOUT
 from e2e.flows.owners.workloads.examples import EXAMPLES, gone, reports
 from e2e.harness import muster as processes
 from e2e.harness.controlplane import trainer
@@ -106,6 +106,23 @@ async def test_spec_annotations_of_a_train_job_ask_too(env: Environment) -> None
     await env.runs(PODS, NODES)
 
     assert (await env.group(GROUP))["spec"]["schedulingPolicy"]["gang"]["minCount"] == NODES
+    await deleted(env)
+
+
+async def test_one_that_does_not_start_in_time_is_suspended(env: Environment) -> None:
+    await env.add_node(cpu=NODES - 1)
+    runtime, job = example(env)
+    job["spec"]["annotations"] = {ANNOTATION_START_TIMEOUT: "5s"}
+    await created(env, runtime, job)
+
+    async def is_suspended() -> bool:
+        return (await env.client.get(TRAIN_JOBS, "tune", env.name))["spec"].get("suspend") is True
+
+    await env.until("the TrainJob to be suspended", is_suspended)
+    await env.has_pods(PODS, 0)
+    await env.add_node(cpu=1)
+    await suspended(env, suspend=False)
+    await env.runs(PODS, NODES)
     await deleted(env)
 
 

@@ -519,6 +519,10 @@ def test_a_job_that_asks_later_is_refused() -> None:
         ("provisioning-request", "soon", "FieldValueNotSupported"),
         ("preemption-delay", "soon", INVALID),
         ("min-run-time", "for ever", INVALID),
+        ("start-timeout", "soon", INVALID),
+        ("start-timeout", "0s", INVALID),
+        ("start-timeout", "-5m", INVALID),
+        ("start-timeout", "1000000h", INVALID),
     ],
 )
 def test_what_a_root_cannot_say_is_refused_on_its_job(word: str, value: str, reason: str) -> None:
