@@ -21,6 +21,7 @@ from tools.bench.report import (
     scale_results,
     supported_results,
     waiting_results,
+    workload_reads_results,
 )
 from tools.marked_parts import replaced
 
@@ -38,6 +39,7 @@ def write() -> None:
     PAGE.write_text(replaced(PAGE.read_text(), parts()))
     alone = scale_results.tables(scale_results.load())
     alone["supported"] = supported_results.table(supported_results.load())
+    alone["workload-reads"] = workload_reads_results.table(workload_reads_results.load())
     SCALE.write_text(replaced(SCALE.read_text(), alone))
     write_lab()
 

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, Final
 
+from api.constants import GROUP, VERSION
 from scheduler.core.search.place import Placement, SearchBudget, place
 from scheduler.core.state.state import State
 from scheduler.core.values.model import COMPOSITE_POD_GROUP, POD_GROUP
@@ -136,6 +137,15 @@ def _object(kind: str, number: int) -> Json:
         return {"metadata": meta, "spec": {"podGroupTemplates": [{"name": "pg", **policy}]}}
     refers = {"workloadRef": {"workloadName": f"w-js-{number}", "templateName": "pg"}}
     return {"metadata": meta, "spec": {**refers, **policy}}
+
+
+def created_workload(number: int) -> Json:
+    """Return such a Workload, to be sent to an API server."""
+    made = _object("Workload", number)
+    # Without its owner, which does not exist: it would be garbage.
+    for key in ("uid", "resourceVersion", "creationTimestamp", "ownerReferences"):
+        del made["metadata"][key]
+    return {"apiVersion": f"{GROUP}/{VERSION}", "kind": "Workload", **made}
 
 
 def main() -> int:
