@@ -231,6 +231,11 @@ ANNOTATION_HOLD_SECONDS: Final = f"{GROUP}/hold-seconds"
 ANNOTATION_ON_HOLD_EXPIRED: Final = f"{GROUP}/on-hold-expired"
 # On a root: the time, as in "90s" or "5m", for which it runs before any of its pods is evicted.
 ANNOTATION_MIN_RUN_TIME: Final = f"{GROUP}/min-run-time"
+# On a root: an integer. Of roots of its namespace that could be evicted instead of each other,
+# those with the lowest go first.
+ANNOTATION_EVICTION_COST: Final = f"{GROUP}/eviction-cost"
+# On a root or one of its pods: when it saved its work last, in RFC 3339.
+ANNOTATION_LAST_CHECKPOINT: Final = f"{GROUP}/last-checkpoint"
 # On a root: the time before any pod is evicted for it.
 ANNOTATION_PREEMPTION_DELAY: Final = f"{GROUP}/preemption-delay"
 # On a root, or on its Job or JobSet: request capacity while the root waits for it.
@@ -304,6 +309,7 @@ FINALIZER_COMPOSITE: Final = f"{GROUP}/compositepodgroup-protection"
 CONDITION_POD_GROUP_SCHEDULED: Final = "PodGroupInitiallyScheduled"
 CONDITION_COMPOSITE_SCHEDULED: Final = "CompositePodGroupInitiallyScheduled"
 CONDITION_DISRUPTION_TARGET: Final = "DisruptionTarget"
+CONDITION_PREEMPTED: Final = "Preempted"
 CONDITION_HOLD_EXPIRED: Final = "HoldExpired"
 CONDITION_POD_SCHEDULED: Final = "PodScheduled"
 # The name of the first of these in v1alpha2 and in coscheduling.muster.dev.

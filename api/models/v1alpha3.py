@@ -441,12 +441,14 @@ class _Status(BaseModel):
     conditions: Annotated[list[Condition], ListMap("type")] = Field(
         [],
         description="conditions has the conditions PodGroupInitiallyScheduled "
-        "(CompositePodGroupInitiallyScheduled) and DisruptionTarget. PodGroupInitiallyScheduled "
+        "(CompositePodGroupInitiallyScheduled), DisruptionTarget and, on the root of a tree, "
+        "Preempted. PodGroupInitiallyScheduled "
         "is True with reason Scheduled once minCount pods (minGroupCount child groups) were "
         "scheduled, and then it remains True. Before, it is False with reason Unschedulable, "
         "Incomplete, Invalid or SchedulerError. DisruptionTarget is True with reason "
         "PreemptionByScheduler when the group is about to be disrupted, and False once the group "
-        "runs again.",
+        "runs again. Preempted is True after a preemption that disrupted a gang of the tree; its "
+        "message counts the recent ones, and lastTransitionTime is the time of the first of them.",
     )
     blocker: Blocker | None = Field(
         None,

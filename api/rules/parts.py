@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from api import duration, names
+from api import names
 from api.causes import Cause
 from api.constants import (
     ANNOTATION_PROVISIONING_REQUEST,
@@ -101,10 +101,10 @@ def check_priority(reader: Reader, owner: Mapping[str, Any], path: str) -> None:
 
 
 def check_annotations(reader: Reader, obj: Mapping[str, Any]) -> None:
-    """Check durations of preemption, and the annotation `provisioning-request` (class)."""
-    for key, said in table.DURATIONS.items():
+    """Check those of preemption, and the annotation `provisioning-request` (class)."""
+    for key, (said, read) in table.OF_PREEMPTION.items():
         written = annotations_of(obj).get(key)
-        if written is not None and duration.seconds(written) is None:
+        if written is not None and read(written) is None:
             reader.report.append(said.at(said.where[0], written))
     rule = table.PROVISIONING_REQUEST
     asked = annotations_of(obj).get(ANNOTATION_PROVISIONING_REQUEST)

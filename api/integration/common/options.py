@@ -4,10 +4,11 @@ import re
 from dataclasses import dataclass
 from typing import Any, Final
 
-from api import causes, duration, names
+from api import causes, duration, eviction, names
 from api.causes import Cause
 from api.constants import (
     ANNOTATION_DISRUPTION_MODE,
+    ANNOTATION_EVICTION_COST,
     ANNOTATION_GANG_MODE,
     ANNOTATION_MIN_COUNT,
     ANNOTATION_MIN_RUN_TIME,
@@ -51,9 +52,9 @@ class Options:
 
     `path` is the path of the object with the annotations (empty for the root). `mode_path` is the
     path of the mode. `outer` is True for the `replicated-job-` annotations. `request` (of
-    capacity), `delay` (of preemption) and `min_run` (the time before it) apply to a root, and are
-    written to the group if it is one. `claims` are the entries of the pods' claims that the pods
-    share. `tree` is the tree of several owners in which the owner is.
+    capacity), `delay` (of preemption), `min_run` (the time before it) and `eviction_cost` apply to
+    a root, and are written to the group if it is one. `claims` are the entries of the pods' claims
+    that the pods share. `tree` is the tree of several owners in which the owner is.
     """
 
     mode: str = ""
@@ -65,6 +66,7 @@ class Options:
     request: str = ""
     delay: str = ""
     min_run: str = ""
+    eviction_cost: str = ""
     claims: tuple[str, ...] = ()
     tree: Tree | None = None
 
@@ -74,6 +76,16 @@ class Options:
     def at(self, key: str) -> str:
         """Return the field path of one of this level's annotations."""
         return annotation_path(self.path, outer_key(key) if self.outer else key)
+
+    @property
+    def of_root(self) -> dict[str, str]:
+        """The options that only a root has, by their annotations; empty if not set."""
+        return {
+            ANNOTATION_PROVISIONING_REQUEST: self.request,
+            ANNOTATION_PREEMPTION_DELAY: self.delay,
+            ANNOTATION_MIN_RUN_TIME: self.min_run,
+            ANNOTATION_EVICTION_COST: self.eviction_cost,
+        }
 
     @property
     def asks(self) -> bool:
@@ -174,6 +186,7 @@ def _fields_of_root(obj: Any, path: str, report: list[Cause]) -> dict[str, Any]:
         "request": _enum(asked, asked_path, CLASSES, report),
         "delay": _duration(obj, path, ANNOTATION_PREEMPTION_DELAY, report),
         "min_run": _duration(obj, path, ANNOTATION_MIN_RUN_TIME, report),
+        "eviction_cost": _eviction_cost(obj, path, report),
         "tree": _tree(obj, path, report),
     }
 
@@ -190,6 +203,15 @@ def _duration(obj: Any, path: str, key: str, report: list[Cause]) -> str:
     written = annotations_of(obj).get(key)
     if written is not None and duration.seconds(written) is None:
         report.append(causes.invalid(annotation_path(path, key), written, duration.TEXT))
+        return ""
+    return written or ""
+
+
+def _eviction_cost(obj: Any, path: str, report: list[Cause]) -> str:
+    written = annotations_of(obj).get(ANNOTATION_EVICTION_COST)
+    if written is not None and eviction.eviction_cost(written) is None:
+        at = annotation_path(path, ANNOTATION_EVICTION_COST)
+        report.append(causes.invalid(at, written, eviction.COST_TEXT))
         return ""
     return written or ""
 

@@ -9,9 +9,6 @@ from api.causes import Cause
 from api.constants import (
     ANNOTATION_CONSUMES_REQUEST,
     ANNOTATION_DISRUPTION_MODE,
-    ANNOTATION_MIN_RUN_TIME,
-    ANNOTATION_PREEMPTION_DELAY,
-    ANNOTATION_PROVISIONING_REQUEST,
     ANNOTATION_SHARED_CLAIMS,
     ANNOTATION_TREE,
     JOB,
@@ -287,11 +284,6 @@ def _claim_faults(options: Options, jobs: list[ReplicatedJob]) -> Iterator[Cause
 
 
 def _unused_below_root(options: Options) -> Iterator[str]:
-    said = {
-        ANNOTATION_PROVISIONING_REQUEST: options.request,
-        ANNOTATION_PREEMPTION_DELAY: options.delay,
-        ANNOTATION_MIN_RUN_TIME: options.min_run,
-    }
-    for key, value in said.items():
+    for key, value in options.of_root.items():
         if value:
             yield f"{options.at(key)}: has no effect: set it on the JobSet, for all its groups"

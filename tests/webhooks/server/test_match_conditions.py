@@ -327,7 +327,13 @@ DELAY = "scheduling.muster.dev/preemption-delay"
 )
 @pytest.mark.parametrize(
     "key",
-    [DELAY, "scheduling.muster.dev/min-run-time", "scheduling.muster.dev/provisioning-request"],
+    [
+        DELAY,
+        "scheduling.muster.dev/min-run-time",
+        "scheduling.muster.dev/eviction-cost",
+        "scheduling.muster.dev/last-checkpoint",
+        "scheduling.muster.dev/provisioning-request",
+    ],
 )
 @pytest.mark.parametrize("webhook", ["podgroups-delay", "compositepodgroups-delay"])
 def test_an_update_of_the_spec_alone_or_of_what_a_root_says_alone_is_asked_about_once(

@@ -493,12 +493,14 @@ type HeldPlaces struct {
 
 // PodGroupStatus is the most recently observed state of a PodGroup.
 type PodGroupStatus struct {
-	// conditions has the conditions PodGroupInitiallyScheduled (CompositePodGroupInitiallyScheduled)
-	// and DisruptionTarget. PodGroupInitiallyScheduled is True with reason Scheduled once minCount
-	// pods (minGroupCount child groups) were scheduled, and then it remains True. Before, it is False
-	// with reason Unschedulable, Incomplete, Invalid or SchedulerError. DisruptionTarget is True with
-	// reason PreemptionByScheduler when the group is about to be disrupted, and False once the group
-	// runs again.
+	// conditions has the conditions PodGroupInitiallyScheduled (CompositePodGroupInitiallyScheduled),
+	// DisruptionTarget and, on the root of a tree, Preempted. PodGroupInitiallyScheduled is True with
+	// reason Scheduled once minCount pods (minGroupCount child groups) were scheduled, and then it
+	// remains True. Before, it is False with reason Unschedulable, Incomplete, Invalid or
+	// SchedulerError. DisruptionTarget is True with reason PreemptionByScheduler when the group is
+	// about to be disrupted, and False once the group runs again. Preempted is True after a preemption
+	// that disrupted a gang of the tree; its message counts the recent ones, and lastTransitionTime is
+	// the time of the first of them.
 	// +listType=map
 	// +listMapKey=type
 	// +optional
@@ -596,12 +598,14 @@ type CompositePodGroupSpec struct {
 
 // CompositePodGroupStatus is the most recently observed state of a CompositePodGroup.
 type CompositePodGroupStatus struct {
-	// conditions has the conditions PodGroupInitiallyScheduled (CompositePodGroupInitiallyScheduled)
-	// and DisruptionTarget. PodGroupInitiallyScheduled is True with reason Scheduled once minCount
-	// pods (minGroupCount child groups) were scheduled, and then it remains True. Before, it is False
-	// with reason Unschedulable, Incomplete, Invalid or SchedulerError. DisruptionTarget is True with
-	// reason PreemptionByScheduler when the group is about to be disrupted, and False once the group
-	// runs again.
+	// conditions has the conditions PodGroupInitiallyScheduled (CompositePodGroupInitiallyScheduled),
+	// DisruptionTarget and, on the root of a tree, Preempted. PodGroupInitiallyScheduled is True with
+	// reason Scheduled once minCount pods (minGroupCount child groups) were scheduled, and then it
+	// remains True. Before, it is False with reason Unschedulable, Incomplete, Invalid or
+	// SchedulerError. DisruptionTarget is True with reason PreemptionByScheduler when the group is
+	// about to be disrupted, and False once the group runs again. Preempted is True after a preemption
+	// that disrupted a gang of the tree; its message counts the recent ones, and lastTransitionTime is
+	// the time of the first of them.
 	// +listType=map
 	// +listMapKey=type
 	// +optional

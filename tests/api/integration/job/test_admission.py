@@ -519,6 +519,7 @@ def test_a_job_that_asks_later_is_refused() -> None:
         ("provisioning-request", "soon", "FieldValueNotSupported"),
         ("preemption-delay", "soon", INVALID),
         ("min-run-time", "for ever", INVALID),
+        ("eviction-cost", "+1", INVALID),
     ],
 )
 def test_what_a_root_cannot_say_is_refused_on_its_job(word: str, value: str, reason: str) -> None:

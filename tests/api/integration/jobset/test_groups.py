@@ -16,6 +16,7 @@ ASKED = {
     "provisioning_request": "check-capacity",
     "preemption_delay": "5m",
     "min_run_time": "9m",
+    "eviction_cost": "-7",
 }
 
 
@@ -391,3 +392,4 @@ def test_a_root_says_what_its_owner_asks_for_it(jobset: JobSetBuilder, roots: li
     assert list(found) == roots
     assert all(it[f"{GROUP}/preemption-delay"] == "5m" for it in found.values())
     assert all(it[f"{GROUP}/min-run-time"] == "9m" for it in found.values())
+    assert all(it[f"{GROUP}/eviction-cost"] == "-7" for it in found.values())
