@@ -21,6 +21,7 @@ from scheduler.core.pods.shapes import Shape
 from scheduler.core.preemption.candidates import NONE, EvictionScopes
 from scheduler.core.preemption.cost import Cost, Costs
 from scheduler.core.preemption.dry_run import DryRun, SearchEffort
+from scheduler.core.preemption.exchange import Exchange
 from scheduler.core.preemption.fewest import FewestUnits
 from scheduler.core.preemption.proof import MOST_SETS, Proof
 from scheduler.core.preemption.protected_units import ProtectedUnits
@@ -123,6 +124,7 @@ def _planned(dry_run: DryRun, refusal: Refusal) -> Plan | Refusal:
         choice.search()
     cheapest = min(best, key=lambda choice: choice.cost)
     cheapest.fewer(lowest, proof)
+    cheapest.exchange()
     # Last: it may prefer a set of higher cost in which fewer units run.
     cheapest.take_places(lowest)
     plan = cheapest.plan()
@@ -277,6 +279,12 @@ class _Choice:
         if found.units is not None:
             self.best, self.cost, self._minimal = found.units, self._cost(found.units), True
         return few and found.complete
+
+    def exchange(self) -> None:
+        """Exchange victims for those that cost their owners less, at no higher cost."""
+        exchanged = Exchange(self.dry_run, self.protected, self._reduced).improved(self.best)
+        if exchanged is not self.best:
+            self.best, self.cost = exchanged, self._cost(exchanged)
 
     def take_places(self, others: Sequence[_Choice]) -> None:
         """Prefer expected pods, whose reserved capacity is not in use, to units that run.
