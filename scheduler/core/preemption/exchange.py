@@ -32,6 +32,12 @@ _MOST_ROOTS: Final = 64
 _MOST_VICTIMS: Final = 128
 """Victims up to which exchanges are tried: for more, each needs too many dry runs."""
 
+_MOST_BEYOND: Final = 4
+"""Exchanges that are tried for one plan beyond the budget. Otherwise costs would not count on a
+
+slow machine, on which the search for victims takes all of the time.
+"""
+
 Reduce = Callable[[Ints], tuple[Ints, bool]]
 """Reduces a set that suffices; False if the budget ended first."""
 
@@ -49,14 +55,21 @@ class _Root:
 
 
 class Exchange:
-    """The exchanges for one plan; `reduce` must not add units to the set that it gets."""
+    """The exchanges for one plan; `reduce` must not add units to the set that it gets.
 
-    def __init__(self, dry_run: DryRun, protected: ProtectedUnits, reduce: Reduce) -> None:
+    If the victims are known to be `minimal`, they stay so.
+    """
+
+    def __init__(
+        self, dry_run: DryRun, protected: ProtectedUnits, reduce: Reduce, *, minimal: bool
+    ) -> None:
         self._dry_run = dry_run
         self._units = dry_run.state.units
         self._protected = protected
         self._reduce = reduce
+        self._minimal = minimal
         self._tries = 0
+        self._beyond = _MOST_BEYOND
 
     def improved(self, best: Ints) -> Ints:
         """Return the victims after all exchanges that keep the cost, or reduce it."""
@@ -107,15 +120,23 @@ class Exchange:
         rest = np.setdiff1d(best, victim.units)
         known = Cost.of(self._units, self._protected, best)
         for scope in self._scopes(rest, cheaper[:_MOST_ROOTS]):
-            if self._tries <= 0 or self._dry_run.exhausted:
+            if not self._may_try():
                 return None
-            self._tries -= 1
             if self._dry_run.fits(scope) is None:
                 continue
             chosen, minimal = self._reduce(scope)
-            if minimal and len(chosen) and self._costs_no_more(chosen, known):
+            if (
+                (minimal or not self._minimal)
+                and len(chosen)
+                and self._costs_no_more(chosen, known)
+            ):
                 return chosen
         return None
+
+    def _may_try(self) -> bool:
+        self._tries -= 1
+        self._beyond -= self._dry_run.exhausted
+        return self._tries >= 0 and self._beyond >= 0
 
     def _scopes(self, rest: Ints, cheaper: list[_Root]) -> Iterator[Ints]:
         """Yield the sets with the units of one cheaper root each that may suffice."""

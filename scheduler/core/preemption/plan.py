@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from typing import Final
 
@@ -282,7 +283,9 @@ class _Choice:
 
     def exchange(self) -> None:
         """Exchange victims for those that cost their owners less, at no higher cost."""
-        exchanged = Exchange(self.dry_run, self.protected, self._reduced).improved(self.best)
+        reduce = partial(self._reduced, beyond=False)
+        exchange = Exchange(self.dry_run, self.protected, reduce, minimal=self._minimal)
+        exchanged = exchange.improved(self.best)
         if exchanged is not self.best:
             self.best, self.cost = exchanged, self._cost(exchanged)
 
@@ -380,11 +383,11 @@ class _Choice:
             return minimal
         return cost < self.cost
 
-    def _reduced(self, scope: Ints) -> tuple[Ints, bool]:
+    def _reduced(self, scope: Ints, *, beyond: bool = True) -> tuple[Ints, bool]:
         """Reduce a set that suffices to one from which no unit can be reprieved.
 
         Returns False as well if the budget ended first: this placement then needs all units that
-        are left.
+        are left, unless dry runs `beyond` the budget are not allowed.
         """
         placement = self.dry_run.fits(scope)
         if placement is None:
@@ -400,7 +403,7 @@ class _Choice:
             if len(fewer) == len(chosen) and not self.dry_run.exhausted:
                 return fewer, True
             chosen = fewer
-        return self._reduced_beyond_budget(chosen, placement), False
+        return self._reduced_beyond_budget(chosen, placement) if beyond else chosen, False
 
     def _reduced_beyond_budget(self, scope: Ints, placement: Placement) -> Ints:
         """Reduce a set that suffices for this placement with a few more dry runs.

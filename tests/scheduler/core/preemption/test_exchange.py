@@ -6,7 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from scheduler.core.preemption.plan import Plan
+from scheduler.core.preemption.dry_run import SearchEffort
+from scheduler.core.preemption.plan import Plan, preempt
+from scheduler.core.search.place import Refusal, SearchBudget, place
 from scheduler.core.values.model import (
     COMPOSITE_POD_GROUP,
     POD_GROUP,
@@ -154,6 +156,36 @@ def test_a_proof_is_about_the_cost_without_reports() -> None:
     assert plan.proved
     assert plan.minimal
     assert {unit.key[2] for unit in plan.victims} == {"g1", "g2"}
+
+
+def test_costs_count_when_the_time_is_over_at_once() -> None:
+    """On a slow machine the search takes all of the time, and the choice may not depend on it."""
+    builder = cluster([Gang(cost=number) for number in range(4)])
+    (high,) = builder.waits(None, priority=5)
+    budget = SearchBudget(expired=lambda: True)
+    refusal = place(builder.state, builder.root(high.name), SearchBudget())
+    assert isinstance(refusal, Refusal)
+
+    plan = preempt(builder.state, builder.root(high.name), refusal, budget)
+
+    assert isinstance(plan, Plan)
+    assert {unit.key[2] for unit in plan.victims} == {"g0"}
+
+
+def test_few_exchanges_are_tried_beyond_the_budget() -> None:
+    builder = cluster([Gang(cost=20 - number) for number in range(20)])
+    builder.group("high", 10, priority=5)
+    builder.waits("high", 10, priority=5)
+
+    enough, little = (
+        builder.preempt("high", effort=SearchEffort(solves=solves)) for solves in (600, 1)
+    )
+
+    assert isinstance(enough, Plan)
+    assert isinstance(little, Plan)
+    assert {unit.key[2] for unit in enough.victims} == {f"g{at}" for at in range(10, 20)}
+    assert little.solves < enough.solves
+    assert len(little.victims) == 10
 
 
 def keys(plan: Plan) -> set[GroupKey]:
