@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Final
 
 import numpy as np
@@ -23,11 +24,11 @@ from scheduler.core.state.eviction_costs import ReportedCost
 from scheduler.core.state.units import unit_owner
 from scheduler.core.values.model import GroupKey
 
-_MOST_TRIED: Final = 32
-"""Exchanges in a namespace that are tried by dry runs for one plan. Then its victims stay."""
+_MOST_SOLVES: Final = 48
+"""Dry runs for the exchanges of a namespace in one plan. Then its victims stay."""
 
-_MOST_ROOTS: Final = 64
-"""Cheaper roots that are checked for each victim, the cheapest first."""
+_MOST_SETS: Final = 64
+"""Sets that are checked by arithmetic for each victim, those with the cheapest roots first."""
 
 _MOST_VICTIMS: Final = 128
 """Victims up to which exchanges are tried: for more, each needs too many dry runs."""
@@ -68,7 +69,7 @@ class Exchange:
         self._protected = protected
         self._reduce = reduce
         self._minimal = minimal
-        self._tries = 0
+        self._last = 0
         self._beyond = _MOST_BEYOND
 
     def improved(self, best: Ints) -> Ints:
@@ -84,7 +85,7 @@ class Exchange:
     def _in_namespace(self, namespace: str, best: Ints) -> Ints:
         """Return the victims after the exchanges in one namespace, the costliest victim first."""
         # For each namespace: many reports in one must not prevent the exchanges of others.
-        self._tries = _MOST_TRIED
+        self._last = self._dry_run.solves + _MOST_SOLVES
         roots = self._roots(namespace, Cost.of(self._units, self._protected, best).priority)
         tried = set[int]()
         while True:
@@ -102,11 +103,15 @@ class Exchange:
     def _roots(self, namespace: str, priority: int) -> list[_Root]:
         """Return the roots of the namespace with candidates up to this priority."""
         units, found = self._units, dict[GroupKey | int, _Root]()
+        owners = dict[Group, Group | None]()
         candidates = units.within([namespace], self._protected.candidates)
         for index in candidates[units.priorities[candidates] <= priority].tolist():
             self._dry_run.pause()
             pod = next(iter(units.unit(index).pods.values()))
-            root = unit_owner(pod, self._dry_run.state.forest).root
+            # Most units are single pods, of which a group may have thousands.
+            if pod.group is not None and pod.group not in owners:
+                owners[pod.group] = unit_owner(pod, self._dry_run.state.forest).root
+            root = owners[pod.group] if pod.group is not None else None
             entry = found.setdefault(index if root is None else root.key, _Root(root))
             entry.units.append(index)
         for entry in found.values():
@@ -119,7 +124,7 @@ class Exchange:
         cheaper = sorted((it for it in roots if it.cost < victim.cost), key=lambda it: it.cost)
         rest = np.setdiff1d(best, victim.units)
         known = Cost.of(self._units, self._protected, best)
-        for scope in self._scopes(rest, cheaper[:_MOST_ROOTS]):
+        for scope in self._scopes(rest, len(best) - len(rest), cheaper):
             if not self._may_try():
                 return None
             if self._dry_run.fits(scope) is None:
@@ -134,19 +139,33 @@ class Exchange:
         return None
 
     def _may_try(self) -> bool:
-        self._tries -= 1
         self._beyond -= self._dry_run.exhausted
-        return self._tries >= 0 and self._beyond >= 0
+        return self._dry_run.solves < self._last and self._beyond >= 0
 
-    def _scopes(self, rest: Ints, cheaper: list[_Root]) -> Iterator[Ints]:
-        """Yield the sets with the units of one cheaper root each that may suffice."""
-        scopes = [np.union1d(rest, np.array(it.units, np.int64)) for it in cheaper]
+    def _scopes(self, rest: Ints, number: int, cheaper: list[_Root]) -> Iterator[Ints]:
+        """Yield the sets that may suffice with units of a cheaper root for so many others."""
+        parts = (part for root in cheaper for part in self._parts(root, rest, number))
+        scopes = [np.union1d(rest, part) for part in islice(parts, _MOST_SETS)]
         if not scopes:
             return
         candidates: Ints = np.unique(np.concatenate(scopes))
         chosen = np.array([np.isin(candidates, scope) for scope in scopes], np.bool_)
         passes = Necessary(self._dry_run, candidates).passes(chosen)
         yield from (scopes[at] for at in np.flatnonzero(passes).tolist())
+
+    def _parts(self, root: _Root, rest: Ints, number: int) -> Iterator[Ints]:
+        """Yield the units of a root that may replace so many others: each alone for a single one.
+
+        Those of the latest start come first.
+        """
+        units: Ints = np.setdiff1d(root.units, rest)
+        if number > 1:
+            yield from (units,) if len(units) >= number else ()
+            return
+        yield from sorted(units[:, None], key=self._start)
+
+    def _start(self, unit: Ints) -> float:
+        return -float(self._units.youth[self._units.slots_of(unit)].min())
 
     def _costs_no_more(self, chosen: Ints, known: Cost) -> bool:
         cost = Cost.of(self._units, self._protected, chosen)
