@@ -27,6 +27,9 @@ LATELY = NOW - 60
             Gang(preempted=(1, LATELY)), Gang(preempted=(2, LATELY), started=9), 0, id="fewer times"
         ),
         pytest.param(
+            Gang(preempted=(2, LATELY), started=9), Gang(preempted=(1, LATELY)), 1, id="both lately"
+        ),
+        pytest.param(
             Gang(namespace="other"), Gang(preempted=(1, LATELY), started=9), 0, id="any namespace"
         ),
         pytest.param(
