@@ -62,7 +62,10 @@ class Preemption(Section, frozen=True):
     def __post_init__(self) -> None:
         """Raise ValueError, which names the fields, if the usual time is longer than any may be."""
         if self.min_run_seconds > self.most_min_run_seconds:
-            raise ValueError("mostMinRunSeconds must be at least minRunSeconds")
+            raise ValueError(
+                f"mostMinRunSeconds must be at least minRunSeconds, {self.min_run_seconds:g}: "
+                "raise it, or lower minRunSeconds"
+            )
 
     def protection(self, clock: Clock) -> RunProtection:
         """Return what spares units at this time: they started, or were preempted, not long ago."""
