@@ -78,6 +78,10 @@ class EvictionCosts:
         self._ends[root.key] = root.spec.preempted[1] + rules.window
         return count * _REPEATED
 
+    def counts(self, root: Group) -> bool:
+        """Return True if preemptions of the root count now."""
+        return root.key in self._ends
+
     def expired(self, now: float) -> list[GroupKey]:
         """Return the roots whose preemptions no longer count, once each."""
         over = [key for key, end in self._ends.items() if end <= now]

@@ -336,10 +336,15 @@ class Units:
             yield from self._refresh_held()
 
     def _rank_extras(self, gang: Group) -> None:
-        """Let the newest pods of a gang beyond its minCount count as the youngest."""
+        """Let the newest pods of a gang beyond its minCount count as the youngest.
+
+        A gang below its minCount is not spared for its preemptions: otherwise each further one
+        would break another gang.
+        """
         is_gang, minimum = gang.spec is not None and gang.spec.gang, gang.minimum or 0
+        elastic = (is_gang and gang.running > minimum) or gang.key in self._elastic
         # Most have none, and are not walked.
-        if not (is_gang and gang.running > minimum) and gang.key not in self._elastic:
+        if not elastic and not self.costs.counts(gang.top):
             return
         pods = [pod for uid, pod in gang.members.items() if self._is_alone(uid)]
         # Not by slot, which depends on the order of events.
@@ -348,7 +353,8 @@ class Units:
         # Pods that have succeeded count for the minimum, too.
         needed = max(0, minimum - max(0, gang.running - len(slots)))
         extras = slots[needed:] if is_gang else []
-        self.youth[slots] = self.started[slots]
+        broken = is_gang and len(slots) < needed
+        self.youth[slots] = [pod.info.started for pod in pods] if broken else self.started[slots]
         self.youth[extras] += EXTRA
         (self._elastic.add if extras else self._elastic.discard)(gang.key)
 

@@ -74,6 +74,19 @@ def test_a_pod_beyond_the_minimum_goes_even_if_its_gang_was_preempted() -> None:
     assert victims(cluster(gangs), pods=1) == {"g0"}
 
 
+def test_a_gang_below_its_minimum_is_not_spared() -> None:
+    """Or each further preemption would break another gang."""
+    lately = (1, LATELY)
+    gangs = [Gang(pods=2, mode="single"), Gang(pods=2, preempted=lately, started=9, mode="single")]
+    whole, broken = cluster(gangs), cluster(gangs)
+    broken.state.units.refresh()
+    broken.state.remove_pod("uid-v00004")
+    broken.runs(None, "n3", priority=9)
+
+    assert victims(whole, pods=1) == {"g0"}
+    assert victims(broken, pods=1) == {"g1"}
+
+
 def test_the_root_counts_for_its_tree() -> None:
     builder = cluster([Gang(), Gang(started=9)])
     root = GroupSpec((COMPOSITE_POD_GROUP, "ns", "root"), 1, disruption="all", priority=0)
