@@ -236,6 +236,11 @@ ANNOTATION_ON_HOLD_EXPIRED: Final = f"{GROUP}/on-hold-expired"
 ANNOTATION_MIN_RUN_TIME: Final = f"{GROUP}/min-run-time"
 # On a root: the time within which its minimum must start, or the scheduler gives it up.
 ANNOTATION_START_TIMEOUT: Final = f"{GROUP}/start-timeout"
+# On a root: an integer. Of roots of its namespace that could be evicted instead of each other,
+# those with the lowest go first.
+ANNOTATION_EVICTION_COST: Final = f"{GROUP}/eviction-cost"
+# On a root or one of its pods: when it saved its work last, in RFC 3339.
+ANNOTATION_LAST_CHECKPOINT: Final = f"{GROUP}/last-checkpoint"
 # On a root: the time before any pod is evicted for it.
 ANNOTATION_PREEMPTION_DELAY: Final = f"{GROUP}/preemption-delay"
 # On a root, or on its Job or JobSet: request capacity while the root waits for it.
@@ -309,6 +314,7 @@ FINALIZER_COMPOSITE: Final = f"{GROUP}/compositepodgroup-protection"
 CONDITION_POD_GROUP_SCHEDULED: Final = "PodGroupInitiallyScheduled"
 CONDITION_COMPOSITE_SCHEDULED: Final = "CompositePodGroupInitiallyScheduled"
 CONDITION_DISRUPTION_TARGET: Final = "DisruptionTarget"
+CONDITION_PREEMPTED: Final = "Preempted"
 CONDITION_HOLD_EXPIRED: Final = "HoldExpired"
 CONDITION_POD_SCHEDULED: Final = "PodScheduled"
 # On a root with a start-timeout: False while it counts, True once the root was given up.

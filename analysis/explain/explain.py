@@ -19,7 +19,7 @@ from api.constants import (
     POD_GROUP,
     TRAIN_JOB,
 )
-from api.eviction import eviction_of
+from api.eviction import eviction_of, preemptions_of
 from api.features import Feature, FeatureGates
 from api.wording import count
 from kube.base.clock import rfc3339
@@ -33,6 +33,7 @@ from scheduler.core.explain.holders import held_on, holders
 from scheduler.core.groups.forest import Group, Pod, outer_topology_keys
 from scheduler.core.preemption.plan import Plan, may_preempt, preempt
 from scheduler.core.search.place import Placement, Refusal, SearchBudget
+from scheduler.core.state.eviction_costs import is_past
 from scheduler.core.state.state import State
 from scheduler.core.topology.topology import UNLABELLED
 from scheduler.core.values.model import SINGLE_POD, GroupKey
@@ -125,7 +126,8 @@ def explain_lines(
 ) -> Iterator[str]:
     """Yield one group with its needs and blockers, or one pod; `gates` are the feature gates.
 
-    `observed` has the time until which places are held, and for whom a group was evicted.
+    `observed` has the time until which places are held, and for whom a group was evicted and how
+    often.
     """
     if isinstance(entity, Pod):
         yield from _pod_lines(state, entity, budget, gates)
@@ -135,6 +137,7 @@ def explain_lines(
         yield "  is scheduled by another scheduler"
         return
     yield from (f"  {line}" for line in _eviction_lines(entity, observed))
+    yield from (f"  {line}" for line in _checkpoint_lines(state, entity))
     yield from (f"  {line}" for line in _holding_lines(entity, observed))
     members = (uid for leaf in entity.leaves() for uid in leaf.members)
     yield from (f"  {line}" for line in _device_lines(state, members))
@@ -164,6 +167,11 @@ def _eviction_lines(group: Group, observed: Mapping[GroupKey, GroupObject]) -> I
         obj = observed.get(each.key)
         return eviction_of(obj.status or {}) if obj is not None else ""
 
+    obj = observed.get(group.key)
+    number, since = preemptions_of(obj.status or {}) if obj is not None else (0, 0.0)
+    if number:
+        begun = rfc3339(datetime.fromtimestamp(since, UTC))
+        yield f"was preempted {count(number, 'time')} since {begun}"
     own = evicted(group)
     if own:
         yield f"was {own}"
@@ -171,6 +179,18 @@ def _eviction_lines(group: Group, observed: Mapping[GroupKey, GroupObject]) -> I
     below = ((each, why) for each in group.walk() if (why := evicted(each)))
     for each, why in islice(below, _MOST_EVICTED):
         yield f"{qualified_name(each.key)} was {why}"
+
+
+def _checkpoint_lines(state: State, group: Group) -> Iterator[str]:
+    """Yield that the last checkpoint of a group or of one of its pods is in the future."""
+    pods = (pod for leaf in group.leaves() for pod in leaf.members.values())
+    reported = [(pod.key, pod.info.preemption.checkpoint) for pod in pods]
+    if group.spec is not None:
+        reported.insert(0, (group.key, group.spec.checkpoint))
+    for key, moment in reported:
+        if not is_past(moment, state.units.protection):
+            yield f"last-checkpoint of {qualified_name(key)} is in the future: it does not count"
+            return
 
 
 def _holding_lines(group: Group, observed: Mapping[GroupKey, GroupObject]) -> Iterator[str]:

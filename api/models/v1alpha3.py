@@ -441,14 +441,17 @@ class _Status(BaseModel):
     conditions: Annotated[list[Condition], ListMap("type")] = Field(
         [],
         description="conditions has the conditions PodGroupInitiallyScheduled "
-        "(CompositePodGroupInitiallyScheduled) and DisruptionTarget. PodGroupInitiallyScheduled "
+        "(CompositePodGroupInitiallyScheduled), DisruptionTarget and, on the root of a tree, "
+        "Preempted. PodGroupInitiallyScheduled "
         "is True with reason Scheduled once minCount pods (minGroupCount child groups) were "
         "scheduled, and then it remains True. Before, it is False with reason Unschedulable, "
         "Incomplete, Invalid, SchedulerError or StartTimeout. DisruptionTarget is True with reason "
         "PreemptionByScheduler when the group is about to be disrupted, and False once the group "
         "runs again. StartTimeout is on a root with a start-timeout that waits for its first "
         "start: False while the time counts, from lastTransitionTime on, and True once the "
-        "scheduler gave the group up.",
+        "scheduler gave the group up. "
+        "Preempted is True after a preemption that disrupted a gang of the tree; its "
+        "message counts the recent ones, and lastTransitionTime is the time of the first of them.",
     )
     blocker: Blocker | None = Field(
         None,

@@ -3,12 +3,11 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from api import duration, names
+from api import names
 from api.causes import Cause
 from api.constants import (
     ANNOTATION_HOLD_FROM,
     ANNOTATION_PROVISIONING_REQUEST,
-    ANNOTATION_START_TIMEOUT,
     HIGHEST_USER_PRIORITY,
     HOLD_FROM_CREATION,
     MAX_RESOURCE_CLAIMS,
@@ -104,15 +103,12 @@ def check_priority(reader: Reader, owner: Mapping[str, Any], path: str) -> None:
 
 
 def check_annotations(reader: Reader, obj: Mapping[str, Any], *, leaf: bool) -> None:
-    """Check the durations, and the words of `provisioning-request` and `hold-from`."""
-    for key, said in table.DURATIONS.items():
-        written = annotations_of(obj).get(key)
-        if written is not None and duration.seconds(written) is None:
-            reader.report.append(said.at(said.where[0], written))
+    """Check the values that are read, and the words of the others."""
     notes = annotations_of(obj)
-    limit = notes.get(ANNOTATION_START_TIMEOUT)
-    if limit is not None and duration.positive_seconds(limit) is None:
-        reader.report.append(table.START_TIMEOUT.at(table.START_TIMEOUT.where[0], limit))
+    for key, (said, read) in table.READ.items():
+        written = notes.get(key)
+        if written is not None and read(written) is None:
+            reader.report.append(said.at(said.where[0], written))
     asked, held = notes.get(ANNOTATION_PROVISIONING_REQUEST), notes.get(ANNOTATION_HOLD_FROM)
     for rule, written in ((table.PROVISIONING_REQUEST, asked), (table.HOLD_FROM, held)):
         if written is not None and written not in rule.words:

@@ -4,13 +4,16 @@ A rule is a name, its fields, a Kubernetes cause reason, and a text that tells t
 The other modules of this package detect violations, and contain no texts.
 """
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from api import causes, duration
+from api import causes, duration, eviction
 from api.causes import Cause
 from api.constants import (
+    ANNOTATION_EVICTION_COST,
     ANNOTATION_HOLD_FROM,
+    ANNOTATION_LAST_CHECKPOINT,
     ANNOTATION_MIN_RUN_TIME,
     ANNOTATION_PREEMPTION_DELAY,
     ANNOTATION_PROVISIONING_REQUEST,
@@ -309,16 +312,30 @@ PREEMPTION_DELAY: Final = Rule(
 MIN_RUN_TIME: Final = Rule(
     "min-run-time", (f"metadata.annotations[{ANNOTATION_MIN_RUN_TIME}]",), _I, duration.TEXT
 )
-DURATIONS: Final = {
-    ANNOTATION_PREEMPTION_DELAY: PREEMPTION_DELAY,
-    ANNOTATION_MIN_RUN_TIME: MIN_RUN_TIME,
-}
+EVICTION_COST: Final = Rule(
+    "eviction-cost", (f"metadata.annotations[{ANNOTATION_EVICTION_COST}]",), _I, eviction.COST_TEXT
+)
+LAST_CHECKPOINT: Final = Rule(
+    "last-checkpoint",
+    (f"metadata.annotations[{ANNOTATION_LAST_CHECKPOINT}]",),
+    _I,
+    eviction.CHECKPOINT_TEXT,
+)
 START_TIMEOUT: Final = Rule(
     "start-timeout",
     (f"metadata.annotations[{ANNOTATION_START_TIMEOUT}]",),
     _I,
     duration.POSITIVE_TEXT,
 )
+READ: Final[Mapping[str, tuple[Rule, Callable[[Any], float | None]]]] = {
+    ANNOTATION_PREEMPTION_DELAY: (PREEMPTION_DELAY, duration.seconds),
+    ANNOTATION_MIN_RUN_TIME: (MIN_RUN_TIME, duration.seconds),
+    ANNOTATION_EVICTION_COST: (EVICTION_COST, eviction.eviction_cost),
+    ANNOTATION_LAST_CHECKPOINT: (LAST_CHECKPOINT, eviction.checkpoint),
+    ANNOTATION_START_TIMEOUT: (START_TIMEOUT, duration.positive_seconds),
+}
+"""By annotation, the rule and the function that reads it, which returns None if it is invalid."""
+
 PROVISIONING_REQUEST: Final = Rule(
     "provisioning-request",
     (f"metadata.annotations[{ANNOTATION_PROVISIONING_REQUEST}]",),

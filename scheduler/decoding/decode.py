@@ -11,9 +11,11 @@ from typing import Final, Literal
 from api import features
 from api.constants import (
     ANNOTATION_CAPACITY_REQUESTED,
+    ANNOTATION_EVICTION_COST,
     ANNOTATION_GROUP_BY,
     ANNOTATION_HOLD_FROM,
     ANNOTATION_HOLD_SECONDS,
+    ANNOTATION_LAST_CHECKPOINT,
     ANNOTATION_MANAGED_GROUP,
     ANNOTATION_MIN_RUN_TIME,
     ANNOTATION_PREEMPTION_DELAY,
@@ -32,6 +34,7 @@ from api.constants import (
     SCHEDULER_COMPONENT,
 )
 from api.duration import seconds
+from api.eviction import checkpoint, eviction_cost, preemptions_of
 from api.features import Feature, FeatureGates, feature_of_owner
 from api.groups import (
     Form,
@@ -232,6 +235,8 @@ def _preemption(pod: Pod, owner: OwnerReference | None) -> PreemptionInfo:
         # All victims of a plan have the same message.
         intern(mark.message[:_LONGEST_MESSAGE]) if mark is not None else "",
         seconds(meta.annotations.get(ANNOTATION_MIN_RUN_TIME)),
+        eviction_cost(meta.annotations.get(ANNOTATION_EVICTION_COST)) or 0,
+        checkpoint(meta.annotations.get(ANNOTATION_LAST_CHECKPOINT)) or 0.0,
     )
     return _USUAL_PREEMPTION if values == _USUAL_VALUES else PreemptionInfo(*values)
 
@@ -380,6 +385,9 @@ def group_spec(kind: str, group: GroupObject, gates: FeatureGates = features.USU
         delay=_duration(meta.annotations, ANNOTATION_PREEMPTION_DELAY),
         min_run=seconds(meta.annotations.get(ANNOTATION_MIN_RUN_TIME)),
         start_within=_duration(meta.annotations, ANNOTATION_START_TIMEOUT),
+        eviction_cost=eviction_cost(meta.annotations.get(ANNOTATION_EVICTION_COST)) or 0,
+        checkpoint=checkpoint(meta.annotations.get(ANNOTATION_LAST_CHECKPOINT)) or 0.0,
+        preempted=preemptions_of(group.status or {}),
         bind_within=_duration(meta.annotations, ANNOTATION_SCHEDULE_TIMEOUT),
         template=spec.workload_ref.template_name if spec.workload_ref else "",
         priority_class=spec.priority_class_name or "",

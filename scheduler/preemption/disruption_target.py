@@ -6,6 +6,7 @@ from contextlib import suppress
 from typing import Final
 
 from api.constants import CONDITION_DISRUPTION_TARGET, REASON_PREEMPTION, SCHEDULER_COMPONENT
+from api.eviction import preempted_condition
 from kube.base.clock import Clock, rfc3339
 from kube.base.errors import Conflict, Invalid
 from kube.client.meta import Json
@@ -30,10 +31,23 @@ class DisruptionMarks:
         self._api = api
         self._clock = clock
 
-    async def set_group(self, resource: Resource, namespace: str, name: str, message: str) -> None:
-        """Set the condition on a group."""
-        obj = await self._api.get(resource, name, namespace)
-        await self._write(resource, obj, name, namespace, _TARGET | {"message": message})
+    async def set_group(
+        self, resource: Resource, namespace: str, name: str, message: str, window: float = 0.0
+    ) -> int:
+        """Set the condition on a group, unless `message` is empty. Return its preemptions.
+
+        With a `window`, in seconds, this preemption is counted in the condition Preempted of the
+        group. Otherwise the number is 0.
+        """
+        obj, number = await self._api.get(resource, name, namespace), 0
+        said = _TARGET | {"message": message}
+        conditions = [self._of(resource, obj, said)] if message else []
+        if window:
+            generation, now = obj["metadata"].get("generation", 0), self._clock.now()
+            counted, number = preempted_condition(obj.get("status") or {}, now, window, generation)
+            conditions.append(counted)
+        await self._put(resource, obj, name, namespace, conditions)
+        return number
 
     async def set_pod(self, info: PodInfo, message: str) -> None:
         """Set the condition on this very pod.
@@ -50,7 +64,7 @@ class DisruptionMarks:
         obj = await self._api.get(PODS, info.name, info.namespace)
         # The name may be that of another pod by now.
         if obj["metadata"]["uid"] == info.uid:
-            await self._write(PODS, obj, info.name, info.namespace, said)
+            await self._put(PODS, obj, info.name, info.namespace, [self._of(PODS, obj, said)])
 
     async def _add(self, info: PodInfo, said: Json) -> None:
         """Add the condition. Raises Conflict or Invalid if the pod has changed, or is another."""
@@ -73,23 +87,29 @@ class DisruptionMarks:
             if c.get("type") == CONDITION_DISRUPTION_TARGET
         )
         if marked and obj["metadata"]["uid"] == uid:
-            await self._write(resource, obj, name, namespace, _SPARED)
+            spared = self._of(resource, obj, _SPARED)
+            await self._put(resource, obj, name, namespace, [spared])
 
-    async def _write(
-        self, resource: Resource, obj: Json, name: str, namespace: str, said: Json
-    ) -> None:
-        meta = obj["metadata"]
+    def _of(self, resource: Resource, obj: Json, said: Json) -> Json:
+        """Return the condition for an object as it is now."""
         condition = self._condition(said)
         if resource is not PODS:
-            condition["observedGeneration"] = meta.get("generation", 0)
+            condition["observedGeneration"] = obj["metadata"].get("generation", 0)
             # A pod's begins with this eviction: `Evictor.resume` compares it with creations.
             condition["lastTransitionTime"] = _since(obj, said) or condition["lastTransitionTime"]
-        others = [c for c in _conditions(obj) if c.get("type") != CONDITION_DISRUPTION_TARGET]
-        ops = PatchBuilder().at_version(meta["resourceVersion"])
+        return condition
+
+    async def _put(
+        self, resource: Resource, obj: Json, name: str, namespace: str, conditions: list[Json]
+    ) -> None:
+        """Add or replace conditions of the object."""
+        types = {condition["type"] for condition in conditions}
+        others = [c for c in _conditions(obj) if c.get("type") not in types]
+        ops = PatchBuilder().at_version(obj["metadata"]["resourceVersion"])
         # JSON patch adds no key to an object that does not exist.
         if not obj.get("status"):
             ops.add("/status", {})
-        ops.add("/status/conditions", [*others, condition])
+        ops.add("/status/conditions", [*others, *conditions])
         await self._api.patch(resource, name, ops, namespace, subresource="status")
 
     def _condition(self, said: Json) -> Json:

@@ -9,7 +9,15 @@ roots are decided again without it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import (
+    Awaitable,
+    Callable,
+    Collection,
+    Coroutine,
+    Iterable,
+    Mapping,
+    Sequence,
+)
 from functools import partial
 from itertools import count
 from typing import Any, Final, TypeVar
@@ -26,6 +34,7 @@ from scheduler.core.preemption.plan import Plan
 from scheduler.core.state.units import LONGEST_GRACE, unit_owner
 from scheduler.core.values.model import GroupKey, PodInfo
 from scheduler.events.group_events import GroupEvents
+from scheduler.preemption.disrupted_roots import disrupted_roots
 from scheduler.preemption.disruption_target import DisruptionMarks
 from scheduler.preemption.messages import (
     places_text,
@@ -38,7 +47,12 @@ from scheduler.preemption.pod_deletions import delete_pod
 from scheduler.queue.shell import Shell
 from scheduler.support.config import Preemption
 from scheduler.support.kinds import GROUP_RESOURCES
-from scheduler.support.metrics import EVICTIONS_OPEN, VICTIMS, VICTIMS_SPARED
+from scheduler.support.metrics import (
+    EVICTIONS_OPEN,
+    PREEMPTIONS_REPEATED,
+    VICTIMS,
+    VICTIMS_SPARED,
+)
 from scheduler.support.ports import EvictorApi
 from scheduler.support.priority_semaphore import SharedSemaphore
 from scheduler.support.retry import RETRIABLE, retry
@@ -91,6 +105,7 @@ class Evictor:
         self._activity = shell.activity
         self._clock = shell.clock
         self._patience, writers = config.patience_seconds, config.writers
+        self._repeat_window = config.repeat_window_seconds
         self._marks = DisruptionMarks(api, shell.clock)
         self._semaphore = SharedSemaphore(2 * writers, writers)
         nominations = min(_NOMINATIONS, writers)
@@ -126,9 +141,22 @@ class Evictor:
             self._events.pod(pod, "Warning", "Preempted", message(pod.info.namespace))
         units = [[pod for pod in pods if pod.info.uid in it.pods] for it in plan.victims]
         done = self._carried_out[plan.root] = asyncio.Event()
+        counted = self._counted(plan)
         self._start(
-            [unit for unit in units if unit], groups, message, partial(self._done, plan.root, done)
+            [unit for unit in units if unit],
+            groups,
+            message,
+            partial(self._done, plan.root, done),
+            counted=counted,
         )
+        # Nothing waits for these, whose groups get no other condition.
+        for key in counted.difference(each.key for group in groups for each in group.walk()):
+            self._submit(partial(self._count_preemption, key))
+
+    def _counted(self, plan: Plan) -> set[GroupKey]:
+        """Return the roots whose status counts this preemption."""
+        roots = disrupted_roots(self._state.units, plan.victims) if self._repeat_window else []
+        return {root.key for root in roots}
 
     def _done(self, root: GroupKey, done: asyncio.Event) -> None:
         done.set()
@@ -232,13 +260,15 @@ class Evictor:
         groups: list[Group],
         message: Message,
         done: Callable[[], None] = lambda: None,
+        *,
+        counted: Collection[GroupKey] = (),
     ) -> None:
         plan = next(self._plans)
         self._activity.evicting.add(plan)
 
         async def carry_out(fence: Fence) -> None:
             try:
-                await self._carry_out(plan, units, groups, message, fence)
+                await self._carry_out(plan, units, groups, message, fence, counted=counted)
             finally:
                 # After an error, too: statuses and events wait for evictions under way.
                 self._activity.evicting.discard(plan)
@@ -253,6 +283,8 @@ class Evictor:
         groups: list[Group],
         message: Message,
         fence: Fence,
+        *,
+        counted: Collection[GroupKey],
     ) -> None:
         # A tree's condition is on each of its groups that exists as an object.
         marked = [
@@ -263,7 +295,9 @@ class Evictor:
         ]
         await asyncio.gather(
             # Side by side: conditions of groups only inform, so those of pods do not wait for them.
-            self._for_each(marked, partial(self._set_group_condition, plan, message, fence)),
+            self._for_each(
+                marked, partial(self._set_group_condition, plan, counted, message, fence)
+            ),
             self._for_each(units, partial(self._set_unit_condition, plan, message, fence)),
         )
         await self._freeze.over()
@@ -275,16 +309,35 @@ class Evictor:
         await asyncio.gather(*map(act, things))
 
     async def _set_group_condition(
-        self, plan: int, message: Message, fence: Fence, group: Group
+        self,
+        plan: int,
+        counted: Collection[GroupKey],
+        message: Message,
+        fence: Fence,
+        group: Group,
     ) -> None:
-        """Set the condition on a group. It only informs, so a failure is logged."""
-        kind, namespace, name = group.key
-        mark = partial(
-            self._marks.set_group, GROUP_RESOURCES[kind], namespace, name, message(namespace)
-        )
-        error = await self._send(plan, namespace, mark, fence)
+        window = self._repeat_window if group.key in counted else 0.0
+        await self._write_group(plan, group.key, message(group.key[1]), window, fence)
+
+    async def _count_preemption(self, root: GroupKey, fence: Fence) -> None:
+        await self._write_group(_LOWEST, root, "", self._repeat_window, fence)
+
+    async def _write_group(
+        self, priority: int, key: GroupKey, message: str, window: float, fence: Fence
+    ) -> None:
+        """Write conditions of a group. They only inform, so a failure is logged."""
+        kind, namespace, name = key
+
+        async def write() -> None:
+            number = await self._marks.set_group(
+                GROUP_RESOURCES[kind], namespace, name, message, window
+            )
+            if number > 1:
+                PREEMPTIONS_REPEATED.inc()
+
+        error = await self._send(priority, namespace, write, fence)
         if error is not None:
-            _log.error("failed to set DisruptionTarget on a group", error=str(error))
+            _log.error("failed to write the preemption to a group", error=str(error))
 
     async def _set_unit_condition(
         self, plan: int, message: Message, fence: Fence, unit: Sequence[Pod]

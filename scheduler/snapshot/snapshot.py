@@ -151,7 +151,8 @@ class Snapshot(msgspec.Struct, frozen=True):
     is that of Kubernetes. `required_drivers` are the CSI drivers that a node must have for pods
     with their volumes, `measured_drivers` those whose volumes need `storage_capacities`. `services`
     are the selectors of Services, `images` the sizes in bytes of those that waiting pods need, and
-    the names of the nodes that have them. `protection` is None if units of any age may be victims.
+    the names of the nodes that have them. `protection` is None if neither the age of units nor
+    what they report or lost before makes a difference.
     """
 
     format: int
@@ -266,7 +267,7 @@ def take(
         spared=sorted(state.units.spared),
         units=state.units.order(pause),
         disruption_budgets=list(state.disruption_budgets),
-        protection=state.units.protection if state.units.protection.most else None,
+        protection=state.units.protection if state.units.depends_on_time else None,
         queue=roots,
         decisions=list(decide_all(state, roots[:decisions], limits, pause)),
         priorities=sorted(priorities, key=lambda each: each.name),

@@ -46,26 +46,34 @@ class Preemption(Section, frozen=True):
     The same holds for pods that others deleted and that exist longer than that. A deletion that
     fails for so long is given up. `writers` requests at a time are for victims of one namespace,
     and twice as many in all. A unit is not evicted before it has run for as long as it asks, at
-    most `most_min_run_seconds`, or for `min_run_seconds` if it does not ask.
+    most `most_min_run_seconds`, or for `min_run_seconds` if it does not ask. Preemptions of a gang
+    within `repeat_window_seconds` count together: of victims that cost the same, gangs with more of
+    them come later. With 0, they are not counted.
     """
 
     enabled: bool = True
     patience_seconds: Seconds = 60.0
     min_run_seconds: RunSeconds = 0.0
     most_min_run_seconds: RunSeconds = 0.0
+    repeat_window_seconds: RunSeconds = 3600.0
     # In all twice as many, as Bindings have. With eight, the API server idled between requests.
     writers: Count = 80
 
     def __post_init__(self) -> None:
         """Raise ValueError, which names the fields, if the usual time is longer than any may be."""
         if self.min_run_seconds > self.most_min_run_seconds:
-            raise ValueError("mostMinRunSeconds must be at least minRunSeconds")
+            raise ValueError(
+                f"mostMinRunSeconds must be at least minRunSeconds, {self.min_run_seconds:g}: "
+                "raise it, or lower minRunSeconds"
+            )
 
     def protection(self, clock: Clock) -> RunProtection:
-        """Return the protection of units that have not run for long, at this time."""
+        """Return what spares units at this time: they started, or were preempted, not long ago."""
         # The starts of pods are known by the time of day only.
         now = clock.now().timestamp()
-        return RunProtection(now, self.min_run_seconds, self.most_min_run_seconds)
+        return RunProtection(
+            now, self.min_run_seconds, self.most_min_run_seconds, self.repeat_window_seconds
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -114,6 +114,11 @@ PREEMPTION_PLANS = Counter(
     "Number of preemption plans carried out, by whether a proof excludes cheaper victims.",
     ["proved"],
 )
+PREEMPTIONS_REPEATED = Counter(
+    "muster_scheduler_preemption_repeated_total",
+    "Number of preemptions of a gang, or tree of gangs, that had been preempted already within "
+    "repeatWindowSeconds.",
+)
 VICTIMS = Counter(
     "muster_scheduler_preemption_victims_total", "Number of pods evicted by preemption."
 )

@@ -5,6 +5,8 @@ from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from typing import Any
 
+from msgspec import structs
+
 from api import features
 from api.features import FeatureGates
 from kube.client.meta import Json
@@ -112,7 +114,7 @@ class EvictionHarness(Harness):
             self.evictor_api,
             replace(self.shell, freeze=Freeze()),
             self.group_events,
-            Preemption(writers=writers),
+            structs.replace(config or Preemption(), writers=writers),
         )
         self.preemptor = Preemptor(
             self.builder.state,

@@ -43,7 +43,7 @@ from scheduler.status.reporter import Reporter
 from scheduler.support.activity import Activity
 from scheduler.support.config import Starvation, Status
 from scheduler.support.device_budget import DeviceWork
-from scheduler.support.kinds import GROUP_RESOURCES, GROUPS, RESERVATIONS
+from scheduler.support.kinds import GROUP_RESOURCES, RESERVATIONS
 from scheduler.support.wait_times import GangTimes
 from scheduler.watch.claim_notifications import ClaimNews
 from scheduler.watch.event_handlers import PendingPod
@@ -418,7 +418,8 @@ class Harness:
         """Add the group objects as the watch delivers them, without a status."""
         for key in keys:
             meta = {"name": key[2], "uid": f"uid-{key[2]}", "generation": 1}
-            stored = self.status_api.put(GROUPS[key[0]], {"metadata": meta, "spec": {}}, key[1])
+            obj: Json = {"metadata": meta, "spec": {}}
+            stored = self.status_api.put(GROUP_RESOURCES[key[0]], obj, key[1])
             self.observed[key] = decode_group(msgspec.json.encode(stored))
 
     def observe_pods(self) -> None:

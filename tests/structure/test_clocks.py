@@ -21,6 +21,7 @@ ALLOWED = {
     "scheduler/held_places/held_places.py": "the stamp of a status, of which `since` measures",
     "scheduler/watch/departures.py": "compares a stamp with the time of day once",
     "scheduler/support/config.py": "how long pods have run, by their startTime",
+    "scheduler/preemption/disruption_target.py": "compares its stamp in a status, and writes it",
     "controllers/groups/idle_groups.py": "compares its own annotation, and writes it",
     "webhooks/server/maintenance.py": "certificates are valid by the time of day",
 }

@@ -8,10 +8,6 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from api.constants import (
-    ANNOTATION_MIN_RUN_TIME,
-    ANNOTATION_PREEMPTION_DELAY,
-    ANNOTATION_PROVISIONING_REQUEST,
-    ANNOTATION_START_TIMEOUT,
     WORKLOAD,
     KindName,
     finalizer_of,
@@ -93,13 +89,8 @@ def group_object(
 
 def as_root(root: Json, options: Options) -> Json:
     """Return the root group with its owner's annotations for capacity, preemption and start."""
-    asked = {
-        ANNOTATION_PROVISIONING_REQUEST: options.request,
-        ANNOTATION_PREEMPTION_DELAY: options.delay,
-        ANNOTATION_MIN_RUN_TIME: options.min_run,
-        ANNOTATION_START_TIMEOUT: options.start_within,
-    }
-    root["metadata"]["annotations"] |= {key: value for key, value in asked.items() if value}
+    asked = {key: value for key, value in options.of_root.items() if value}
+    root["metadata"]["annotations"] |= asked
     return root
 
 

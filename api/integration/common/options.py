@@ -4,10 +4,11 @@ import re
 from dataclasses import dataclass
 from typing import Any, Final
 
-from api import causes, duration, names
+from api import causes, duration, eviction, names
 from api.causes import Cause
 from api.constants import (
     ANNOTATION_DISRUPTION_MODE,
+    ANNOTATION_EVICTION_COST,
     ANNOTATION_GANG_MODE,
     ANNOTATION_MIN_COUNT,
     ANNOTATION_MIN_RUN_TIME,
@@ -52,10 +53,10 @@ class Options:
 
     `path` is the path of the object with the annotations (empty for the root). `mode_path` is the
     path of the mode. `outer` is True for the `replicated-job-` annotations. `request` (of
-    capacity), `delay` (of preemption), `min_run` (the time before it) and `start_within` (the time
-    limit of its start) apply to a root, and are written to the group if it is one. `claims` are the
-    entries of the pods' claims that the pods share. `tree` is the tree of several owners in which
-    the owner is.
+    capacity), `delay` (of preemption), `min_run` (the time before it), `eviction_cost` and
+    `start_within` (the time limit of its start) apply to a root, and are written to the group if it
+    is one. `claims` are the entries of the pods' claims that the pods share. `tree` is the tree of
+    several owners in which the owner is.
     """
 
     mode: str = ""
@@ -68,6 +69,7 @@ class Options:
     delay: str = ""
     min_run: str = ""
     start_within: str = ""
+    eviction_cost: str = ""
     claims: tuple[str, ...] = ()
     tree: Tree | None = None
 
@@ -77,6 +79,17 @@ class Options:
     def at(self, key: str) -> str:
         """Return the field path of one of this level's annotations."""
         return annotation_path(self.path, outer_key(key) if self.outer else key)
+
+    @property
+    def of_root(self) -> dict[str, str]:
+        """The options that only a root has, by their annotations; empty if not set."""
+        return {
+            ANNOTATION_PROVISIONING_REQUEST: self.request,
+            ANNOTATION_PREEMPTION_DELAY: self.delay,
+            ANNOTATION_MIN_RUN_TIME: self.min_run,
+            ANNOTATION_EVICTION_COST: self.eviction_cost,
+            ANNOTATION_START_TIMEOUT: self.start_within,
+        }
 
     @property
     def asks(self) -> bool:
@@ -178,6 +191,7 @@ def _fields_of_root(obj: Any, path: str, report: list[Cause]) -> dict[str, Any]:
         "delay": _duration(obj, path, ANNOTATION_PREEMPTION_DELAY, report),
         "min_run": _duration(obj, path, ANNOTATION_MIN_RUN_TIME, report),
         "start_within": _limit(obj, path, report),
+        "eviction_cost": _eviction_cost(obj, path, report),
         "tree": _tree(obj, path, report),
     }
 
@@ -203,6 +217,15 @@ def _limit(obj: Any, path: str, report: list[Cause]) -> str:
     if written is not None and duration.positive_seconds(written) is None:
         where = annotation_path(path, ANNOTATION_START_TIMEOUT)
         report.append(causes.invalid(where, written, duration.POSITIVE_TEXT))
+        return ""
+    return written or ""
+
+
+def _eviction_cost(obj: Any, path: str, report: list[Cause]) -> str:
+    written = annotations_of(obj).get(ANNOTATION_EVICTION_COST)
+    if written is not None and eviction.eviction_cost(written) is None:
+        at = annotation_path(path, ANNOTATION_EVICTION_COST)
+        report.append(causes.invalid(at, written, eviction.COST_TEXT))
         return ""
     return written or ""
 

@@ -8,12 +8,9 @@ from api.causes import Cause
 from api.constants import (
     ANNOTATION_DISRUPTION_MODE,
     ANNOTATION_MIN_COUNT,
-    ANNOTATION_MIN_RUN_TIME,
-    ANNOTATION_PREEMPTION_DELAY,
     ANNOTATION_PREFERRED_TOPOLOGY,
     ANNOTATION_PROVISIONING_REQUEST,
     ANNOTATION_SHARED_CLAIMS,
-    ANNOTATION_START_TIMEOUT,
     ANNOTATION_TOPOLOGY,
     ANNOTATION_TREE,
 )
@@ -63,13 +60,7 @@ def check_tree(options: Options) -> Iterator[Cause]:
         return
     if not options.asks:
         yield causes.forbidden(options.at(ANNOTATION_TREE), ALONE_TEXT)
-    said = {
-        ANNOTATION_PROVISIONING_REQUEST: options.request,
-        ANNOTATION_PREEMPTION_DELAY: options.delay,
-        ANNOTATION_MIN_RUN_TIME: options.min_run,
-        ANNOTATION_START_TIMEOUT: options.start_within,
-    }
-    for key, value in said.items():
+    for key, value in options.of_root.items():
         if options.asks and value:
             yield causes.forbidden(options.at(key), OF_ROOT_TEXT)
 
@@ -147,10 +138,7 @@ def unused(options: Options) -> Iterator[str]:
         ANNOTATION_PREFERRED_TOPOLOGY: bool(options.topology) and options.preferred,
         ANNOTATION_TOPOLOGY: bool(options.topology) and not options.preferred,
         ANNOTATION_DISRUPTION_MODE: bool(options.disruption),
-        ANNOTATION_PROVISIONING_REQUEST: bool(options.request),
-        ANNOTATION_PREEMPTION_DELAY: bool(options.delay),
-        ANNOTATION_MIN_RUN_TIME: bool(options.min_run),
-        ANNOTATION_START_TIMEOUT: bool(options.start_within),
+        **{key: bool(value) for key, value in options.of_root.items()},
         ANNOTATION_SHARED_CLAIMS: bool(options.claims),
     }
     for key, is_said in said.items():

@@ -9,11 +9,7 @@ from api.causes import Cause
 from api.constants import (
     ANNOTATION_CONSUMES_REQUEST,
     ANNOTATION_DISRUPTION_MODE,
-    ANNOTATION_MIN_RUN_TIME,
-    ANNOTATION_PREEMPTION_DELAY,
-    ANNOTATION_PROVISIONING_REQUEST,
     ANNOTATION_SHARED_CLAIMS,
-    ANNOTATION_START_TIMEOUT,
     ANNOTATION_TREE,
     JOB,
     JOBSET,
@@ -288,12 +284,6 @@ def _claim_faults(options: Options, jobs: list[ReplicatedJob]) -> Iterator[Cause
 
 
 def _unused_below_root(options: Options) -> Iterator[str]:
-    said = {
-        ANNOTATION_PROVISIONING_REQUEST: options.request,
-        ANNOTATION_PREEMPTION_DELAY: options.delay,
-        ANNOTATION_MIN_RUN_TIME: options.min_run,
-        ANNOTATION_START_TIMEOUT: options.start_within,
-    }
-    for key, value in said.items():
+    for key, value in options.of_root.items():
         if value:
             yield f"{options.at(key)}: has no effect: set it on the JobSet, for all its groups"

@@ -218,8 +218,17 @@ def forged_marks(size: int = 20_000) -> Sequence[Step]:
     steps: list[Step] = []
     prefix = "scheduling.muster.dev"
     for at, text in enumerate(odd):
-        keys = ("preemption-delay", "min-run-time", "schedule-timeout", "start-timeout", "made-for",
-                "managed-group", "waiting-for")  # fmt: skip
+        keys = (
+            "preemption-delay",
+            "min-run-time",
+            "eviction-cost",
+            "last-checkpoint",
+            "schedule-timeout",
+            "start-timeout",
+            "made-for",
+            "managed-group",
+            "waiting-for",
+        )
         asked = (
             "provisioning-request",
             "jobset-options",

@@ -384,6 +384,8 @@ def priority(draw: Draw, pod: Json) -> None:
 ANNOTATIONS: Final = (
     "scheduling.muster.dev/preemption-delay",
     "scheduling.muster.dev/min-run-time",
+    "scheduling.muster.dev/eviction-cost",
+    "scheduling.muster.dev/last-checkpoint",
     "scheduling.muster.dev/provisioning-request",
     "scheduling.muster.dev/capacity-requested",
     "autoscaling.x-k8s.io/consume-provisioning-request",

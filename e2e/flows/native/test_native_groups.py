@@ -6,15 +6,18 @@ suite has its own control plane: elsewhere the gates have their default, off.
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
 from api.constants import (
+    ANNOTATION_EVICTION_COST,
     NATIVE_COMPOSITE_POD_GROUP,
     NATIVE_GROUP,
     NATIVE_POD_GROUP,
 )
+from api.eviction import preemptions_of
 from e2e.flows.native.control_plane import MARKS, serving
 from e2e.harness.controlplane.commands import DEVICES
 from e2e.harness.controlplane.controlplane import ControlPlane
@@ -31,6 +34,7 @@ from e2e.harness.muster import Muster
 from e2e.harness.objects import POD_GROUPS, Json, job, of_job, pod
 from e2e.harness.running import installed
 from e2e.harness.settled import settled
+from kube.client.patch import PatchBuilder
 from kube.client.resources import JOBS, PODS, PRIORITY_CLASSES, Resource
 
 GROUPS = Resource(*NATIVE_POD_GROUP)
@@ -280,20 +284,24 @@ async def test_a_deleted_group_is_kept_for_its_pods_and_starts(env: Environment)
     await until(env, "leaving", "Scheduled")
 
 
+@asynccontextmanager
+async def important(env: Environment) -> AsyncIterator[str]:
+    """Create a PriorityClass of high priority; yield its name."""
+    kind, name = PRIORITY_CLASSES, f"{env.name}-high"
+    meta = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": name}}
+    await env.client.create(kind, meta | {"value": 1000})
+    try:
+        yield name
+    finally:
+        await env.client.delete(kind, name)
+
+
 @pytest.mark.parametrize("mode", ["all", pytest.param("single", marks=pytest.mark.long)])
 async def test_of_a_group_of_kube_scheduler_all_pods_go_or_none(
     env: Environment, mode: str
 ) -> None:
     """Mode `single` leaves the pods that need not go."""
-    high = f"{env.name}-high"
-    await env.client.create(
-        PRIORITY_CLASSES,
-        {
-            "apiVersion": PRIORITY_CLASSES.api_version, "kind": PRIORITY_CLASSES.kind,
-            "metadata": {"name": high}, "value": 1000,
-        },
-    )  # fmt: skip
-    try:
+    async with important(env) as high:
         for _ in range(4):
             await env.add_node(cpu=1)
         await group(env, "victim", 4, disruptionMode={mode: {}})
@@ -305,8 +313,29 @@ async def test_of_a_group_of_kube_scheduler_all_pods_go_or_none(
         await env.runs("gang=urgent", 2)
         left = [it for it in await env.pods("gang=victim") if it["spec"].get("nodeName")]
         assert len(left) == (0 if mode == "all" else 2)
-    finally:
-        await env.client.delete(PRIORITY_CLASSES, high)
+
+
+async def test_the_group_with_the_lowest_cost_goes_and_counts_it(env: Environment) -> None:
+    costs = {"cheap": "-1", "costly": "1", "usual": "0"}
+    async with important(env) as high:
+        for name, cost in costs.items():
+            await env.add_node(cpu=1)
+            await group(env, name, 1, disruptionMode={"all": {}})
+            patch = PatchBuilder().add("/metadata/annotations", {ANNOTATION_EVICTION_COST: cost})
+            await env.client.patch(GROUPS, name, patch, env.name)
+            await pods(env, name, 1)
+            await env.runs(f"gang={name}", 1)
+        await group(env, "urgent", 1, priorityClassName=high)
+        await pods(env, "urgent", 1, priorityClassName=high)
+        await env.runs("gang=urgent", 1)
+
+        async def counted() -> bool:
+            found = {name: await env.client.get(GROUPS, name, env.name) for name in costs}
+            counts = {name: preemptions_of(obj["status"])[0] for name, obj in found.items()}
+            return counts == {"cheap": 1, "costly": 0, "usual": 0}
+
+        await env.until("the preemption to be counted", counted)
+        assert await env.running("gang=costly") == await env.running("gang=usual") == 1
 
 
 @pytest.mark.long

@@ -129,7 +129,8 @@ class EvictionScopes:
             if missing <= amount:
                 self._least[row] = max(int(self._least[row]), price)
         self._size[row] = 1 if len(slots) else np.iinfo(np.int64).max
-        self._young[row] = max(0.0, float(units.youth[slots].max(initial=0.0)))
+        self._young[row] = units.youth[slots].max(initial=-np.inf)
+        self._extras[row] = int(units.extras(slots).sum())
 
     def _slots_add_up(self, wanted: int) -> bool:
         """Return True if pods of the shape need one slot each, and open no slots for each other.
@@ -219,15 +220,17 @@ class EvictionScopes:
         return order
 
     def _set_unit_facts(self) -> None:
-        """Set per node (N,) the pod count of the smallest unit and the latest start of a pod."""
+        """Set per node (N,) the size of the smallest unit, the latest start, and the extras."""
         units, rows = self._units, self._units.rows[self._slots]
         owners = units.owners[self._slots]
         # Evicting a small unit disrupts less, and a young pod has done less work.
         sizes = np.bincount(owners, minlength=1)[owners]
         self._size = np.full(len(self._now), np.iinfo(np.int64).max)
         np.minimum.at(self._size, rows, sizes)
-        self._young = np.zeros(len(self._now))
+        self._young = np.full(len(self._now), -np.inf)
         np.maximum.at(self._young, rows, units.youth[self._slots])
+        extras = rows[units.extras(self._slots)]
+        self._extras: Ints = np.bincount(extras, minlength=len(self._now))
 
     def _places(self) -> list[Ints]:
         """Return parts of the cluster, cheapest first.
@@ -253,20 +256,25 @@ class EvictionScopes:
         parts.sort(key=self._rank)
         return parts if own else [*parts, np.arange(len(self._now))]
 
-    def _rank(self, rows: Ints) -> tuple[bool, float, int, int]:
+    def _rank(self, rows: Ints) -> tuple[bool, float, int, int, int]:
         self._dry_run.pause()
-        price, missing = self._estimate(rows)
+        price, missing, needed = self._estimate(rows)
         # Ties go to the part with the fewest slots: it keeps larger ones for larger groups.
-        return (missing > 0, price, missing, int((self._now + self._gain)[rows].sum()))
+        slots = int((self._now + self._gain)[rows].sum())
+        return (missing > 0, price, missing, needed, slots)
 
-    def _estimate(self, rows: Ints) -> tuple[float, int]:
-        """Return the price of the needed slots, in thousandths of a unit, and the missing slots."""
-        order = self._order(rows)
-        slots = (self._now + self._gain)[rows][order]
+    def _estimate(self, rows: Ints) -> tuple[float, int, int]:
+        """Return the price of the needed slots, in thousandths of a unit, and the missing slots.
+
+        Also returns how many slots have to come from pods that their gangs need.
+        """
+        rows = rows[self._order(rows)]
+        slots = (self._now + self._gain)[rows]
         used = np.clip(self._count - (np.cumsum(slots) - slots), 0, slots)
-        bought = np.maximum(used - self._now[rows][order], 0)
-        price = float((bought * self._price[rows][order]).sum())
-        return (price, self._count - int(used.sum()))
+        bought = np.maximum(used - self._now[rows], 0)
+        price = float((bought * self._price[rows]).sum())
+        needed = np.maximum(bought - self._extras[rows], 0)
+        return (price, self._count - int(used.sum()), int(needed.sum()))
 
     def _prices(self, nodes: NodeTable) -> Ints:
         """Return per node (N,) the estimated price of one more slot, in thousandths of a unit.

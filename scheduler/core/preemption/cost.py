@@ -17,8 +17,9 @@ class Cost:
     """The cost of a set of victims, compared field by field: the lowest wins.
 
     `violations` are evictions beyond the budgets, `priority` is the highest priority of a unit,
-    `priorities` the sum over units, `started` the negated earliest start of a pod (older is worse);
-    pods beyond their gang's minCount count as started later than all others.
+    `priorities` the sum over units, `needed` the pods that are not beyond the minCount of their
+    gang. `started` is the negated earliest start of a pod (older is worse); pods of a root count as
+    started earlier the more often it was preempted lately.
     """
 
     violations: int
@@ -26,6 +27,7 @@ class Cost:
     units: int
     priorities: int
     pods: int
+    needed: int
     started: float
 
     @classmethod
@@ -37,12 +39,13 @@ class Cost:
             units=len(chosen),
             priorities=int(priorities.sum()),
             pods=len(slots),
+            needed=len(slots) - int(units.extras(slots).sum()),
             started=-float(units.youth[slots].min()),
         )
 
     @property
     def decided(self) -> tuple[int, int, int, int, int]:
-        """All fields but the start, which only breaks ties."""
+        """All fields that a proof is about; the others only break ties."""
         return (self.violations, self.priority, self.units, self.priorities, self.pods)
 
 

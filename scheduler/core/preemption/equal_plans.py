@@ -100,12 +100,21 @@ class _Chain:
             # Slots are sorted by row, so those of one node are a slice.
             slots = self._slots[slice(*np.searchsorted(self._rows, (row, row + 1)))]
             victims = self._victims(root.shape, row, slots)
+            # Of these, others may go instead.
+            if self._report_costs(victims):
+                return
             cost = self._cost_of(victims)
             # With another cost, or a possibly smaller one, the full search could choose otherwise.
             if cost.decided != self._cost.decided or cost.units > self._scopes.least_of_one():
                 return
             self._carry_out(root.shape, row, slots, victims)
             yield self._plan(root, row, victims, cost)
+
+    def _report_costs(self, victims: Ints) -> bool:
+        """Return True if pods of a victim's namespace have a reported cost."""
+        units, reporting = self._units, self._units.costs.namespaces
+        owners = units.owners[victims].tolist() if reporting else []
+        return any(units.unit(owner).key[1] in reporting for owner in owners)
 
     def _victims(self, wanted: Shape, row: int, slots: Ints) -> Ints:
         """Return the slots that do not fit once the pod is on the node, keeping important ones."""
@@ -138,6 +147,7 @@ class _Chain:
             units=len(victims),
             priorities=int(priorities.sum()),
             pods=len(victims),
+            needed=len(victims) - int(self._units.extras(victims).sum()),
             started=-float(self._units.youth[victims].min(initial=np.inf)),
         )
 

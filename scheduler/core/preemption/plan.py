@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from typing import Final
 
@@ -21,6 +22,7 @@ from scheduler.core.pods.shapes import Shape
 from scheduler.core.preemption.candidates import NONE, EvictionScopes
 from scheduler.core.preemption.cost import Cost, Costs
 from scheduler.core.preemption.dry_run import DryRun, SearchEffort
+from scheduler.core.preemption.exchange import Exchange
 from scheduler.core.preemption.fewest import FewestUnits
 from scheduler.core.preemption.proof import MOST_SETS, Proof
 from scheduler.core.preemption.protected_units import ProtectedUnits
@@ -123,6 +125,7 @@ def _planned(dry_run: DryRun, refusal: Refusal) -> Plan | Refusal:
         choice.search()
     cheapest = min(best, key=lambda choice: choice.cost)
     cheapest.fewer(lowest, proof)
+    cheapest.exchange()
     # Last: it may prefer a set of higher cost in which fewer units run.
     cheapest.take_places(lowest)
     plan = cheapest.plan()
@@ -279,6 +282,14 @@ class _Choice:
             self.best, self.cost, self._minimal = found.units, self._cost(found.units), True
         return few and found.complete
 
+    def exchange(self) -> None:
+        """Exchange victims for those that cost their owners less, at no higher cost."""
+        reduce = partial(self._reduced, beyond=False)
+        exchange = Exchange(self.dry_run, self.protected, reduce, minimal=self._minimal)
+        exchanged = exchange.improved(self.best)
+        if exchanged is not self.best:
+            self.best, self.cost = exchanged, self._cost(exchanged)
+
     def take_places(self, others: Sequence[_Choice]) -> None:
         """Prefer expected pods, whose reserved capacity is not in use, to units that run.
 
@@ -373,11 +384,11 @@ class _Choice:
             return minimal
         return cost < self.cost
 
-    def _reduced(self, scope: Ints) -> tuple[Ints, bool]:
+    def _reduced(self, scope: Ints, *, beyond: bool = True) -> tuple[Ints, bool]:
         """Reduce a set that suffices to one from which no unit can be reprieved.
 
         Returns False as well if the budget ended first: this placement then needs all units that
-        are left.
+        are left, unless dry runs `beyond` the budget are not allowed.
         """
         placement = self.dry_run.fits(scope)
         if placement is None:
@@ -393,7 +404,7 @@ class _Choice:
             if len(fewer) == len(chosen) and not self.dry_run.exhausted:
                 return fewer, True
             chosen = fewer
-        return self._reduced_beyond_budget(chosen, placement), False
+        return self._reduced_beyond_budget(chosen, placement) if beyond else chosen, False
 
     def _reduced_beyond_budget(self, scope: Ints, placement: Placement) -> Ints:
         """Reduce a set that suffices for this placement with a few more dry runs.

@@ -19,6 +19,7 @@ from scheduler.core.framework.framework import Framework
 from scheduler.core.groups.forest import Forest, Group, Pod
 from scheduler.core.nodes.node_table import Bools, Floats, Ints
 from scheduler.core.pods.shapes import Shape
+from scheduler.core.state.eviction_costs import CLOCK_SKEW, EvictionCosts
 from scheduler.core.state.node_daemons import NodeDaemons
 from scheduler.core.state.released_claims import ReleasedClaims
 from scheduler.core.state.shape_requests import ShapeRequests
@@ -35,10 +36,7 @@ LONGEST_GRACE: Final = 600
 The cluster autoscaler gives pods the same time by default. kube-scheduler has no such limit.
 """
 
-_SKEW: Final = 60.0
-"""Seconds by which the clock of a node may be ahead."""
-
-EXTRA: Final = 1e10
+EXTRA: Final = 1e13
 """Seconds by which pods beyond a gang's minCount count as younger, more than any difference."""
 
 _TREES: Final = 1024
@@ -128,7 +126,8 @@ class Units:
     """The table of units: one slot per pod that takes resources on a known node.
 
     Per slot (slots,), `rows`, `owners` and `shapes` are the indices of the pod's node, unit and
-    shape, `started` is its start time and `ranks` the priority it counts with. `youth` orders pods
+    shape, `started` is its start time and `ranks` the priority it counts with. Pods of roots that
+    were preempted lately count as started earlier (`EvictionCosts.penalty`). `youth` orders pods
     that cost the same: by their start, but pods of a gang beyond its minCount, the newest, come
     after all others (`EXTRA` is added), as they are evicted first. Vacant slots have row -1.
     `leaving` pods should be deleted by `leaves_by` (infinity if unknown). `evicted` pods were
@@ -181,6 +180,7 @@ class Units:
         self.min_run: Floats = np.full(_FIRST, np.nan)
         self.since: Floats = np.full(_FIRST, np.inf)
         self._first_starts: dict[GroupKey, float] = {}
+        self.costs = EvictionCosts()
         self.protection = NO_PROTECTION
 
     def stale(self, pod: Pod) -> None:
@@ -310,6 +310,10 @@ class Units:
 
     def refresh_in_steps(self) -> Iterator[None]:
         """Update the table pod by pod, in the order of the changes. Pods may change in between."""
+        for key in self.costs.expired(self.protection.now):
+            root = self._forest.groups.get(key)
+            if root is not None:
+                self.stale_tree(root)
         self._walk_dirty_trees()
         while self._dirty:
             # Popping the first key each time would skip over all keys that were removed before it,
@@ -332,10 +336,15 @@ class Units:
             yield from self._refresh_held()
 
     def _rank_extras(self, gang: Group) -> None:
-        """Let the newest pods of a gang beyond its minCount count as the youngest."""
+        """Let the newest pods of a gang beyond its minCount count as the youngest.
+
+        A gang below its minCount is not spared for its preemptions: otherwise each further one
+        would break another gang.
+        """
         is_gang, minimum = gang.spec is not None and gang.spec.gang, gang.minimum or 0
+        elastic = (is_gang and gang.running > minimum) or gang.key in self._elastic
         # Most have none, and are not walked.
-        if not (is_gang and gang.running > minimum) and gang.key not in self._elastic:
+        if not elastic and not self.costs.counts(gang.top):
             return
         pods = [pod for uid, pod in gang.members.items() if self._is_alone(uid)]
         # Not by slot, which depends on the order of events.
@@ -344,9 +353,20 @@ class Units:
         # Pods that have succeeded count for the minimum, too.
         needed = max(0, minimum - max(0, gang.running - len(slots)))
         extras = slots[needed:] if is_gang else []
-        self.youth[slots] = self.started[slots]
+        broken = is_gang and len(slots) < needed
+        self.youth[slots] = [pod.info.started for pod in pods] if broken else self.started[slots]
         self.youth[extras] += EXTRA
         (self._elastic.add if extras else self._elastic.discard)(gang.key)
+
+    def extras(self, slots: Ints) -> Bools:
+        """Return which of these pods are beyond the minCount of their gang, (len(slots),)."""
+        beyond: Bools = self.youth[slots] > EXTRA / 2
+        return beyond
+
+    def is_extra(self, uid: str) -> bool:
+        """Return True if the pod is beyond the minCount of its gang."""
+        slot = self._slots.get(uid)
+        return slot is not None and bool(self.youth[slot] > EXTRA / 2)
 
     def _is_alone(self, uid: str) -> bool:
         """Return True if the pod is a unit of its own that stays if nobody evicts it."""
@@ -387,7 +407,7 @@ class Units:
         rules, asked, since = self.protection, self.min_run[chosen], self.since[chosen]
         lengths = np.minimum(np.where(np.isnan(asked), rules.usual, asked), rules.most)
         # What has not started has nothing to lose, and a start in the future is wrong.
-        return np.where((lengths > 0) & (since <= rules.now + _SKEW), since + lengths, 0.0)
+        return np.where((lengths > 0) & (since <= rules.now + CLOCK_SKEW), since + lengths, 0.0)
 
     def _runs_since(self, pod: Pod, root: Group | None) -> float:
         """Return when the pod started, or an earlier pod of its root; infinity if none has."""
@@ -436,6 +456,11 @@ class Units:
         lower[own] = False
         found: Ints = np.flatnonzero(lower & (self.rows >= 0))
         return found
+
+    @property
+    def depends_on_time(self) -> bool:
+        """True if the choice of victims depends on the time in `protection`."""
+        return bool(self.protection.most) or self.costs.any
 
     def release(self, slots: Ints, sign: int = 1) -> None:
         """Remove the pods of these slots from their nodes, in the open trial; -1 restores them.
@@ -582,6 +607,10 @@ class Units:
         """Add the pod to its unit; a pod that others deleted is a unit of its own."""
         group, rank, root, min_run = unit_owner(pod, self._forest)
         since = self._runs_since(pod, root)
+        self.costs.add(pod, root)
+        penalty = self.costs.penalty(root, self.protection)
+        if penalty:
+            self.started[slot] = self.youth[slot] = pod.info.started - penalty
         if pod.info.terminating:
             # It leaves whatever happens to its group. Its peers need not be evicted with it.
             group, since = None, np.inf
@@ -609,6 +638,7 @@ class Units:
         known = self._pods[slot]
         self.places -= known is not None and known.info.expected
         self.daemons.remove(uid)
+        self.costs.remove(uid)
         self._devices.held.forget(uid)
         if self.owners[slot] >= 0:
             self._leave(slot, uid)

@@ -394,19 +394,21 @@ class GroupSpec:
     `preempts` is false for preemptionPolicy Never; `delay` is the time in seconds that preemption
     waits. `min_run` is the time in seconds for which a root asks to run before it is evicted, None
     if it does not. `start_within` is the time in seconds within which a root must start for the
-    first time; 0 means that it may wait forever. `bind_within` is the time in seconds for binding a
-    root; 0 means the scheduler's default. `template` is the name of the template of `workload` that
-    it was created from.
-    `priority_class` is the name of its PriorityClass, empty if it names none. `owner` is the kind
-    and name of the object that Muster created it for, None for a user's group. `requested` is the
-    time at which capacity was requested for it, in seconds since 1970, long ago if that failed;
+    first time; 0 means that it may wait forever. `eviction_cost` and `checkpoint` are what the
+    owner of a root reports of its cost as a victim, the latter as the time of the last one in
+    seconds since 1970, 0 for none. `preempted` are the number of its recent preemptions and the
+    time of the first. `bind_within` is the time in seconds for binding a root; 0 means the
+    scheduler's default. `template` is the name of the template of `workload` that it was created
+    from. `priority_class` is the name of its PriorityClass, empty if it names none. `owner` is the
+    kind and name of the object that Muster created it for, None for a user's group. `requested` is
+    the time at which capacity was requested for it, in seconds since 1970, long ago if that failed;
     None if it was not requested. `hold` is the time in seconds to hold places for expected pods;
     None means the default. `reserves` means that they are held before any of its pods exists.
-    `gate_off` names a disabled feature gate without which none of its pods
-    is placed. `maker_off` names a disabled feature gate by which the group was created: it waits
-    unless it was scheduled before. `shared` means that the group is of an API that other schedulers
-    serve, too: it is this scheduler's if its pods are. It need not agree with a template, nor with
-    the priority and disruption mode of its parent: all pods must have the priority of the root.
+    `gate_off` names a disabled feature gate without which none of its pods is placed. `maker_off`
+    names a disabled feature gate by which the group was created: it waits unless it was scheduled
+    before. `shared` means that the group is of an API that other schedulers serve, too: it is this
+    scheduler's if its pods are. It need not agree with a template, nor with the priority and
+    disruption mode of its parent: all pods must have the priority of the root.
     """
 
     key: GroupKey
@@ -422,6 +424,9 @@ class GroupSpec:
     delay: float = 0.0
     min_run: float | None = None
     start_within: float = 0.0
+    eviction_cost: int = 0
+    checkpoint: float = 0.0
+    preempted: tuple[int, float] = (0, 0.0)
     bind_within: float = 0.0
     template: str = ""
     priority_class: str = ""
@@ -439,12 +444,13 @@ class PreemptionInfo:
     """Fields of a pod that only preemption reads, apart from its priority.
 
     As a preemptor: `preempts` is false for preemptionPolicy Never; `delay` is as in GroupSpec. As a
-    victim: `min_run` is as in GroupSpec, for a pod without a group. `targeted` means that this
-    scheduler set the DisruptionTarget condition to evict it, at the time `targeted_at` (as in
-    `created`), and `target_says` is its message. `leaves_by` is the deletionTimestamp in seconds of
-    the monotonic clock, 0 if unset. `grace` is the terminationGracePeriodSeconds. `daemon_set` is
-    the UID of the DaemonSet that controls the pod, `mirror_of` the UID of the node whose static pod
-    it mirrors; both as the pod claims.
+    victim: `min_run` and `eviction_cost` are as in GroupSpec, for a pod without a group;
+    `checkpoint` also counts for the root of the pod's group. `targeted` means that this scheduler
+    set the DisruptionTarget condition to evict it, at the time `targeted_at` (as in `created`), and
+    `target_says` is its message. `leaves_by` is the deletionTimestamp in seconds of the monotonic
+    clock, 0 if unset. `grace` is the terminationGracePeriodSeconds. `daemon_set` is the UID of the
+    DaemonSet that controls the pod, `mirror_of` the UID of the node whose static pod it mirrors;
+    both as the pod claims.
     """
 
     preempts: bool = True
@@ -457,6 +463,8 @@ class PreemptionInfo:
     mirror_of: str = ""
     target_says: str = ""
     min_run: float | None = None
+    eviction_cost: int = 0
+    checkpoint: float = 0.0
 
 
 HoldKind = Literal["gate", "reference", "owner", "growth", "claims"]

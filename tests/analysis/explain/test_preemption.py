@@ -1,10 +1,12 @@
 """Domains and potential victims in explain and simulate, which evict no pod."""
 
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 
 from analysis.explain.explain import explain_lines
+from api.eviction import preempted_condition
 from api.features import USUAL, Feature
 from scheduler.core.search.place import SearchBudget
 from scheduler.core.state.nominations import Nomination
@@ -76,6 +78,39 @@ def test_for_whom_a_group_was_evicted(evicted: list[str], want: list[str]) -> No
     lines = explain_lines(builder.state, builder.root("top"), SearchBudget(), observed=observed)
 
     assert [line.strip() for line in lines if "preempted" in line] == want
+
+
+def test_how_often_a_group_was_preempted() -> None:
+    builder = PreemptionBuilder()
+    key = builder.group("low", 1)
+    now = datetime(2026, 11, 30, 16, tzinfo=UTC)
+    status: dict[str, object] = {}
+    for _ in range(2):
+        status = {"conditions": [preempted_condition(status, now, 3600, 1)[0]]}
+    observed = {key: group_of({"metadata": {}, "status": status})}
+
+    lines = explain_lines(builder.state, builder.root("low"), SearchBudget(), observed=observed)
+
+    assert "  was preempted 2 times since 2026-11-30T16:00:00Z" in list(lines)
+
+
+@pytest.mark.parametrize("where", ["PodGroup ns/low", "Pod ns/v00001", ""])
+def test_a_checkpoint_in_the_future_is_reported(where: str) -> None:
+    builder = PreemptionBuilder()
+    builder.state.units.protection = RunProtection(1_000.0)
+    builder.nodes(1, cpu=1)
+    spec = builder.state.forest.groups[builder.group("low", 1)].spec
+    assert spec is not None
+    builder.state.set_group(replace(spec, checkpoint=9e9 if "low" in where else 1_000.0))
+    (info,) = builder.runs("low", "n0")
+    late = replace(info.preemption, checkpoint=9e9 if "Pod " in where else 1_000.0)
+    builder.state.set_pod(replace(info, preemption=late))
+
+    lines = explain_lines(builder.state, builder.root("low"), SearchBudget())
+
+    said = [line.strip() for line in lines if "last-checkpoint" in line]
+    want = f"last-checkpoint of {where} is in the future: it does not count"
+    assert said == [want] * bool(where)
 
 
 def test_while_preemption_is_off_the_gate_is_named_in_place_of_victims() -> None:

@@ -1,8 +1,11 @@
 """The inputs of preemption: policies, delays, conditions, ends of grace periods, budgets."""
 
+from datetime import UTC, datetime
+
 import msgspec
 import pytest
 
+from api.eviction import preempted_condition
 from scheduler.core.values.model import POD_GROUP, Expression, PodInfo
 from scheduler.decoding import decode
 from scheduler.decoding.objects import decode_budget, decode_group, decode_pod
@@ -51,6 +54,44 @@ def test_pods_and_groups_ask_how_long_they_run_before_they_are_evicted(
 
     assert pod(meta={"annotations": notes}).preemption.min_run == asked
     assert spec.min_run == asked
+
+
+@pytest.mark.parametrize(
+    ("written", "cost"), [("7", 7), ("-7", -7), ("", 0), ("much", 0), ("9999999999", 0)]
+)
+def test_pods_and_groups_report_a_cost(written: str, cost: int) -> None:
+    notes = {"scheduling.muster.dev/eviction-cost": written}
+    group = {"metadata": {"name": "g", "namespace": "n", "annotations": notes}}
+    spec = decode.group_spec(POD_GROUP, decode_group(msgspec.json.encode(group)))
+
+    assert pod(meta={"annotations": notes}).preemption.eviction_cost == cost
+    assert spec.eviction_cost == cost
+
+
+@pytest.mark.parametrize(
+    ("written", "moment"),
+    [("1970-01-01T00:01:00Z", 60), ("1970-01-01T00:01:00", 0), ("", 0), ("now", 0)],
+)
+def test_pods_and_groups_report_their_last_checkpoint(written: str, moment: float) -> None:
+    notes = {"scheduling.muster.dev/last-checkpoint": written}
+    group = {"metadata": {"name": "g", "namespace": "n", "annotations": notes}}
+    spec = decode.group_spec(POD_GROUP, decode_group(msgspec.json.encode(group)))
+
+    assert pod(meta={"annotations": notes}).preemption.checkpoint == moment
+    assert spec.checkpoint == moment
+
+
+def test_the_status_of_a_root_counts_its_preemptions() -> None:
+    now = datetime(1970, 1, 1, 0, 1, tzinfo=UTC)
+    status: dict[str, object] = {}
+    for _ in range(2):
+        condition, _number = preempted_condition(status, now, 3600, 1)
+        status = {"conditions": [condition]}
+    group = {"metadata": {"name": "g", "namespace": "n"}, "status": status}
+
+    spec = decode.group_spec(POD_GROUP, decode_group(msgspec.json.encode(group)))
+
+    assert spec.preempted == (2, 60.0)
 
 
 def test_a_root_says_how_long_its_bindings_may_take() -> None:

@@ -38,6 +38,7 @@ from scheduler.snapshot.snapshot import (
     take,
 )
 from tests.scheduler.core.framework.cluster import claim, cluster_of, disk, run, user
+from tests.scheduler.reported_costs import NOW, Gang, cluster
 from tests.scheduler.state_builder import StateBuilder, requests
 from tools.testing.effort import seeds
 
@@ -324,6 +325,28 @@ def test_who_may_be_evicted_is_the_same_after_writing_and_reading() -> None:
     assert state.modest_classes == {"modest"}
     assert [each.root for each in state.nominations] == [builder.single(foreign).key]
     assert limits.effort() == SearchEffort(overdue=5.0, soon=60.0)
+
+
+@pytest.mark.parametrize(
+    "gangs",
+    [
+        pytest.param([Gang(preempted=(1, NOW)), Gang()], id="preempted before"),
+        pytest.param([Gang(cost=1), Gang()], id="a cost"),
+        pytest.param([Gang(), Gang(checkpoint=NOW)], id="a checkpoint"),
+        pytest.param([Gang(started=2), Gang(checkpoint=NOW + 100)], id="a checkpoint to come"),
+    ],
+)
+@pytest.mark.parametrize("turned", [False, True])
+def test_victims_are_the_same_after_a_restore(gangs: list[Gang], turned: bool) -> None:
+    builder = cluster(gangs[::-1] if turned else gangs)
+    builder.waits(None, priority=5)
+    limits = Limits.of(SearchBudget())
+
+    taken = take(builder.state, queue_of(builder.state), limits)
+    state, queue = restore(decode(encode(taken), "a test"))
+
+    assert taken.decisions[0].evicts
+    assert list(decide_all(state, queue.waiting(), limits)) == taken.decisions
 
 
 def test_flaws_of_trees_are_the_same_after_a_restore() -> None:

@@ -37,6 +37,16 @@ def test_what_is_given_replaces_the_default(tmp_path: Path) -> None:
         pytest.param("serch: {}", "unknown field `serch`", id="a word misspelt"),
         pytest.param("bindWorkers: 0", ">= 1", id="no worker at all"),
         pytest.param("{", "config.yaml", id="no YAML"),
+        pytest.param(
+            "preemption: {minRunSeconds: 60, mostMinRunSeconds: 30}",
+            "mostMinRunSeconds must be at least minRunSeconds, 60: raise it",
+            id="protected for longer than is allowed",
+        ),
+        pytest.param(
+            "preemption: {repeatWindowSeconds: -1}",
+            "repeatWindowSeconds",
+            id="a window that ends before it begins",
+        ),
     ],
 )
 def test_a_mistake_is_said_with_the_file(tmp_path: Path, text: str, want: str) -> None:

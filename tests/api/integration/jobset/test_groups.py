@@ -17,6 +17,7 @@ ASKED = {
     "preemption_delay": "5m",
     "min_run_time": "9m",
     "start_timeout": "8m",
+    "eviction_cost": "-7",
 }
 
 
@@ -393,3 +394,4 @@ def test_a_root_says_what_its_owner_asks_for_it(jobset: JobSetBuilder, roots: li
     assert all(it[f"{GROUP}/preemption-delay"] == "5m" for it in found.values())
     assert all(it[f"{GROUP}/min-run-time"] == "9m" for it in found.values())
     assert all(it[f"{GROUP}/start-timeout"] == "8m" for it in found.values())
+    assert all(it[f"{GROUP}/eviction-cost"] == "-7" for it in found.values())

@@ -282,3 +282,26 @@ def test_where_more_than_room_decides_they_are_planned_one_by_one(what: str) -> 
 
     assert first is not None
     assert plans == []
+
+
+@pytest.mark.parametrize("costs", [(0, 0, 0, 0), (3, 1, 2, 0)])
+def test_pods_whose_victims_report_costs_are_planned_one_by_one(costs: tuple[int, ...]) -> None:
+    """Others may go instead, which only a complete search decides."""
+    builder = PreemptionBuilder()
+    builder.nodes(len(costs), cpu=1)
+    for number, cost in enumerate(costs):
+        (info,) = builder.runs(None, f"n{number}")
+        reports = replace(info.preemption, eviction_cost=cost)
+        builder.state.set_pod(replace(info, started=1.0, preemption=reports))
+    first, *others = waiting(builder, 3, cpu=1, gpus=0)
+    refusal = decide(builder.state, first, SearchBudget())
+    assert isinstance(refusal, Refusal)
+    plan = preempt(builder.state, first, refusal, SearchBudget(), EFFORT)
+    assert isinstance(plan, Plan)
+    carry_out(builder, first, plan)
+
+    more = preempt_equals(builder.state, others, (refusal, plan), SearchBudget(), EFFORT)
+
+    assert len(more) == (0 if any(costs) else len(others))
+    if any(costs):
+        assert [unit.key[2] for unit in plan.victims] == ["v00004"]

@@ -77,6 +77,34 @@ def test_a_gang_that_has_lost_its_extras_has_none() -> None:
     assert victims(builder, 2) == {"v00004"}  # one node is free now
 
 
+def test_extras_in_any_domain_go_before_a_gang_loses_its_minimum() -> None:
+    """Of racks that cost the same, the preemptor gets the one with the most extras."""
+    builder = PreemptionBuilder()
+    builder.nodes(6, cpu=1, rack_of=2)
+    builder.group("rigid", 4)
+    builder.runs("rigid", "n0", "n1", "n2", "n3")
+    builder.group("elastic", 1)
+    running = builder.runs("elastic", "n4", "n5")
+    builder.group("high", 1, priority=5, topology="rack")
+    builder.waits("high", 1, priority=5)
+
+    assert builder.victims("high") == names(running[1:])
+
+
+def test_the_domain_with_extras_goes_though_others_are_smaller() -> None:
+    builder = PreemptionBuilder()
+    for name, rack in (("n0", "a"), ("n1", "a"), ("n2", "b"), ("n3", "b"), ("n4", "b")):
+        builder.node(name, cpu=1, labels={"rack": rack})
+    builder.group("rigid", 2)
+    builder.runs("rigid", "n0", "n1")
+    builder.group("elastic", 1)
+    running = builder.runs("elastic", "n2", "n3", "n4")
+    builder.group("high", 2, priority=5, topology="rack")
+    builder.waits("high", 2, priority=5)
+
+    assert builder.victims("high") == names(running[1:])
+
+
 @settings(max_examples=60)
 @given(
     st.lists(st.tuples(st.integers(1, 3), st.integers(0, 3)), min_size=1, max_size=4),
