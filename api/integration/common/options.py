@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from typing import Any, Final
 
-from api import causes, duration, eviction, names
+from api import causes, names
 from api.causes import Cause
 from api.constants import (
     ANNOTATION_DISRUPTION_MODE,
@@ -26,7 +26,7 @@ from api.integration.common.shared_claims import read_shared
 from api.integration.common.trees import TREE_TEXT, Tree, read_tree
 from api.provisioning import CLASSES
 from api.reading import annotations_of, dig
-from api.rules.table import LABEL_KEY_TEXT
+from api.rules.table import LABEL_KEY_TEXT, READ
 
 _COUNT: Final = re.compile(r"0*[1-9][0-9]{0,8}", re.ASCII)
 
@@ -188,10 +188,10 @@ def _fields_of_root(obj: Any, path: str, report: list[Cause]) -> dict[str, Any]:
     asked_path = annotation_path(path, ANNOTATION_PROVISIONING_REQUEST)
     return {
         "request": _enum(asked, asked_path, CLASSES, report),
-        "delay": _duration(obj, path, ANNOTATION_PREEMPTION_DELAY, report),
-        "min_run": _duration(obj, path, ANNOTATION_MIN_RUN_TIME, report),
-        "start_within": _limit(obj, path, report),
-        "eviction_cost": _eviction_cost(obj, path, report),
+        "delay": _read(obj, path, ANNOTATION_PREEMPTION_DELAY, report),
+        "min_run": _read(obj, path, ANNOTATION_MIN_RUN_TIME, report),
+        "start_within": _read(obj, path, ANNOTATION_START_TIMEOUT, report),
+        "eviction_cost": _read(obj, path, ANNOTATION_EVICTION_COST, report),
         "tree": _tree(obj, path, report),
     }
 
@@ -204,28 +204,11 @@ def _tree(obj: Any, path: str, report: list[Cause]) -> Tree | None:
     return found
 
 
-def _duration(obj: Any, path: str, key: str, report: list[Cause]) -> str:
-    written = annotations_of(obj).get(key)
-    if written is not None and duration.seconds(written) is None:
-        report.append(causes.invalid(annotation_path(path, key), written, duration.TEXT))
-        return ""
-    return written or ""
-
-
-def _limit(obj: Any, path: str, report: list[Cause]) -> str:
-    written = annotations_of(obj).get(ANNOTATION_START_TIMEOUT)
-    if written is not None and duration.positive_seconds(written) is None:
-        where = annotation_path(path, ANNOTATION_START_TIMEOUT)
-        report.append(causes.invalid(where, written, duration.POSITIVE_TEXT))
-        return ""
-    return written or ""
-
-
-def _eviction_cost(obj: Any, path: str, report: list[Cause]) -> str:
-    written = annotations_of(obj).get(ANNOTATION_EVICTION_COST)
-    if written is not None and eviction.eviction_cost(written) is None:
-        at = annotation_path(path, ANNOTATION_EVICTION_COST)
-        report.append(causes.invalid(at, written, eviction.COST_TEXT))
+def _read(obj: Any, path: str, key: str, report: list[Cause]) -> str:
+    """Return the annotation as it is written; empty if it has another form, which is reported."""
+    written, (rule, read) = annotations_of(obj).get(key), READ[key]
+    if written is not None and read(written) is None:
+        report.append(causes.invalid(annotation_path(path, key), written, rule.text))
         return ""
     return written or ""
 
