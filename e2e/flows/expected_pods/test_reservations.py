@@ -80,6 +80,8 @@ async def test_places_that_nobody_uses_are_free_after_their_time(env: Environmen
     await env.until("the other pod to run", lambda: _is_bound(env, "other"))
     await members_come(env)
     await env.waits(NAME, needed=COUNT, free=COUNT - 1)
+    # With pods that wait, places can be held again.
+    await env.until("the places to be forgotten", lambda: _holds_nothing(env))
 
 
 async def test_deleting_the_group_frees_the_places(env: Environment) -> None:
@@ -90,6 +92,10 @@ async def test_deleting_the_group_frees_the_places(env: Environment) -> None:
 
     await env.create(PODS, pod("other", env.name))
     await env.until("the other pod to run", lambda: _is_bound(env, "other"))
+
+
+async def _holds_nothing(env: Environment) -> bool:
+    return "heldPlaces" not in (await env.group(NAME))["status"]
 
 
 async def _is_refused(env: Environment, name: str) -> bool:

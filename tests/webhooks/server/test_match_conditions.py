@@ -331,6 +331,7 @@ DELAY = "scheduling.muster.dev/preemption-delay"
         DELAY,
         "scheduling.muster.dev/min-run-time",
         "scheduling.muster.dev/start-timeout",
+        "scheduling.muster.dev/hold-from",
         "scheduling.muster.dev/eviction-cost",
         "scheduling.muster.dev/last-checkpoint",
         "scheduling.muster.dev/provisioning-request",
