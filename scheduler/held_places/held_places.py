@@ -29,7 +29,7 @@ from scheduler.core.values.model import ClaimKey, GroupKey
 from scheduler.decoding.objects import GroupObject
 from scheduler.events.group_events import GroupEvents
 from scheduler.expected.claims import own_keys
-from scheduler.expected.pods import ExpectedPodChanges, ExpectedPods
+from scheduler.expected.pods import ExpectedPods
 from scheduler.queue.shell import Shell
 from scheduler.support.config import HoldingLimits
 from scheduler.support.device_budget import POSTPONED, DeviceWork
@@ -316,9 +316,12 @@ class HeldPlaces:
             self._evict(root, pods, "the pods that its group expects did not come in time")
 
     def _set_expired(self, leaf: Group, *, expired: bool) -> None:
+        before = self._expected.expired(leaf.key)
         changes = self._expected.expire(leaf.key, expired=expired)
-        if changes != ExpectedPodChanges():
-            changes.apply(self._state)
+        changes.apply(self._state)
+        # The status reports it, also if all pods exist and nothing is expected.
+        if self._expected.expired(leaf.key) != before:
+            self._state.changes.entities.add(leaf.key)
             self._on_change()
 
     def _duration(self, leaf: Group) -> timedelta:

@@ -95,6 +95,24 @@ async def test_pods_that_come_after_its_time_are_scheduled_as_others() -> None:
         assert len(harness.where("worker")) == 4
 
 
+async def test_the_status_no_longer_says_that_its_time_is_over_once_pods_wait() -> None:
+    harness = ReservationHarness()
+    key = ("PodGroup", "ns", "later")
+    async with harness.leading(unsettled="the pods wait"):
+        harness.builder.nodes(4, cpu=1)
+        harness.reserve()
+        await harness.settle(65)
+        harness.single("other")
+        await harness.settle(2)
+        harness.workers()
+        await harness.settle(0.1)
+        assert harness.expected.expired(key)
+
+        harness.held_places.release_unusable()
+        assert not harness.expected.expired(key)
+        assert key in harness.builder.state.changes.entities
+
+
 async def test_a_reservation_waits_until_it_fits_as_a_whole() -> None:
     harness = ReservationHarness()
     async with harness.leading():
