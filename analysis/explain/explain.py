@@ -348,6 +348,8 @@ def plan_lines(plan: Plan) -> Iterator[str]:
 
 def _why_no_eviction(state: State, entity: Group | Pod) -> str:
     """Return why no pod is evicted for the root."""
+    if isinstance(entity, Group) and entity.only_reserves:
+        return "no preemption: it reserves capacity, and none of its pods exists yet"
     if not may_preempt(state, entity):
         return "no preemption: preemptionPolicy is Never"
     units, spared = len(state.units.below(entity.priority)), _spared(state, entity.priority)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from analysis.explain.explain import explain_lines
 from api.features import Feature, FeatureGates
 from scheduler.core.search.place import SearchBudget
 from scheduler.snapshot.snapshot import Limits, decode, encode, restore, take
@@ -259,6 +260,23 @@ async def test_a_snapshot_has_the_places() -> None:
         state, _ = restore(decode(encode(taken), "a test"))
 
         assert places_held_for(state, "later") == harness.held("later")
+
+
+@pytest.mark.parametrize("nodes", [3, 4])
+async def test_explain_says_what_a_reservation_holds_and_that_it_evicts_nobody(nodes: int) -> None:
+    harness = ReservationHarness()
+    async with harness.leading(unsettled="one that is too large waits"):
+        harness.builder.nodes(nodes, cpu=1)
+        harness.reserve()
+        await harness.settle(2)
+        state = harness.builder.state
+        root = state.forest.groups["PodGroup", "ns", "later"]
+
+        lines = "\n".join(explain_lines(state, root, SearchBudget()))
+
+        assert ("has 4 held places for pods that do not exist yet" in lines) is (nodes == 4)
+        said = "no preemption: it reserves capacity, and none of its pods exists yet"
+        assert (said in lines) is (nodes == 3)
 
 
 async def test_deleting_the_group_releases_the_places() -> None:
