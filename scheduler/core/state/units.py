@@ -346,17 +346,21 @@ class Units:
         # Most have none, and are not walked.
         if not elastic and not self.costs.counts(gang.top):
             return
-        pods = [pod for uid, pod in gang.members.items() if self._is_alone(uid)]
+        pods = list(gang.members.values())
+        found = self._slots_alone(gang.members)
+        order = np.flatnonzero(found >= 0).tolist()
         # Not by slot, which depends on the order of events.
-        pods.sort(key=lambda pod: (pod.info.started or np.inf, pod.info.created, pod.info.uid))
-        slots = [self._slots[pod.info.uid] for pod in pods]
+        infos = [pod.info for pod in pods]
+        order.sort(key=lambda at: (infos[at].started or np.inf, infos[at].created, infos[at].uid))
+        slots = found[order]
         # Pods that have succeeded count for the minimum, too.
         needed = max(0, minimum - max(0, gang.running - len(slots)))
-        extras = slots[needed:] if is_gang else []
+        extras = slots[needed:] if is_gang else slots[:0]
         broken = is_gang and len(slots) < needed
-        self.youth[slots] = [pod.info.started for pod in pods] if broken else self.started[slots]
+        starts = [infos[at].started for at in order] if broken else self.started[slots]
+        self.youth[slots] = starts
         self.youth[extras] += EXTRA
-        (self._elastic.add if extras else self._elastic.discard)(gang.key)
+        (self._elastic.add if len(extras) else self._elastic.discard)(gang.key)
 
     def extras(self, slots: Ints) -> Bools:
         """Return which of these pods are beyond the minCount of their gang, (len(slots),)."""
@@ -368,12 +372,17 @@ class Units:
         slot = self._slots.get(uid)
         return slot is not None and bool(self.youth[slot] > EXTRA / 2)
 
-    def _is_alone(self, uid: str) -> bool:
-        """Return True if the pod is a unit of its own that stays if nobody evicts it."""
-        slot = self._slots.get(uid, -1)
-        if slot < 0 or self.leaving[slot] or self.owners[slot] < 0:
-            return False
-        return self.unit(int(self.owners[slot])).group is None
+    def _slots_alone(self, uids: Collection[str]) -> Ints:
+        """Return the slot of each pod that is a unit of its own and stays if nobody evicts it.
+
+        That of any other is -1. Huge gangs have one for each node, so slots are read together.
+        """
+        slots = np.fromiter((self._slots.get(uid, -1) for uid in uids), np.int64, len(uids))
+        owners = np.where(slots < 0, -1, self.owners[slots])
+        alone = (owners >= 0) & ~self.leaving[slots]
+        units = (self.unit(owner).group is None for owner in owners[alone].tolist())
+        alone[alone] = np.fromiter(units, np.bool_, int(alone.sum()))
+        return np.where(alone, slots, -1)
 
     def unit(self, index: int) -> Unit:
         """Return the unit with this index. Raises LookupError if there is none."""
