@@ -31,6 +31,7 @@ def decide(state: State, root: Group | Pod, budget: SearchBudget) -> Placement |
     first = _must_wait_for(state, root)
     if first is not None and not (isinstance(root, Group) and root.incomplete):
         return _held_back(root, first)
+    _read_domains(state, root, budget)
     # Extras would use the capacity that the starving root waits for.
     extras = first is None
     # Like kube-scheduler, try the nominated nodes first: victims were evicted there for this root.
@@ -47,6 +48,25 @@ def decide(state: State, root: Group | Pod, budget: SearchBudget) -> Placement |
         # A search that ended within its budget leaves nothing to continue.
         state.searches.keep(root.key, memory)
     return decision
+
+
+def _read_domains(state: State, root: Group | Pod, budget: SearchBudget) -> None:
+    """Read the domains of affinity and spread one by one: the first time of each takes long."""
+    keys = {
+        term.key
+        for shape in _shapes(root)
+        # Most pods have no such term, and a root may have many shapes.
+        if shape.filter_match_ids
+        for terms in (
+            shape.requirements.spread,
+            shape.requirements.required_affinity,
+            shape.requirements.required_anti_affinity,
+        )
+        for term in terms
+    }
+    for key in sorted(keys):
+        for _ in state.topologies.build(key):
+            budget.pause()
 
 
 def _held_back(root: Group | Pod, closed_for: ClosedFor) -> Refusal:

@@ -6,7 +6,7 @@ devices.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -107,6 +107,13 @@ class Topologies:
         if self._nodes.labels.column(key) is None:
             return Domains(key, self._unlabelled, (), ())
         return _cached(self._known, (*outer, key), self._labels)
+
+    def build(self, key: str) -> Iterator[None]:
+        """Build the domains of the label `key` in steps: the first time, all nodes are read."""
+        self._nodes.labels.column(key)
+        yield
+        self.domains(key)
+        yield
 
     def of_groups(self, key: str, outer: tuple[str, ...] = ()) -> Domains:
         """Return the domains of keys that groups name: labels, or attributes of the nodes' devices.
