@@ -18,7 +18,7 @@ from e2e.harness.support.waiting import eventually
 from e2e.install.chart.helm import Object
 from e2e.install.chart.release import Release
 from e2e.install.removal import inventory
-from e2e.nodes.cluster.cluster import RealNodes
+from e2e.nodes.cluster.cluster import CONTROL_PLANE, RealNodes
 from e2e.nodes.cluster.network import PODS
 from e2e.nodes.installation import NAMESPACE, is_ready, pods, rolled_out
 
@@ -34,9 +34,16 @@ VALUES: Object = {
     "crds": {"install": True, "keep": False},
     "console": {"enabled": True, "hosts": [HOST]},
     "metrics": {"serviceMonitor": {"enabled": True}},
-    "networkPolicy": {"enabled": True, "podNetworks": [PODS]},
     "flowControl": {"enabled": True},
 }
+
+
+def _policy(nodes: RealNodes) -> Object:
+    """Return a policy that closes the webhook to pods, and admits the API server's tunnel."""
+    # An API server that runs on a node sends with the address of its tunnel, which is one of pods.
+    tunnel = nodes.nodes[CONTROL_PLANE].addresses.tunnel
+    admitted = [{"ipBlock": {"cidr": f"{tunnel}/32"}}]
+    return {"enabled": True, "podNetworks": [PODS], "webhookFrom": admitted}
 
 
 def service_monitors() -> Object:
@@ -77,7 +84,7 @@ async def test_every_option_becomes_ready_and_nothing_is_left(
         release = Release(nodes.kubeconfig, rest)
         before = await inventory.take(rest)
 
-        await release.install(VALUES)
+        await release.install(VALUES | {"networkPolicy": _policy(nodes)})
         await rolled_out(kubectl, CONSOLE)
 
         found = await pods(kubectl)
