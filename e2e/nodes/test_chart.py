@@ -32,18 +32,19 @@ VALUES: Object = {
     "profiles": [{"schedulerName": "muster-scheduler"}, {"schedulerName": "muster-spread"}],
     "topologyKeys": ["example.com/rack"],
     "crds": {"install": True, "keep": False},
-    "console": {"enabled": True, "hosts": [HOST]},
     "metrics": {"serviceMonitor": {"enabled": True}},
     "flowControl": {"enabled": True},
 }
 
 
-def _policy(nodes: RealNodes) -> Object:
-    """Return a policy that closes the webhook to pods, and admits the API server's tunnel."""
-    # An API server that runs on a node sends with the address of its tunnel, which is one of pods.
-    tunnel = nodes.nodes[CONTROL_PLANE].addresses.tunnel
-    admitted = [{"ipBlock": {"cidr": f"{tunnel}/32"}}]
-    return {"enabled": True, "podNetworks": [PODS], "webhookFrom": admitted}
+def _policies(nodes: RealNodes) -> Object:
+    """Return the values that close the webhook and the console to pods, but not to the host."""
+    # An API server on a node, and what this test sends through one, come from its tunnel's address.
+    admitted = [{"ipBlock": {"cidr": f"{nodes.nodes[CONTROL_PLANE].addresses.tunnel}/32"}}]
+    return {
+        "console": {"enabled": True, "hosts": [HOST], "from": admitted},
+        "networkPolicy": {"enabled": True, "podNetworks": [PODS], "webhookFrom": admitted},
+    }
 
 
 def service_monitors() -> Object:
@@ -84,7 +85,7 @@ async def test_every_option_becomes_ready_and_nothing_is_left(
         release = Release(nodes.kubeconfig, rest)
         before = await inventory.take(rest)
 
-        await release.install(VALUES | {"networkPolicy": _policy(nodes)})
+        await release.install(VALUES | _policies(nodes))
         await rolled_out(kubectl, CONSOLE)
 
         found = await pods(kubectl)
