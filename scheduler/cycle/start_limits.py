@@ -1,8 +1,8 @@
 """The time limit of a start: roots with a `start-timeout` that get no nodes in time are given up.
 
 The time counts from the moment at which a root has its quorum, and ends with its first start. A
-root that has started once is never given up. Nor is one of which pods are bound or being bound: its
-limit is checked again if they are lost before its minimum runs.
+root that has started once is never given up. Neither is a root while pods of it are bound or being
+bound: its limit is checked again if they are lost before its minimum runs.
 
 The wait is part of the root's group (`StartWait`), and the reporter writes it to the status. So a
 new leader continues it. The time is measured by the monotonic clock: a step of the time of day

@@ -63,7 +63,7 @@ def excess(state: State, short: Shortage, shape: Shape) -> Excess | None:
     # With more pods than minCount, the smaller ones may be enough.
     if found is None and group is not None and short.minimum:
         found = _together(state, least(group), domains)
-    if group is None or group.parent is None or _root(group).pending_total > _MOST_PODS:
+    if group is None or group.parent is None or group.top.pending_total > _MOST_PODS:
         return found
     if found is not None:
         return found if _needed(state, group) else None
@@ -132,15 +132,15 @@ def _largest(amounts: Ints | Floats, domains: Domains | None) -> tuple[str, str]
 def _of_ancestors(state: State, group: Group) -> Iterator[Excess]:
     """Yield what the groups around this one lack for all pods that their minimums need."""
     while (parent := group.parent) is not None:
-        group, demand = parent, least(parent)
-        found = _of_minimums(state, group, demand)
+        group = parent
+        found = _of_minimums(state, group)
         if found is not None and _needed(state, group):
             yield replace(found, tree=True)
 
 
-def _of_minimums(state: State, group: Group, demand: Demand) -> Excess | None:
+def _of_minimums(state: State, group: Group) -> Excess | None:
     """Return the excess if the group's own domains, or the cluster, lack what it needs."""
-    topology = group.topology
+    demand, topology = least(group), group.topology
     required = topology is not None and not topology.preferred
     domains = domains_of(state, group, topology.key) if topology and required else None
     found = _together(state, demand, domains)
@@ -149,12 +149,6 @@ def _of_minimums(state: State, group: Group, demand: Demand) -> Excess | None:
         each = (_of_shape(state, shape, pods, domains) for shape, pods in demand.items())
         found = next(filter(None, each), None)
     return found
-
-
-def _root(group: Group) -> Group:
-    while group.parent is not None:
-        group = group.parent
-    return group
 
 
 def _needed(state: State, group: Group) -> bool:
@@ -174,4 +168,4 @@ def _needed(state: State, group: Group) -> bool:
 
 def _hopeless(state: State, groups: Sequence[Group]) -> int:
     """Return how many of the groups do not fit on empty nodes."""
-    return sum(_of_minimums(state, group, least(group)) is not None for group in groups)
+    return sum(_of_minimums(state, group) is not None for group in groups)

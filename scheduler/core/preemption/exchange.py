@@ -34,10 +34,7 @@ _MOST_VICTIMS: Final = 128
 """Victims up to which exchanges are tried: for more, each needs too many dry runs."""
 
 _MOST_BEYOND: Final = 4
-"""Exchanges that are tried for one plan beyond the budget. Otherwise costs would not count on a
-
-slow machine, on which the search for victims takes all of the time.
-"""
+"""Exchanges tried for one plan beyond the budget, so that costs count on a slow machine."""
 
 Reduce = Callable[[Ints], tuple[Ints, bool]]
 """Reduces a set that suffices; False if the budget ended first."""

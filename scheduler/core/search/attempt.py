@@ -161,7 +161,7 @@ class Attempt:
         # An inner group may have said it already, with its own siblings.
         if not self.total or shortage.beside:
             return shortage
-        # With many groups, their names would help nobody.
+        # A long list of names does not help.
         groups = {group.key for (group, _), pods in self._taken.items() if pods}
         siblings = tuple(sorted(groups)) if len(groups) <= MOST_SIBLINGS else ()
         return replace(shortage, beside=self.total, siblings=siblings)
