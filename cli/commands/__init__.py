@@ -87,6 +87,10 @@ COMMANDS: Final[Mapping[str, Command]] = {
         "gc:gc",
         "List groups and Workloads that should be deleted, and finalizers that nothing needs.",
     ),
+    "label-nodes": Command(
+        "label_nodes:label_nodes",
+        "Print, or write, labels of nodes for the tiers of Volcano's HyperNodes.",
+    ),
     "uninstall": Command(
         "uninstall:uninstall",
         "Delete Muster with all its objects; exit code 1 if gangs use it or an object remains.",

@@ -17,12 +17,14 @@ from api.constants import (
     TRAIN_JOB,
 )
 from api.integration.kinds import EMBEDDING_KINDS, OWNER_KINDS
+from api.reading import dig, text
 from cli.doctor import (
     access,
     gates,
     groups,
     health,
     held_places,
+    hyper_nodes,
     idle_groups,
     installation,
     keys,
@@ -89,6 +91,7 @@ class Examination:
         self._client = client
         self._options = options
         self._found: list[Finding] = []
+        self._definitions: list[Json] = []
         self.installed = Installation(options.namespace)
         self.responding: Sequence[health.Process] = ()
         """The processes that responded to the check of their health."""
@@ -128,6 +131,7 @@ class Examination:
         await self._registration()
         await self._trials()
         await self._access()
+        await self._each("neighbours", CRDS, self._definitions.append, metadata_only=True)
         await self._groups_and_nodes()
         await self._pods()
         await self._keys()
@@ -203,11 +207,15 @@ class Examination:
         self._found += idle.findings()
         self._found += held.findings()
         self._found += unread.findings()
-        nodes, levels = groups.NodeLabels(seen.asked), topology_levels.TopologyLevels()
+        nodes = groups.NodeLabels(seen.asked)
+        topologies = await self._of_others(topology_levels.TOPOLOGIES)
+        levels = topology_levels.TopologyLevels(topology_levels.sources_of(topologies))
+        tiers = hyper_nodes.Tiers(await self._of_others(hyper_nodes.HYPER_NODES))
 
         def see_node(node: Json) -> None:
             nodes.see([node])
             levels.see(node)
+            tiers.see(node)
 
         if await self._each("topology", NODES, see_node, metadata_only=True):
             # Large clusters have many slices: read only if an attribute could explain a label.
@@ -216,6 +224,15 @@ class Examination:
                 await self._attempt("topology", about, self._see_slices(nodes))
             self._found += nodes.findings()
             self._found += levels.findings()
+            self._found += tiers.findings()
+
+    async def _of_others(self, resource: Resource) -> list[Json]:
+        """Return objects that describe a topology; none if their definition is not installed."""
+        found: list[Json] = []
+        names = {text(dig(one, "metadata", "name")) for one in self._definitions}
+        if resource.full_name in names:
+            await self._each("topology", resource, found.append)
+        return found
 
     async def _see_slices(self, nodes: groups.NodeLabels) -> None:
         with suppress(NotFound):  # older API servers serve no devices
@@ -284,9 +301,7 @@ class Examination:
             self._found += gates.check_gates(where, configured, processes, said)
 
     async def _neighbours(self) -> None:
-        others: list[Json] = []
-        await self._each("neighbours", CRDS, others.append, metadata_only=True)
-        self._found += neighbours.check_definitions_of_others(others)
+        self._found += neighbours.check_definitions_of_others(self._definitions)
         about = About("APIGroup", neighbours.NATIVE)
         native = await self._read("neighbours", about, neighbours.read_native(self._client))
         self._found += neighbours.check_native(native or {}, self.installed.config.gates)

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from api.reading import condition_of, dig, labels_of, listing, mapping, mappings, text
+from api.reading import condition_of, dig, labels_of, listing, mapping, text
 from api.wording import count
 from cli.doctor.findings import About, Check, Finding
 from cli.doctor.health import HEALTH_PORT, Process, port_of
 from cli.doctor.installation import parts_of
 from cli.doctor.paging import all_of
+from cli.topology.label_selectors import selects
 from kube.base.errors import Forbidden, NotFound
 from kube.client.client import Client
 from kube.client.meta import Json
@@ -112,29 +113,8 @@ def _selecting(policies: Sequence[Json], pod: Json) -> list[Json]:
         for one in policies
         # Without types, a policy is for ingress.
         if "Ingress" in (listing(dig(one, "spec", "policyTypes")) or ["Ingress"])
-        and _selects(mapping(dig(one, "spec", "podSelector")), labels)
+        and selects(mapping(dig(one, "spec", "podSelector")), labels)
     ]
-
-
-def _selects(selector: Mapping[str, Any], labels: Mapping[str, Any]) -> bool:
-    wanted = mapping(selector.get("matchLabels"))
-    expressions = mappings(selector, "matchExpressions")
-    return all(labels.get(key) == value for key, value in wanted.items()) and all(
-        _holds(one, labels) for one in expressions
-    )
-
-
-def _holds(expression: Mapping[str, Any], labels: Mapping[str, Any]) -> bool:
-    value, values = labels.get(text(expression.get("key"))), listing(expression.get("values"))
-    match expression.get("operator"):
-        case "In":
-            return value in values
-        case "NotIn":
-            return value not in values
-        case "Exists":
-            return value is not None
-        case _:
-            return value is None
 
 
 def _rules(policies: Sequence[Json], pod: Json, port: int) -> list[Mapping[str, Any]]:

@@ -6,15 +6,16 @@ Pages of the vendors name the labels; docs/topology.md lists the same.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from api.reading import labels_of, texts
+from api.reading import dig, labels_of, mappings, text, texts
 from api.wording import count
 from cli.doctor.findings import About, Check, Finding, Limited
 from kube.client.meta import Json
+from kube.client.resources import Resource
 
 CHECK: Final = "topology"
 
@@ -88,6 +89,15 @@ SOURCES: Final = (
 )
 """Known writers of topology labels. A cluster may have several of them."""
 
+TOPOLOGIES: Final = Resource(
+    "kueue.x-k8s.io", "v1beta2", "topologies", "Topology", namespaced=False
+)
+"""Kueue's kind, whose levels are labels of nodes."""
+HOSTNAME: Final = "kubernetes.io/hostname"
+"""The narrowest level of many Topologies: every node is a domain of its own."""
+_DEEPEST: Final = 16
+"""Levels of a Topology, as in Kueue's definition."""
+
 
 @dataclass(slots=True)
 class _Levels:
@@ -106,19 +116,32 @@ class _Levels:
         return [key for key in self.keys if key in self.domains]
 
 
+def sources_of(topologies: Iterable[Json]) -> Iterator[Source]:
+    """Yield a source for each Topology of Kueue whose levels are not those of a known one."""
+    known = {source.keys for source in SOURCES}
+    for obj in topologies:
+        levels = mappings(dig(obj, "spec"), "levels")
+        named = (text(each.get("nodeLabel")) for each in levels)
+        keys = tuple(key for key in named if key and key != HOSTNAME)
+        if keys and keys not in known and len(keys) <= _DEEPEST:
+            known.add(keys)
+            yield Source(f"Kueue's Topology {About.of('Topology', obj).name}", keys)
+
+
 class TopologyLevels:
     """A summary of the topology labels of all nodes, collected while they are read."""
 
-    def __init__(self) -> None:
+    def __init__(self, more: Iterable[Source] = ()) -> None:
         self.nodes = 0
-        self._found = {source.name: _Levels(source.keys) for source in SOURCES}
+        self._sources = (*SOURCES, *more)
+        self._found = {source.name: _Levels(source.keys) for source in self._sources}
         self._apart = Limited(CHECK)
 
     def see(self, node: Json) -> None:
         """Add the labels of one node."""
         self.nodes += 1
         labels = texts(labels_of(node))
-        for source in SOURCES:
+        for source in self._sources:
             here = tuple(key for key in source.keys if labels.get(key))
             if here:
                 self._add(source, here, labels, About.of("Node", node).name)

@@ -37,8 +37,9 @@ def muster_scheduler(muster: Muster) -> Killable:
     return Killable(lambda: muster.pid(SCHEDULER), lambda: muster.running(SCHEDULER), launch)
 
 
-def kube_scheduler(cluster: ControlPlane) -> Killable:
-    process = cluster.processes["kube-scheduler"]
+def kube_scheduler(cluster: ControlPlane, name: str = "kube-scheduler") -> Killable:
+    """Return kube-scheduler, or the process `name` that is built of it."""
+    process = cluster.processes[name]
     return Killable(lambda: process.pid, lambda: process.running, process.start)
 
 

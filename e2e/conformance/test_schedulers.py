@@ -1,4 +1,7 @@
-"""All scenarios with Muster and with kube-scheduler's own gangs; `--record` writes the table."""
+"""All scenarios with Muster, kube-scheduler's own gangs and scheduler-plugins' coscheduling.
+
+`--record` writes the table.
+"""
 
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
@@ -11,6 +14,7 @@ from conformance.values.scenario import load
 from e2e.conformance.kit import PROTECTED, kube_scheduler, muster_scheduler, run
 from e2e.flows.native.control_plane import both_schedulers
 from e2e.harness.controlplane.controlplane import ControlPlane
+from e2e.harness.controlplane.downloads import SCHEDULER_PLUGINS
 from e2e.harness.controlplane.places import KUBERNETES, ROOT
 from e2e.harness.muster import Muster
 from tools.marked_parts import replaced
@@ -26,8 +30,8 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def schedulers(server_kind: str) -> Iterator[tuple[ControlPlane, Muster]]:
-    """A control plane with native groups, kube-scheduler and Muster."""
-    with both_schedulers(server_kind, scheduler=PROTECTED) as both:
+    """A control plane with native groups, kube-scheduler, coscheduling and Muster."""
+    with both_schedulers(server_kind, coscheduling=True, scheduler=PROTECTED) as both:
         yield both
 
 
@@ -36,14 +40,16 @@ async def test_muster_passes_and_the_page_shows_each_scheduler(
 ) -> None:
     """Muster passes with its own groups and with native ones.
 
-    kube-scheduler may fail: each scenario only has to get a verdict.
+    The others may fail: each scenario only has to get a verdict.
     """
     cluster, muster = schedulers
     ours, theirs = muster_scheduler(muster), kube_scheduler(cluster)
+    plugins = kube_scheduler(cluster, "coscheduling-scheduler")
     rows = {
         "Muster": (ours, ["--adapter=muster"]),
         "Muster, native groups": (ours, ["--adapter=native", "--scheduler=muster-scheduler"]),
         f"kube-scheduler {KUBERNETES}": (theirs, ["--adapter=native"]),
+        f"coscheduling {SCHEDULER_PLUGINS.version}": (plugins, ["--adapter=coscheduling"]),
     }
     results: dict[str, Mapping[str, str]] = {}
     for name, (scheduler, options) in rows.items():

@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
-import yaml
 
 from e2e.flows.admission.webhook.conftest import NAMESPACE as TEAM
 from e2e.flows.admission.webhook.load import Load
@@ -53,10 +52,8 @@ def cluster(server_kind: str) -> Iterator[Cluster]:
 
 @pytest.fixture
 async def cert_manager(cluster: Cluster, rest: Rest, tmp_path: Path) -> AsyncIterator[Process]:
-    for file in sorted((sources()[MODULE] / "deploy" / "crds").glob("*.yaml")):
-        crd = yaml.safe_load(file.read_text())
-        (await rest.post(definitions.PATH, crd)).expect(201)
-        await definitions.served(rest, crd["metadata"]["name"])
+    crds = sources()[MODULE] / "deploy" / "crds"
+    await definitions.apply_files(rest, *sorted(crds.glob("*.yaml")))
     access = f"--kubeconfig={cluster.kubeconfig}"
     process = Process("cert-manager", [binary("cert-manager"), access], logs=tmp_path)
     process.start()

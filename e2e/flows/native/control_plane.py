@@ -49,13 +49,24 @@ def serving(
 
 @contextmanager
 def both_schedulers(
-    server_kind: str, gates: Sequence[str] = GATES, controllers: Sequence[str] = (), **config: Any
+    server_kind: str,
+    gates: Sequence[str] = GATES,
+    controllers: Sequence[str] = (),
+    *,
+    coscheduling: bool = False,
+    **config: Any,
 ) -> Iterator[tuple[ControlPlane, Muster]]:
-    """Run it with kube-scheduler and Muster, whose configuration has these fields."""
-    extra = ("podgroup-protection-controller", *controllers)
-    versions = ["v1beta1", "v1alpha3"]
+    """Run it with kube-scheduler and Muster, whose configuration has these fields.
+
+    `coscheduling` runs scheduler-plugins, too.
+    """
+    options: dict[str, Any] = {
+        "scheduler": True,
+        "extra_controllers": ("podgroup-protection-controller", *controllers),
+        "coscheduling": coscheduling,
+    }
     with (
-        serving(server_kind, gates, versions, scheduler=True, extra_controllers=extra) as made,
+        serving(server_kind, gates, ["v1beta1", "v1alpha3"], **options) as made,
         installed(made, **config) as muster,
     ):
         yield made, muster

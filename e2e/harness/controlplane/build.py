@@ -134,6 +134,16 @@ NEIGHBOURS = (
         renames=(("cert-manager-tool", "cert-manager"),),
         source="github.com/cert-manager/cert-manager",
     ),
+    Module("kueue", ("kueue",), source="sigs.k8s.io/kueue"),
+    Module(
+        "scheduler-plugins",
+        ("coscheduling-scheduler", "coscheduling-controller"),
+        renames=(
+            ("scheduler", "coscheduling-scheduler"),
+            ("controller", "coscheduling-controller"),
+        ),
+        source="sigs.k8s.io/scheduler-plugins",
+    ),
     # A package of this module itself, too: Kubernetes' own test binary takes ten minutes to build.
     Module("kubernetes-e2e", ("kubernetes-e2e",), ldflags=_kubernetes_flags(USUAL)),
 )

@@ -1,10 +1,11 @@
 """The command lines of the servers, and the options that change them."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from e2e.harness.controlplane import operators, stages
+from e2e.harness.controlplane import coscheduling, operators, stages
 from e2e.harness.controlplane.places import BIN
 
 _CONTROLLERS = (
@@ -56,7 +57,8 @@ class Options:
     `audit` writes a line for each request of Muster's accounts. `routes_services` lets the API
     server itself resolve a webhook's Service by its EndpointSlices: nothing else routes here.
     `karpenter` runs Karpenter, whose nodes KWOK simulates; `lws` the LeaderWorkerSet controller,
-    `trainer` Kubeflow Trainer's, `kuberay` and `mpi` the operators of Ray and of MPIJobs.
+    `trainer` Kubeflow Trainer's, `kuberay` and `mpi` the operators of Ray and of MPIJobs,
+    `coscheduling` the scheduler and the controller of scheduler-plugins.
     `privileged` lets pods ask for privileges, as all distributions do. A node is not ready after
     `node_grace_seconds` without a renewal of its lease; then KWOK leaves its pods unready for good.
     """
@@ -79,6 +81,7 @@ class Options:
     trainer: bool = False
     kuberay: bool = False
     mpi: bool = False
+    coscheduling: bool = False
     privileged: bool = False
     node_grace_seconds: int = 50
 
@@ -102,6 +105,8 @@ class Layout:
     trainer_webhook: int
     trainer_health: int
     kuberay_health: int
+    coscheduling: int
+    coscheduling_health: int
 
     @property
     def server(self) -> str:
@@ -204,7 +209,29 @@ def controller_manager(layout: Layout, options: Options) -> list[str | Path]:
 
 
 def scheduler(layout: Layout, options: Options) -> list[str | Path]:
-    configuration = layout.folder / "scheduler.json"
+    more: dict[str, object] = {}
+    if options.extender:
+        asked = {"urlPrefix": options.extender, "filterVerb": "filter", "nodeCacheCapable": True}
+        more["extenders"] = [asked]
+    return [
+        *_kube_scheduler(layout, "kube-scheduler", layout.scheduler, more),
+        *_gates(options),
+    ]
+
+
+def coscheduling_scheduler(layout: Layout) -> list[str | Path]:
+    more = {"profiles": [coscheduling.profile()]}
+    return _kube_scheduler(layout, "coscheduling-scheduler", layout.coscheduling, more)
+
+
+def _kube_scheduler(
+    layout: Layout, binary: str, port: int, more: Mapping[str, object]
+) -> list[str | Path]:
+    """Return the command of kube-scheduler or a build of it with other plugins.
+
+    `more` are further fields of its configuration.
+    """
+    configuration = layout.folder / f"{binary}.json"
     content: dict[str, object] = {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",
@@ -214,18 +241,26 @@ def scheduler(layout: Layout, options: Options) -> list[str | Path]:
             "qps": 10000,
             "burst": 10000,
         },
+        **more,
     }
-    if options.extender:
-        asked = {"urlPrefix": options.extender, "filterVerb": "filter", "nodeCacheCapable": True}
-        content["extenders"] = [asked]
     configuration.write_text(json.dumps(content))
     return [
-        BIN / "kube-scheduler",
+        BIN / binary,
         f"--config={configuration}",
         "--bind-address=127.0.0.1",
-        f"--secure-port={layout.scheduler}",
-        f"--cert-dir={layout.folder / 'scheduler'}",
-        *_gates(options),
+        f"--secure-port={port}",
+        f"--cert-dir={layout.folder / binary}",
+    ]
+
+
+def coscheduling_controller(layout: Layout) -> list[str | Path]:
+    return [
+        BIN / "coscheduling-controller",
+        f"--kubeconfig={layout.kubeconfig}",
+        f"--probeAddr=127.0.0.1:{layout.coscheduling_health}",
+        "--metricsAddr=0",
+        "--qps=1000",
+        "--burst=2000",
     ]
 
 

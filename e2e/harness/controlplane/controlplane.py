@@ -12,7 +12,16 @@ from typing import Self
 import yaml
 
 from e2e.harness.clusters import nodes
-from e2e.harness.controlplane import build, commands, jobset, karpenter, lws, operators, trainer
+from e2e.harness.controlplane import (
+    build,
+    commands,
+    coscheduling,
+    jobset,
+    karpenter,
+    lws,
+    operators,
+    trainer,
+)
 from e2e.harness.controlplane.commands import Layout, Options
 from e2e.harness.controlplane.process import Process
 from e2e.harness.support import kubeconfig, pki, ports
@@ -38,7 +47,7 @@ class ControlPlane:
         self._temporary = folder is None
         self.folder = folder or Path(tempfile.mkdtemp(prefix="muster-controlplane-"))
         self.logs = logs or self.folder / "logs"
-        self._layout = Layout(self.folder, *ports.free(14))
+        self._layout = Layout(self.folder, *ports.free(16))
         self.processes: dict[str, Process] = {}
         self._pki: pki.Pki | None = None
 
@@ -49,6 +58,11 @@ class ControlPlane:
     @property
     def audit_log(self) -> Path:
         return self._layout.audit_log
+
+    @property
+    def certificates(self) -> Path:
+        """The folder of ca.crt, tls.crt and tls.key."""
+        return self._layout.certificates
 
     @property
     def server(self) -> str:
@@ -71,7 +85,7 @@ class ControlPlane:
         """Start everything and wait until it serves. Raises BuildError, ProcessFailedError."""
         chosen = self.options
         workloads = chosen.lws or chosen.trainer or chosen.kuberay or chosen.mpi
-        build.build(neighbours=self.options.karpenter, workloads=workloads)
+        build.build(neighbours=chosen.karpenter or chosen.coscheduling, workloads=workloads)
         self._write_files()
         self._run("etcd", commands.etcd(self._layout))
         self._run("kube-apiserver", commands.apiserver(self._layout, self.options))
@@ -85,18 +99,21 @@ class ControlPlane:
         if self.options.kwok:
             module = build.sources()["sigs.k8s.io/kwok"]
             self._run("kwok", commands.kwok(self._layout, module))
-        if self.options.jobset:
-            await self._start_jobset()
-        if self.options.lws:
-            await self._start_lws()
-        if self.options.karpenter:
-            await self._start_karpenter()
-        if self.options.trainer:
-            await self._start_trainer()
-        if self.options.kuberay:
-            await self._start_kuberay()
-        if self.options.mpi:
-            await self._start_mpi()
+        await self._start_others()
+
+    async def _start_others(self) -> None:
+        chosen = self.options
+        for wanted, start in (
+            (chosen.jobset, self._start_jobset),
+            (chosen.lws, self._start_lws),
+            (chosen.karpenter, self._start_karpenter),
+            (chosen.trainer, self._start_trainer),
+            (chosen.kuberay, self._start_kuberay),
+            (chosen.mpi, self._start_mpi),
+            (chosen.coscheduling, self._start_coscheduling),
+        ):
+            if wanted:
+                await start()
 
     async def stop(self) -> None:
         """Kill every process, and remove the folder unless it was given."""
@@ -273,6 +290,15 @@ class ControlPlane:
         self._run("mpi-operator", commands.mpi(self._layout))
         serves = partial(healthy, operators.MPI_HEALTH)
         await self.processes["mpi-operator"].ready(serves, timeout=180)
+
+    async def _start_coscheduling(self) -> None:
+        async with self.client() as rest:
+            await coscheduling.apply_crds(rest, build.sources()[coscheduling.MODULE])
+        controller = "coscheduling-controller"
+        self._run("coscheduling-scheduler", commands.coscheduling_scheduler(self._layout))
+        self._run(controller, commands.coscheduling_controller(self._layout))
+        health = f"http://127.0.0.1:{self._layout.coscheduling_health}/readyz"
+        await self.processes[controller].ready(partial(healthy, health), timeout=180)
 
     async def _trainer_ready(self) -> None:
         await self.processes["trainer"].ready(self._trainer_serves, timeout=180)

@@ -38,7 +38,7 @@ class Download:
         return Path(said["Dir"])
 
 
-KUEUE = Download("sigs.k8s.io/kueue", "v0.15.2", "h1:UYjEd8lx3Am1njcvpyEO/QkwCFerE6WW6qaaXNYg768=")
+KUEUE = Download("sigs.k8s.io/kueue", "v0.17.0", "h1:7hzb38M4eKGzYW+CFv2s1L+swzzacUCHOCXxZmAV90I=")
 SCHEDULER_PLUGINS = Download(
     "sigs.k8s.io/scheduler-plugins", "v0.33.5", "h1:9u4QAYbuoxa59aStrJKP4Bii2EQrZmGPN2tzvfs2gL0="
 )

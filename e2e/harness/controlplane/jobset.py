@@ -8,11 +8,10 @@ import yaml
 
 from e2e.harness.controlplane import loopback
 from e2e.harness.support import definitions
-from e2e.harness.support.rest import APPLY_PATCH, Rest
+from e2e.harness.support.rest import Rest
 
 _CRD = "config/components/crd/bases/jobset.x-k8s.io_jobsets.yaml"
 _WEBHOOKS = "config/components/webhook/manifests.yaml"
-_CRD_NAME = "jobsets.jobset.x-k8s.io"
 
 # KEP-1068's field, which the released CRD lacks and would prune.
 _GANG_CONFIG = {
@@ -39,10 +38,7 @@ async def apply_crd(rest: Rest, module: Path, *, gang_config: bool) -> None:
     if gang_config:
         for version in crd["spec"]["versions"]:
             keep_gang_config(version["schema"]["openAPIV3Schema"])
-    path = f"{definitions.PATH}/{_CRD_NAME}"
-    applied = {"fieldManager": "muster-e2e", "force": "true"}
-    (await rest.patch(path, crd, APPLY_PATCH, params=applied)).ok()
-    await definitions.served(rest, _CRD_NAME)
+    await definitions.apply(rest, crd)
 
 
 def keep_gang_config(schema: dict[str, Any]) -> None:

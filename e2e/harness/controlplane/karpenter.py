@@ -4,10 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from e2e.harness.support import definitions
-from e2e.harness.support.rest import APPLY_PATCH, Rest
+from e2e.harness.support.rest import Rest
 
 ZONES = ("zone-a", "zone-b", "zone-c")
 SIZES = (2, 4, 8)
@@ -32,15 +30,7 @@ def write_instance_types(folder: Path) -> Path:
 
 async def apply_crds(rest: Rest, module: Path) -> None:
     """Apply the CRDs of the module's folder, and wait until they are served."""
-    for name in _CRDS:
-        await _apply(rest, yaml.safe_load((module / name).read_text()))
-
-
-async def _apply(rest: Rest, crd: dict[str, Any]) -> None:
-    name = crd["metadata"]["name"]
-    path = f"{definitions.PATH}/{name}"
-    (await rest.patch(path, crd, APPLY_PATCH, params={"fieldManager": "muster-e2e"})).ok()
-    await definitions.served(rest, name)
+    await definitions.apply_files(rest, *(module / name for name in _CRDS))
 
 
 def _instance_type(size: int) -> dict[str, Any]:

@@ -6,12 +6,10 @@ Both are read from the module.
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from e2e.harness.controlplane import loopback
 from e2e.harness.controlplane.commands import Layout
 from e2e.harness.support import definitions
-from e2e.harness.support.rest import APPLY_PATCH, Rest
+from e2e.harness.support.rest import Rest
 
 _CRD = "config/crd/bases/leaderworkerset.x-k8s.io_leaderworkersets.yaml"
 _WEBHOOKS = "config/webhook/manifests.yaml"
@@ -33,11 +31,7 @@ def configuration(layout: Layout) -> dict[str, Any]:
 
 async def apply_crd(rest: Rest, module: Path) -> None:
     """Apply the CRD, and wait until it is served."""
-    crd = yaml.safe_load((module / _CRD).read_text())
-    name = crd["metadata"]["name"]
-    applied = {"fieldManager": "muster-e2e", "force": "true"}
-    (await rest.patch(f"{definitions.PATH}/{name}", crd, APPLY_PATCH, params=applied)).ok()
-    await definitions.served(rest, name)
+    await definitions.apply_files(rest, module / _CRD)
 
 
 async def register_webhooks(rest: Rest, module: Path, *, port: int, ca_pem: bytes) -> None:

@@ -7,8 +7,6 @@ it needs a Secret, a configuration and files, and does not start before they exi
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from e2e.harness.support import definitions
 from e2e.harness.support.rest import APPLY_PATCH, Rest
 
@@ -24,11 +22,9 @@ _APPLIED = {"fieldManager": "muster-e2e", "force": "true"}
 
 async def prepare(rest: Rest, module: Path) -> None:
     """Apply the CRDs of the module's folder and the controller's other prerequisites."""
-    for plural in _CRDS:
-        name = f"{plural}.trainer.kubeflow.org"
-        file = module / "manifests/base/crds" / f"trainer.kubeflow.org_{plural}.yaml"
-        await _apply(rest, f"{definitions.PATH}/{name}", yaml.safe_load(file.read_text()))
-        await definitions.served(rest, name)
+    folder = module / "manifests/base/crds"
+    files = (folder / f"trainer.kubeflow.org_{plural}.yaml" for plural in _CRDS)
+    await definitions.apply_files(rest, *files)
     core = f"/api/v1/namespaces/{_NAMESPACE}"
     await _apply(rest, core, _object("v1", "Namespace", _NAMESPACE))
     secret = "kubeflow-trainer-webhook-cert"

@@ -1,11 +1,29 @@
-"""CustomResourceDefinitions: their path, and checks that their kinds are served."""
+"""CustomResourceDefinitions: they are applied, and their kinds served."""
 
 from functools import partial
+from pathlib import Path
+from typing import Any
 
-from e2e.harness.support.rest import Rest
+import yaml
+
+from e2e.harness.support.rest import APPLY_PATCH, Rest
 from e2e.harness.support.waiting import eventually
 
 PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+
+
+async def apply(rest: Rest, crd: dict[str, Any]) -> None:
+    """Apply the definition, and wait until its kind is served."""
+    name = crd["metadata"]["name"]
+    applied = {"fieldManager": "muster-e2e", "force": "true"}
+    (await rest.patch(f"{PATH}/{name}", crd, APPLY_PATCH, params=applied)).ok()
+    await served(rest, name)
+
+
+async def apply_files(rest: Rest, *files: Path) -> None:
+    """Apply the definitions of these files, one in each."""
+    for file in files:
+        await apply(rest, yaml.load(file.read_bytes(), yaml.CSafeLoader))
 
 
 async def is_served(rest: Rest, name: str) -> bool:

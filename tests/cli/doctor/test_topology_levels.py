@@ -8,10 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cli.doctor.findings import Finding, Severity
-from cli.doctor.topology_levels import SOURCES, TopologyLevels
+from cli.doctor.hyper_nodes import Tiers
+from cli.doctor.topology_levels import SOURCES, TopologyLevels, sources_of
 
 REGION, ZONE = SOURCES[0].keys
 BLOCK, SUBBLOCK, HOST = SOURCES[1].keys
+KEYS = ("example.com/hall", "example.com/rack")
 
 
 def examined(*nodes: Mapping[str, str]) -> list[Finding]:
@@ -92,3 +94,43 @@ def test_the_page_names_each_label() -> None:
     page = Path("docs/topology.md").read_text()
 
     assert [key for source in SOURCES for key in source.keys if f"`{key}`" not in page] == []
+
+
+def topology(name: str, *keys: str) -> dict[str, object]:
+    return {"metadata": {"name": name}, "spec": {"levels": [{"nodeLabel": key} for key in keys]}}
+
+
+def test_the_levels_of_kueues_topologies_are_levels() -> None:
+    own = topology("own", "example.com/hall", "example.com/rack", "kubernetes.io/hostname")
+    sources = list(sources_of([own, topology("gke", *SOURCES[1].keys), topology("same", *KEYS)]))
+    assert [(each.name, each.keys) for each in sources] == [("Kueue's Topology own", KEYS)]
+
+    levels = TopologyLevels(sources)
+    for at in range(4):
+        labels = {KEYS[0]: "h", KEYS[1]: f"r{at // 2}"}
+        levels.see({"metadata": {"name": f"n{at}", "labels": labels}})
+    (one,) = levels.findings()
+    assert one.problem == (
+        "topology by labels of Kueue's Topology own, on 4 of 4 nodes, the widest level first:"
+        " example.com/hall (1 domain), example.com/rack (2 domains)"
+    )
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{}, {"spec": None}, {"spec": {"levels": 7}}, {"spec": {"levels": [None, {"nodeLabel": 3}]}}],
+)
+def test_a_topology_of_any_structure_is_read(wrong: dict[str, object]) -> None:
+    assert list(sources_of([wrong])) == []
+
+
+def test_a_node_whose_labels_differ_from_hyper_nodes_is_named() -> None:
+    member = {"type": "Node", "selector": {"regexMatch": {"pattern": "^n"}}}
+    tiers = Tiers([{"metadata": {"name": "s0"}, "spec": {"tier": 1, "members": [member]}}])
+    for name, labels in (("n0", {"topology.muster.dev/tier-1": "s0"}), ("n1", {})):
+        tiers.see({"metadata": {"name": name, "labels": labels}})
+
+    (found,) = tiers.findings()
+    assert found.severity is Severity.WARNING
+    assert found.problem.endswith("Muster reads labels of nodes, and those of 1 node (n1) differ")
+    assert "muster label-nodes" in found.action

@@ -157,6 +157,11 @@ COMMAND_CASES: Final = {
         ("typer", "aiohttp", "controllers.cleanup.orphans"),
         (*WEB, *SOLVER, *PROCESSES, "api.models", "cryptography", "webhooks", "certs"),
     ),
+    "label-nodes": Case(
+        ("label-nodes",),
+        ("typer", "aiohttp", "cli.topology.hyper_nodes"),
+        (*WEB, *SOLVER, *PROCESSES, "api.models", "cryptography", "webhooks", "controllers"),
+    ),
     "uninstall": Case(
         ("uninstall", "--dry-run"),
         ("typer", "aiohttp", "cli.uninstall.plan"),

@@ -6,7 +6,7 @@ from api.constants import ANNOTATION_DISRUPTION_MODE
 from e2e.harness.environment import Environment
 from e2e.harness.objects import Json, job, of_job
 from e2e.harness.support.rest import Rest
-from e2e.neighbours.nodepools import DO_NOT_DISRUPT, NodePools, Offer
+from e2e.neighbours.karpenter.nodepools import DO_NOT_DISRUPT, NodePools, Offer
 from kube.client.resources import EVENTS, JOBS, PODS
 
 pytestmark = pytest.mark.timeout(240)

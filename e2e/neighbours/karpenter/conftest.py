@@ -9,7 +9,7 @@ from e2e.harness.controlplane.controlplane import ControlPlane
 from e2e.harness.environment import Environment
 from e2e.harness.muster import Muster
 from e2e.harness.running import installed, started
-from e2e.neighbours.nodepools import NodePools
+from e2e.neighbours.karpenter.nodepools import NodePools
 from kube.client.client import Client
 
 

@@ -10,7 +10,7 @@ from e2e.harness.controlplane.karpenter import ZONES
 from e2e.harness.environment import Environment
 from e2e.harness.groups import leaf, members, tree
 from e2e.harness.objects import Json, job, jobset, of_job, of_jobset, pod, replicated_job
-from e2e.neighbours.nodepools import ZONE, NodePools, Offer
+from e2e.neighbours.karpenter.nodepools import ZONE, NodePools, Offer
 from kube.client.patch import PatchBuilder
 from kube.client.resources import EVENTS, JOBS, JOBSETS, NODES, PODS
 

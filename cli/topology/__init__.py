@@ -1,0 +1,1 @@
+"""Topology that other schedulers' objects describe, as labels of nodes."""

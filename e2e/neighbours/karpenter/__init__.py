@@ -1,0 +1,1 @@
+"""Karpenter, which buys the nodes that gangs lack."""

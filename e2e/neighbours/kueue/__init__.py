@@ -1,0 +1,1 @@
+"""Kueue, which decides by quota when a workload may start."""

@@ -1,0 +1,134 @@
+"""Ten minutes of contention: Kueue preempts by quota, Muster by priority, and neither loops."""
+
+import asyncio
+import itertools
+import re
+from collections import Counter
+from collections.abc import Awaitable, Callable
+
+import aiohttp
+import pytest
+
+from e2e.harness.environment import Environment
+from e2e.harness.muster import SCHEDULER
+from e2e.harness.objects import Json, job, of_job
+from e2e.harness.priorities import known_class
+from e2e.neighbours.kueue.queues import HIGH, Queue, opened, queued
+from kube.client.resources import JOBS
+
+RACK = "test.muster.dev/rack"
+SECONDS, SECONDS_LONG = 60, 600
+HALF_SECONDS = 40
+"""Seconds that a gang may be half bound: its pods are bound, or end, one after the other."""
+GANG = 8
+
+pytestmark = pytest.mark.timeout(1500)
+
+
+class Contention:
+    """Low gangs that fill the quota, and what is seen of them."""
+
+    def __init__(self, env: Environment, queue: Queue) -> None:
+        self.env, self.queue = env, queue
+        self.arrivals = 0
+        self._half: dict[str, float] = {}
+
+    async def fill(self, *names: str) -> None:
+        """Start gangs that the Job controller restarts when pods of them are evicted."""
+        for name in names:
+            await self.env.create(JOBS, _patient(queued(job(name, self.env.name, pods=GANG))))
+        await self.env.runs("", GANG * len(names))
+
+    async def come_and_go(self, seconds: float, arrive: Callable[[str], Awaitable[Json]]) -> None:
+        """Let gangs arrive one after the other, and finish when they ran."""
+        watching = asyncio.create_task(self._watch())
+        try:
+            loop = asyncio.get_running_loop()
+            end = loop.time() + seconds
+            for number in itertools.count():
+                if loop.time() > end:
+                    break
+                name = f"urgent-{number}"
+                await self.env.create(JOBS, await arrive(name))
+                self.arrivals += 1
+                await self.env.runs(of_job(name), GANG)
+                await self.env.cluster.finish_pods(self.env.name, of_job(name))
+                await self._all_low_run()
+        finally:
+            watching.cancel()
+            await asyncio.wait({watching})
+        if not watching.cancelled():
+            watching.result()
+
+    async def _all_low_run(self) -> None:
+        async def probe() -> bool:
+            return await self.env.running("test.muster.dev/low=yes") == 2 * GANG
+
+        await self.env.until("both low gangs to run again", probe, 240)
+
+    async def _watch(self) -> None:
+        """Fail if a gang is half bound for long."""
+        loop = asyncio.get_running_loop()
+        while True:
+            bound = Counter(
+                pod["metadata"]["labels"]["batch.kubernetes.io/job-name"]
+                for pod in await self.env.pods()
+                if pod["spec"].get("nodeName") and "deletionTimestamp" not in pod["metadata"]
+            )
+            half = {name for name, count in bound.items() if 0 < count < GANG}
+            self._half = {name: self._half.get(name, loop.time()) for name in half}
+            for name, since in self._half.items():
+                assert loop.time() - since < HALF_SECONDS, f"{name} is half bound"
+            await asyncio.sleep(0.5)
+
+
+def _patient(obj: Json) -> Json:
+    """Let the Job survive evictions: pods that are deleted count as failed."""
+    obj["spec"]["backoffLimit"] = 10_000
+    obj["spec"]["template"].setdefault("metadata", {})["labels"] = {"test.muster.dev/low": "yes"}
+    return obj
+
+
+@pytest.mark.parametrize("evicts", ["Kueue", "Muster"])
+async def test_each_arrival_evicts_one_gang(env: Environment, long: bool, evicts: str) -> None:
+    """An urgent gang comes by Kueue's class, or by a PriorityClass without Kueue.
+
+    Kueue counts its evictions in its Workloads, Muster in a metric.
+    """
+    for rack in ("r1", "r1", "r2", "r2"):
+        await env.add_node(cpu=4, labels={RACK: rack})
+    async with (
+        opened(env, {env.name: 2 * GANG}) as queue,
+        known_class(env, "urgent", 1000) as urgent,
+    ):
+
+        async def by_quota(name: str) -> Json:
+            return queued(job(name, env.name, pods=GANG), HIGH)
+
+        async def by_priority(name: str) -> Json:
+            made = job(name, env.name, pods=GANG)
+            made["spec"]["template"]["spec"]["priorityClassName"] = urgent
+            return made
+
+        contention = Contention(env, queue)
+        await contention.fill("low-a", "low-b")
+        before = await evicted_by_muster(env)
+        arrive = by_quota if evicts == "Kueue" else by_priority
+        await contention.come_and_go(SECONDS_LONG if long else SECONDS, arrive)
+        by_kueue = sum((await queue.evictions()).values())
+        by_muster = await evicted_by_muster(env) - before
+        print(f"{contention.arrivals} arrivals; Kueue evicted {by_kueue} gangs, Muster {by_muster}")
+        expected = {"Kueue": (contention.arrivals, 0), "Muster": (0, contention.arrivals)}
+        assert (by_kueue, by_muster) == expected[evicts]
+
+
+async def evicted_by_muster(env: Environment) -> int:
+    """Return how many gangs the scheduler has evicted since it started."""
+    async with (
+        aiohttp.ClientSession(trust_env=False) as session,
+        session.get(env.muster.page(SCHEDULER, "/metrics")) as answer,
+    ):
+        text = await answer.text()
+    found = re.search(r"^muster_scheduler_preemption_victims_total (\S+)$", text, re.MULTILINE)
+    assert found is not None
+    return int(float(found[1])) // GANG
