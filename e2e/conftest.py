@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from e2e.harness import last_use as last_uses
 from e2e.harness import muster as processes
 from e2e.harness.clusters.existing import ExistingCluster
 from e2e.harness.clusters.local import Local
@@ -15,6 +16,7 @@ from e2e.harness.controlplane.commands import DEVICES, POD_MAKERS, QUOTA_AND_VOL
 from e2e.harness.controlplane.controlplane import ControlPlane
 from e2e.harness.controlplane.places import KUBERNETES, before
 from e2e.harness.environment import Environment
+from e2e.harness.last_use import LastUse
 from e2e.harness.muster import Muster
 from e2e.harness.priorities import known_class
 from e2e.harness.running import Started, installed, no_deployments, started
@@ -44,7 +46,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--record", action="store_true", help="write what docs/ shows of a run again")
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    last_use = config.stash[last_uses.KEY] = LastUse()
+    last_use.order(items)
     real = config.getoption("--cluster") == "real" and not config.getoption("--kubeconfig")
     for item in items:
         if not item.path.is_relative_to(Path(__file__).parent):
@@ -54,6 +59,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             if mark is not None and real and before(mark.args[0]) is older:
                 reason = f"{mark.args[1]}; this is Kubernetes {KUBERNETES}"
                 item.add_marker(pytest.mark.skip(reason=reason))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item) -> None:
+    item.config.stash[last_uses.KEY].done(item)
 
 
 @pytest.fixture(scope="session")
@@ -78,7 +88,7 @@ def server_kind(pytestconfig: pytest.Config) -> str:
 
 @pytest.fixture(scope="session")
 def cluster(pytestconfig: pytest.Config, server_kind: str) -> Iterator[Cluster]:
-    """The cluster under test, started for the session.
+    """The cluster under test, started once, and stopped after the last test that uses it.
 
     Its servers are processes, so that it does not depend on an event loop and persists between
     tests.
@@ -91,12 +101,15 @@ def cluster(pytestconfig: pytest.Config, server_kind: str) -> Iterator[Cluster]:
         made = ControlPlane(Options(extra_controllers=extra))
     else:
         made = Local()
-    with started(made):
+    with pytestconfig.stash[last_uses.KEY].end_of("cluster") as end:
+        end.enter_context(started(made))
         yield made
 
 
 @pytest.fixture(scope="session")
-def with_kube_scheduler(server_kind: str) -> Iterator[tuple[ControlPlane, Muster]]:
+def with_kube_scheduler(
+    pytestconfig: pytest.Config, server_kind: str
+) -> Iterator[tuple[ControlPlane, Muster]]:
     """A control plane with kube-scheduler and the controllers that create pods, and Muster.
 
     No other suite has these. Muster's processes run outside the cluster: its Deployments must not
@@ -105,7 +118,9 @@ def with_kube_scheduler(server_kind: str) -> Iterator[tuple[ControlPlane, Muster
     if server_kind != "real":
         pytest.skip("the embedded cluster has no kube-scheduler, StatefulSets and Deployments")
     made = ControlPlane(Options(scheduler=True, extra_controllers=(*POD_MAKERS, *DEVICES)))
-    with started(made), installed(made) as muster:
+    with pytestconfig.stash[last_uses.KEY].end_of("with_kube_scheduler") as end:
+        end.enter_context(started(made))
+        muster = end.enter_context(installed(made))
         asyncio.run(no_deployments(made))
         yield made, muster
 
@@ -118,10 +133,10 @@ async def rest(cluster: Cluster) -> AsyncIterator[Rest]:
 
 
 @pytest.fixture(scope="session")
-def running_muster(cluster: Cluster, pytestconfig: pytest.Config) -> Iterator[Muster]:
-    """The three processes, started once."""
-    with installed(cluster, keep_audit=pytestconfig.getoption("--keep-audit")) as muster:
-        yield muster
+def running_muster(cluster: Cluster, pytestconfig: pytest.Config) -> Muster:
+    """The three processes, started once. They end with the cluster."""
+    end = pytestconfig.stash[last_uses.KEY].end_of("cluster")
+    return end.enter_context(installed(cluster, keep_audit=pytestconfig.getoption("--keep-audit")))
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from e2e.install.removal import neighbours
 from e2e.install.removal.inventory import Inventory, take
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def cluster(server_kind: str) -> Iterator[Cluster]:
     """A cluster with kube-scheduler, if real, so that released pods run under it."""
     if server_kind == "existing":

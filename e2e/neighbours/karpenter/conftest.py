@@ -13,7 +13,7 @@ from e2e.neighbours.karpenter.nodepools import NodePools
 from kube.client.client import Client
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def cluster(server_kind: str) -> Iterator[ControlPlane]:
     """The cluster; on a shared one Karpenter would buy nodes for the pods of every other flow."""
     if server_kind != "real":
@@ -23,7 +23,7 @@ def cluster(server_kind: str) -> Iterator[ControlPlane]:
         yield made
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def running_muster(cluster: ControlPlane) -> Iterator[Muster]:
     with installed(cluster) as muster:
         yield muster

@@ -20,7 +20,7 @@ WAIT_FOR_PODS = {
 }
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def cluster(server_kind: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     """The cluster: Kueue's webhooks see every Job and pod of it."""
     if server_kind != "real":
@@ -32,7 +32,7 @@ def cluster(server_kind: str, tmp_path_factory: pytest.TempPathFactory) -> Itera
         yield made
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def running_muster(cluster: ControlPlane) -> Iterator[Muster]:
     with installed(cluster) as muster:
         yield muster

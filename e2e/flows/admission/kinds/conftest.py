@@ -32,7 +32,7 @@ class CaseNamespace:
         return base + subresource
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def namespace(cluster: Cluster, running_muster: Muster) -> Iterator[str]:
     """One namespace for all cases: hardly any of them stores objects."""
     name = f"admission-{secrets.token_hex(3)}"
