@@ -23,7 +23,8 @@ _MODULE = "sigs.k8s.io/kueue"
 _COMPONENTS = Path("config/components")
 _METRICS_CERTIFICATES = "kueue/metrics/certs"
 """The folder below /etc from which it reads certificates; it cannot be configured."""
-_CLASSES = "/apis/kueue.x-k8s.io/v1beta2/workloadpriorityclasses"
+_VERSION = "kueue.x-k8s.io/v1beta2"
+_CLASSES = f"/apis/{_VERSION}/workloadpriorityclasses"
 CLASSES = {"high": 1000, "low": 10}
 """The WorkloadPriorityClasses, with their values."""
 FRAMEWORKS = ("batch/job", "jobset.x-k8s.io/jobset")
@@ -101,4 +102,5 @@ async def _start(cluster: ControlPlane, process: Process, webhook: int, health: 
         target = loopback.Target("kueue", "kueue.x-k8s.io/managed", webhook, authority)
         await loopback.register(rest, manifest, target)
         for name, value in CLASSES.items():
-            (await rest.post(_CLASSES, {"metadata": {"name": name}, "value": value})).expect(201)
+            body = {"apiVersion": _VERSION, "kind": "WorkloadPriorityClass", "value": value}
+            (await rest.post(_CLASSES, {**body, "metadata": {"name": name}})).expect(201)
