@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from api import names
 from api.constants import ANNOTATION_TOPOLOGY
 from e2e.harness.environment import Environment
 from e2e.harness.objects import NODE_LABEL, POD_GROUPS, Json, job, jobset, of_job, of_jobset
@@ -28,8 +29,8 @@ async def queue(env: Environment) -> AsyncIterator[Queue]:
 
 
 async def racks(env: Environment, selector: str) -> set[str]:
-    names = {pod["spec"]["nodeName"] for pod in await env.pods(selector)}
-    nodes = [await env.client.get(NODES, name) for name in names]
+    used = {pod["spec"]["nodeName"] for pod in await env.pods(selector)}
+    nodes = [await env.client.get(NODES, name) for name in used]
     return {node["metadata"]["labels"][RACK] for node in nodes}
 
 
@@ -86,7 +87,7 @@ async def test_quota_without_capacity_starts_nothing_and_the_rest_follows(
     await env.runs("", 2)
     await env.create(JOBS, in_one_rack("gang", env))
     await queue.admits("gang")
-    waiting = await env.waits("gang", placed=7, required=8)
+    waiting = await env.waits(names.job_pod_group(env.name, "gang"), placed=7, required=8)
     assert waiting["summary"]
 
     async def is_evicted() -> bool:
@@ -105,10 +106,12 @@ async def test_partial_admission_shrinks_the_gang(env: Environment, queue: Queue
         "kueue.x-k8s.io/job-min-parallelism": "4",
         "kueue.x-k8s.io/job-completions-equal-parallelism": "true",
     }
-    await env.create(JOBS, queued(job("elastic", env.name, pods=8), **annotations))
+    elastic = queued(job("elastic", env.name, pods=8), **annotations)
+    elastic["spec"]["completionMode"] = "Indexed"
+    await env.create(JOBS, elastic)
 
     await env.runs(of_job("elastic"), 6)
-    group = await env.group("elastic")
+    group = await env.group(names.job_pod_group(env.name, "elastic"))
     assert group["spec"]["schedulingPolicy"]["gang"]["minCount"] == 6
 
 
