@@ -11,10 +11,10 @@ import pytest
 
 from e2e.harness.environment import Environment
 from e2e.harness.muster import SCHEDULER
-from e2e.harness.objects import Json, job, of_job
+from e2e.harness.objects import Json, job, jobset, of_job, of_jobset, replicated_job
 from e2e.harness.priorities import known_class
 from e2e.neighbours.kueue.queues import HIGH, Queue, opened, queued
-from kube.client.resources import JOBS
+from kube.client.resources import JOBS, JOBSETS
 
 RACK = "test.muster.dev/rack"
 SECONDS, SECONDS_LONG = 60, 600
@@ -34,9 +34,9 @@ class Contention:
         self._half: dict[str, float] = {}
 
     async def fill(self, *names: str) -> None:
-        """Start gangs that the Job controller restarts when pods of them are evicted."""
+        """Start low gangs."""
         for name in names:
-            await self.env.create(JOBS, _patient(queued(job(name, self.env.name, pods=GANG))))
+            await self.env.create(JOBSETS, _low(name, self.env.name))
         await self.env.runs("", GANG * len(names))
 
     async def come_and_go(self, seconds: float, arrive: Callable[[str], Awaitable[Json]]) -> None:
@@ -64,7 +64,22 @@ class Contention:
         async def probe() -> bool:
             return await self.env.running("test.muster.dev/low=yes") == 2 * GANG
 
-        await self.env.until("both low gangs to run again", probe, 240)
+        try:
+            await self.env.until("both low gangs to run again", probe, 240)
+        except TimeoutError as error:
+            raise TimeoutError(f"{error}: {await self._told()}") from error
+
+    async def _told(self) -> str:
+        """Return what the low gangs report."""
+        lines = []
+        for name in ("low-a", "low-b"):
+            found = await self.env.client.get(JOBSETS, name, self.env.name)
+            lines.append(f"{name}: {found['status']}, {found['metadata'].get('annotations')}")
+            workload = await self.queue.workload(name)
+            lines.append(f"  Kueue: {workload['spec'].get('active')} {workload.get('status')}")
+            for pod in await self.env.pods(of_jobset(name)):
+                lines.append(f"  {pod['metadata']['name']}: {pod['status']}")
+        return "\n".join(lines)
 
     async def _watch(self) -> None:
         """Fail if a gang is half bound for long."""
@@ -82,11 +97,17 @@ class Contention:
             await asyncio.sleep(0.5)
 
 
-def _patient(obj: Json) -> Json:
-    """Let the Job survive evictions: pods that are deleted count as failed."""
-    obj["spec"]["backoffLimit"] = 10_000
-    obj["spec"]["template"].setdefault("metadata", {})["labels"] = {"test.muster.dev/low": "yes"}
-    return obj
+def _low(name: str, room: str) -> Json:
+    """Return a JobSet, which restarts at once when pods of it are evicted.
+
+    A Job would wait for ten seconds after a failed pod, and twice as long after each further one.
+    """
+    part = replicated_job("part", room, replicas=1, pods=GANG)
+    labels = {"test.muster.dev/low": "yes"}
+    part["template"]["spec"]["template"]["metadata"] = {"labels": labels}
+    made = queued(jobset(name, part))
+    made["spec"]["failurePolicy"] = {"maxRestarts": 10_000}
+    return made
 
 
 @pytest.mark.parametrize("evicts", ["Kueue", "Muster"])

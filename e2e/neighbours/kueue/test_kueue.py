@@ -87,7 +87,7 @@ async def test_quota_without_capacity_starts_nothing_and_the_rest_follows(
     await env.runs("", 2)
     await env.create(JOBS, in_one_rack("gang", env))
     await queue.admits("gang")
-    waiting = await env.waits(names.job_pod_group(env.name, "gang"), placed=7, required=8)
+    waiting = await env.waits(names.job_pod_group(env.name, "gang"), free=7, needed=8)
     assert waiting["summary"]
 
     async def is_evicted() -> bool:
