@@ -3,14 +3,26 @@
 from collections.abc import AsyncIterator
 
 import pytest
+import yaml
 
 from api import names
 from api.constants import ANNOTATION_TOPOLOGY
+from e2e.harness.controlplane.places import ROOT
 from e2e.harness.environment import Environment
 from e2e.harness.objects import NODE_LABEL, POD_GROUPS, Json, job, jobset, of_job, of_jobset
 from e2e.harness.objects import replicated_job as part
 from e2e.neighbours.kueue.conftest import READY_SECONDS
-from e2e.neighbours.kueue.queues import HIGH, KUEUE_WORKLOADS, LOW, Queue, opened, queued
+from e2e.neighbours.kueue.queues import (
+    CLUSTER_QUEUES,
+    FLAVORS,
+    HIGH,
+    KUEUE_WORKLOADS,
+    LOCAL_QUEUES,
+    LOW,
+    Queue,
+    opened,
+    queued,
+)
 from kube.client.patch import PatchBuilder
 from kube.client.resources import JOBS, JOBSETS, NODES
 
@@ -135,6 +147,25 @@ async def test_a_suspended_gang_leaves_and_comes_back_whole(env: Environment, qu
 
     await env.runs(of_job("gang"), 8)
     assert len(await racks(env, of_job("gang"))) == 1
+
+
+async def test_the_example_starts_as_a_gang(env: Environment, queue: Queue) -> None:
+    """Its queue has its own names, so that it needs no other."""
+    *shared, local, gang = yaml.safe_load_all((ROOT / "examples/kueue-gang.yaml").read_text())
+    kinds = (FLAVORS, CLUSTER_QUEUES)
+    gang["spec"]["template"]["spec"]["nodeSelector"] = {NODE_LABEL: env.name}
+    try:
+        for kind, obj in zip(kinds, shared, strict=True):
+            await env.client.create(kind, obj)
+        await env.create(LOCAL_QUEUES, local)
+        await env.create(JOBS, gang)
+        await env.runs(of_job("train"), 4)
+        group = await env.group(names.job_pod_group(env.name, "train"))
+        assert group["spec"]["schedulingPolicy"]["gang"]["minCount"] == 4
+    finally:
+        await env.clear()
+        for kind, obj in zip(kinds[::-1], shared[::-1], strict=True):
+            await env.client.delete(kind, obj["metadata"]["name"])
 
 
 async def test_a_flavor_chooses_the_nodes(env: Environment) -> None:
