@@ -107,7 +107,7 @@ def setup_of(
 
 def entry_of(workload: FitWorkload, path: str, pause: Callable[[], None]) -> Entry:
     """Return a workload of a question, checked. Raises ConfigError, which names the field."""
-    found = list(documents_of(workload.manifests, f"{path}.manifests"))
+    found = list(documents_of(workload.manifests, f"{path}.manifests", pause))
     found += objects_among(workload.objects, f"{path}.objects")
     if not found:
         raise ConfigError(f"{path}: has no manifests: set manifests or objects")
@@ -205,7 +205,7 @@ def _add(state: State, entry: Entry, namespace: str, setup: Setup, most: int) ->
     held = [_not_ready(state, group, setup) for group in waiting]
     known = {group.key for group in waiting}
     tops = (group for group in state.forest.groups.values() if group.parent is None)
-    everything = (*tops, *state.singles.values(), *state.held.values())
+    everything: tuple[Group | Pod, ...] = (*tops, *state.singles.values(), *state.held.values())
     new = new_among(everything, before)
     return _Added([root for root in new if root.key not in known], held, notes)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import yaml
+from yaml.loader import SafeLoader
 
 from kube.base.errors import ConfigError
 from scheduler.core.values.search_budget import nothing
@@ -19,7 +20,7 @@ MOST_VALUES: Final = 100_000
 with more is rejected."""
 
 DEEPEST: Final = 40
-"""Levels of lists and objects in one document of such a question. A deeper one is rejected."""
+"""Levels of lists and objects in one document of manifests. A deeper one is rejected."""
 
 _PART: Final = 1_000
 """Values that are checked between two pauses."""
@@ -30,15 +31,27 @@ _LONGEST: Final = 500
 _LARGEST: Final = (1 << 63) - 1
 """The largest integer: API servers have int64."""
 
-# libyaml's parser is ten times as fast; a wheel without it has the other one only.
-_LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
-
-def documents_of(text: str, path: str) -> Iterator[Json]:
+def documents_of(text: str, path: str, pause: Callable[[], None] = nothing) -> Iterator[Json]:
     """Yield the YAML documents of a text. Raises ConfigError, which names the field at `path`."""
+
+    class Loader(SafeLoader):
+        """The parser in Python, with a limit: libyaml's may exhaust the stack of the process."""
+
+        depth = 0
+
+        def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+            pause()
+            if self.depth > DEEPEST:
+                raise yaml.YAMLError(f"too deep: must have at most {DEEPEST} levels")
+            self.depth += 1
+            found = super().compose_node(parent, index)
+            self.depth -= 1
+            return found
+
     try:
-        loaded = list(yaml.load_all(text, _LOADER))
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        loaded = list(yaml.load_all(text, Loader))
+    except (yaml.YAMLError, ValueError) as error:
         raise ConfigError(f"{path}: {str(error)[:_LONGEST]}") from error
     yield from objects_among((each for each in loaded if each is not None), path)
 

@@ -199,7 +199,7 @@ def add_all(
     rules = _Rules(schedulers, Feature.EXPECTED_PODS in gates, runtimes)
     # Expanded on demand: too many replicas are rejected before they fill the memory.
     expanded = (obj for each in documents for obj in _well_formed(each, namespace, rules))
-    objects = []
+    objects: list[Json] = []
     for obj in one_root_each(state, expanded):
         setup.pause()
         if len(objects) == most:
