@@ -69,9 +69,10 @@ async def _asked(
     *,
     together: bool,
 ) -> FitAnswer:
+    origin = server.origin
     token, default = await _token(server, access, wants_namespace=namespace is None)
     request = FitRequest(workloads=workloads, together=together, namespace=namespace or default)
-    async with _session(server, token) as session:
+    async with _session(origin, server.ca_file, token) as session:
         return await session.fit(request)
 
 
@@ -110,7 +111,8 @@ class _Session:
                 content = await response.read()
                 cookie = response.headers.get("Set-Cookie", "").partition(";")[0]
         except (aiohttp.ClientError, TimeoutError) as error:
-            raise ConfigError(f"{self.origin}: {error or 'no response in time'}") from error
+            said = str(error) or "no response in time"
+            raise ConfigError(f"{self.origin}: {said}") from error
         if response.status != 200:
             raise ConfigError(f"{self.origin}: {_message(content) or response.reason}")
         return content, cookie
@@ -124,9 +126,9 @@ class _Session:
 
 
 @asynccontextmanager
-async def _session(server: ConsoleServer, token: str) -> AsyncIterator[_Session]:
+async def _session(origin: str, ca_file: Path | None, token: str) -> AsyncIterator[_Session]:
     """Log in, and log out at the end: one user has few sessions."""
-    context = ssl.create_default_context(cafile=server.ca_file)
+    context = ssl.create_default_context(cafile=ca_file)
     timeout = aiohttp.ClientTimeout(total=_PATIENCE)
     connector = aiohttp.TCPConnector(ssl=context)
     jar = aiohttp.DummyCookieJar()
@@ -134,11 +136,9 @@ async def _session(server: ConsoleServer, token: str) -> AsyncIterator[_Session]
         timeout=timeout, connector=connector, cookie_jar=jar, trust_env=True
     ) as http:
         # The console accepts requests of its own page only, which has this origin.
-        headers = {"Origin": server.origin, "Content-Type": "application/json"}
-        _, cookie = await _Session(server.origin, http, headers).post(
-            "/api/login", {"token": token}
-        )
-        session = _Session(server.origin, http, {**headers, "Cookie": cookie})
+        headers = {"Origin": origin, "Content-Type": "application/json"}
+        _, cookie = await _Session(origin, http, headers).post("/api/login", {"token": token})
+        session = _Session(origin, http, {**headers, "Cookie": cookie})
         try:
             yield session
         finally:

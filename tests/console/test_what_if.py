@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import cast
 
 import pytest
 
@@ -28,11 +28,9 @@ ADMIN = Viewer("admin", "one")
 pytestmark = pytest.mark.timeout(120)
 
 
-class _Cluster(ClusterState):
-    priorities: tuple[Any, ...] = ()
-
-
-def asker(seconds: float = 60.0, memory: int = MEMORY, of: _Cluster | None = None) -> WhatIfProcess:
+def asker(
+    seconds: float = 60.0, memory: int = MEMORY, of: ClusterState | None = None
+) -> WhatIfProcess:
     return WhatIfProcess(
         cast("LiveCluster", of or small()),
         seconds=seconds,
@@ -49,10 +47,10 @@ class _Hurried(SystemClock):
         self.monotonic = count(1.0).__next__
 
 
-def small() -> _Cluster:
+def small() -> ClusterState:
     builder = cluster(racks=1, nodes=1)
     gang(builder, "g", 8)
-    return _Cluster(builder.state)
+    return ClusterState(builder.state)
 
 
 @pytest.fixture
@@ -85,14 +83,14 @@ async def test_others_run_while_the_cluster_is_written_and_change_it_afterwards(
     assert not of.state.pods
 
 
-async def steps_of(of: _Cluster) -> AsyncIterator[None]:
+async def steps_of(of: ClusterState) -> AsyncIterator[None]:
     """Yield once for each step while the cluster is frozen."""
     while of.freeze.is_active:
         yield
         await asyncio.sleep(0)
 
 
-async def remove_all_pods(of: _Cluster) -> None:
+async def remove_all_pods(of: ClusterState) -> None:
     await of.settled()
     for uid in list(of.state.pods):
         of.state.remove_pod(uid)

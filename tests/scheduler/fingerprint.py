@@ -19,6 +19,7 @@ CACHES: Final = frozenset(
         "_requests", "computed",  # interned requests
         "_ids",  # the next match id: they are never reused
         "__weakref__",
+        "_untidy",  # of devices: something may be due
         "protection",  # of units: the settings, and the time of the last decision
     }
 )  # fmt: skip
