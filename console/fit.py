@@ -18,7 +18,7 @@ from typing import Final, Protocol
 from analysis.fit.created import Created, created_by
 from analysis.fit.fit import Entry, answer_live, decisions, entries_of, setup_of
 from analysis.fit.known_ends import Times
-from analysis.fit.messages import FitAnswer, FitRequest, FitResult, FitRoot
+from analysis.fit.messages import MOST_SHOWN, FitAnswer, FitRequest, FitResult, FitRoot
 from analysis.what_if.messages import FitQuestion
 from console.access.rate import Rates
 from console.base.protocols import Creation, MayCreate, RefusedError, Viewer
@@ -208,4 +208,4 @@ def _hide_victims(root: FitRoot, viewer: Viewer) -> None:
     seen = [each for each in root.evicts if viewer.sees(each.id.partition("/")[0])]
     root.hidden_workloads = len(root.evicts) - len(seen)
     root.hidden_pods = sum(it.pods for it in root.evicts) - sum(it.pods for it in seen)
-    root.evicts = seen
+    root.evicts = seen[:MOST_SHOWN]

@@ -278,7 +278,8 @@ def _set_plan(state: State, found: FitRoot, plan: Plan, times: Times | None) -> 
         return
     found.fits = "afterEviction"
     units = Counter(root_key(next(iter(unit.pods.values()))) for unit in plan.victims)
-    for key, pods in list(victims_by_root(plan).items())[:MOST_SHOWN]:
+    found.evicted_pods = len(plan.pods)
+    for key, pods in victims_by_root(plan).items():
         priority = min(pod.priority for pod in pods)
         victim = FitVictim(id=id_of(key), pods=len(pods), units=units[key], priority=priority)
         found.evicts.append(victim)

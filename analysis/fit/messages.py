@@ -13,7 +13,7 @@ MOST_WORKLOADS: Final = 50
 """Workloads of one question. A question with more is rejected."""
 
 MOST_SHOWN: Final = 500
-"""Items in each list of an answer. Further ones are left out; `pods` counts all."""
+"""Items in each list of an answer. Further ones are left out; the numbers of pods count all."""
 
 
 class Message(msgspec.Struct, rename="camel", kw_only=True):
@@ -74,8 +74,9 @@ class FitRoot(Message):
     `fits` is `now`; `afterEviction` of the victims; `afterTermination` of pods that terminate
     already; `no`; or `unknown` if the budget of the search ended before. `sentence` is the
     scheduler's reason for the last two. `pods` have a node in `nodes` and a domain in `domains`,
-    which are None for users who may not list nodes. `hidden_workloads` and `hidden_pods` count
-    victims in namespaces that the user does not see. `known_from` is the earliest known time (RFC
+    which are None for users who may not list nodes. `evicted_pods` counts the pods of all victims;
+    those in namespaces that the user does not see are not in `evicts`, and are counted in
+    `hidden_workloads` and `hidden_pods`. `known_from` is the earliest known time (RFC
     3339) from which it fits if nothing else changes; None if nothing is known.
     """
 
@@ -86,6 +87,7 @@ class FitRoot(Message):
     domains: list[FitDomain] | None = []
     nodes: list[FitNode] | None = []
     evicts: list[FitVictim] = []
+    evicted_pods: int = 0
     hidden_workloads: int = 0
     hidden_pods: int = 0
     known_from: str | None = None

@@ -42,13 +42,15 @@ def _root_lines(root: FitRoot) -> Iterator[str]:
         yield f"  {domain.key}={domain.value}: {count(domain.pods, 'pod')}"
     if root.nodes:
         yield f"  nodes: {', '.join(f'{node.name} x{node.pods}' for node in root.nodes)}"
+    if root.evicted_pods:
+        yield f"  would evict {count(root.evicted_pods, 'pod')} of lower priority:"
     for victim in root.evicts:
         pods, units = count(victim.pods, "pod"), count(victim.units, "unit")
-        yield f"  would evict {victim.id}: {pods} in {units}, priority {victim.priority}"
+        yield f"    {victim.id}: {pods} in {units}, priority {victim.priority}"
     if root.hidden_workloads:
         pods = count(root.hidden_pods, "pod")
         others = count(root.hidden_workloads, "workload")
-        yield f"  would evict {pods} of {others} in namespaces that you cannot see"
+        yield f"    {pods} of {others} in namespaces that you cannot see"
     if root.known_from is not None:
         yield f"  fits from {root.known_from}, if nothing else changes"
     elif root.fits in ("no", "unknown") and root.sentence:

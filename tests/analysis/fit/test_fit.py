@@ -88,7 +88,7 @@ def test_what_preempts_names_its_victims() -> None:
     (found,) = ask(full(), with_priority(job("new", 6, **GANG), "high"))
     root = root_of(found)
     assert (found.fits, root.fits, root.pods) == ("yes", "afterEviction", 6)
-    assert sum(each.pods for each in root.evicts) == 6
+    assert sum(each.pods for each in root.evicts) == root.evicted_pods == 6
     assert {each.priority for each in root.evicts} == {0}
     assert all(each.id.startswith("ns/PodGroup/on-r") for each in root.evicts)
     assert sum(node.pods for node in root.nodes or ()) == 6
@@ -216,9 +216,9 @@ def test_lines_say_all_of_it() -> None:
     lines = list(result_lines(found))
     assert lines[0] == "PodGroup ns/pg-job-new: fits after evictions"
     assert any(line.startswith("  rack=r") and line.endswith(": 6 pods") for line in lines)
-    assert sum("would evict ns/PodGroup/on-" in line for line in lines) == len(
-        root_of(found).evicts
-    )
+    assert "  would evict 6 pods of lower priority:" in lines
+    victims = [line for line in lines if line.startswith("    ns/PodGroup/on-r")]
+    assert len(victims) == len(root_of(found).evicts)
     (refused,) = ask(full(priority=200), made)
     assert list(result_lines(refused))[-1] == "  from when it fits is not known"
 
