@@ -1,5 +1,6 @@
 """Whether workloads would fit: the verdicts, and the scheduler's own decision next to them."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +24,18 @@ from scheduler.core.preemption.dry_run import SearchEffort
 from scheduler.core.preemption.plan import Plan, preempt
 from scheduler.core.search.place import Placement, SearchBudget
 from scheduler.core.state.state import State
-from scheduler.core.values.model import PodInfo, PreemptionInfo, Requirements
+from scheduler.core.values.model import (
+    POD_GROUP,
+    GroupSpec,
+    PodInfo,
+    PreemptionInfo,
+    Requirements,
+)
+from scheduler.decoding.objects import group_of
+from scheduler.expected.pods import ExpectedPods
 from scheduler.snapshot.snapshot import Limits, encode, queue_of, restore, take
+from scheduler.support.config import ExpectedLimits
+from scheduler.watch.published_places import follow_published
 from tests.analysis.what_if.test_what_if import cluster, gang, job
 from tests.scheduler.fingerprint import fingerprint
 from tests.scheduler.state_builder import StateBuilder, requests
@@ -154,6 +165,31 @@ def test_the_earliest_time_is_that_of_known_ends(
     (found,) = ask(builder, job("new", pods, **GANG), setup=setup, times=NOW)
     root = root_of(found)
     assert (root.fits, root.known_from) == ("no", at)
+
+
+def test_held_places_that_end_let_it_fit() -> None:
+    builder = cluster(racks=1, nodes=1)
+    key = (POD_GROUP, "ns", "holds")
+    container = {"name": "main", "resources": {"requests": {"cpu": "1"}}}
+    worker = {"name": "worker", "count": 4, "template": {"spec": {"containers": [container]}}}
+    holding = group_of(
+        {
+            "metadata": {"name": "holds", "namespace": "ns", "uid": "u"},
+            "spec": {"schedulingPolicy": {"gang": {"minCount": 4}}, "expectedPods": [worker]},
+            "status": {"heldPlaces": {"pods": [{"name": "worker", "node": "r1-1", "count": 4}]}},
+        }
+    )
+    builder.state.set_group(GroupSpec(key, 4))
+    expected = ExpectedPods(builder.state, ExpectedLimits())
+    for info in expected.on_group_changed(key[1:], holding).set:
+        builder.state.set_pod(info)
+    assert follow_published(builder.state, expected, key, holding)
+
+    times = replace(NOW, held_until=lambda group: 2_100.0 if group == key else None)
+    (found,) = ask(builder, job("new", 4, **GANG), times=times)
+    assert (found.fits, root_of(found).known_from) == ("no", "1970-01-01T00:35:00Z")
+    (found,) = ask(builder, job("new", 4, **GANG), times=NOW)
+    assert root_of(found).known_from is None
 
 
 def test_what_fits_once_terminating_pods_are_gone_says_when() -> None:

@@ -154,12 +154,12 @@ def rooms(rounds: int = 20) -> Iterator[float]:
         yield clock() - start
 
 
-def questions(cpu: str, count: int, *, rounds: int = 15, **more: str) -> Iterator[float]:
-    """Time a question about a Job of 64 pods of this size, from its JSON to its answer."""
-    yield from asyncio.run(_questions(_body(cpu, count, more), rounds))
+def questions(cpu: str, count: int, *, topology: str = "", priority: str = "") -> Iterator[float]:
+    """Time a question about a Job of so many pods of this size, from its JSON to its answer."""
+    yield from asyncio.run(_questions(_body(cpu, count, topology, priority)))
 
 
-async def _questions(body: bytes, rounds: int) -> list[float]:
+async def _questions(body: bytes, rounds: int = 15) -> list[float]:
     answer = LiveFit(watched(), _NoProcess())
 
     async def may_create(_: Creation) -> bool:
@@ -174,23 +174,25 @@ async def _questions(body: bytes, rounds: int) -> list[float]:
     return spent
 
 
-def _body(cpu: str, count: int, annotations: dict[str, str]) -> bytes:
-    """Return the question. With the annotation `class`, the pods have a high priority."""
-    name = annotations.pop("class", "")
+def _body(cpu: str, count: int, topology: str, priority: str) -> bytes:
+    """Return the question about a gang; `priority` is the name of a class that it brings."""
     container = {"name": "c", "resources": {"requests": {"cpu": cpu, "memory": "1Gi"}}}
-    spec = {"containers": [container]} | ({"priorityClassName": name} if name else {})
-    annotations["gang-mode"] = "Gang"
-    asks = {f"scheduling.muster.dev/{key}": value for key, value in annotations.items()}
-    job = {
-        "apiVersion": "batch/v1", "kind": "Job",
-        "metadata": {"name": "j", "annotations": asks},
-        "spec": {"parallelism": count, "completions": count, "template": {"spec": spec}},
-    }  # fmt: skip
-    high = {
-        "apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass",
-        "metadata": {"name": name}, "value": 1000,
-    }  # fmt: skip
-    return msgspec.json.encode({"workloads": [{"objects": [job, high] if name else [job]}]})
+    pod = {"containers": [container], "priorityClassName": priority}
+    asks = {"scheduling.muster.dev/gang-mode": "Gang"}
+    if topology:
+        asks["scheduling.muster.dev/topology"] = topology
+    objects: list[dict[str, object]] = [
+        {
+            "apiVersion": "batch/v1",
+            "kind": "Job",
+            "metadata": {"name": "j", "annotations": asks},
+            "spec": {"parallelism": count, "completions": count, "template": {"spec": pod}},
+        }
+    ]
+    if priority:
+        kind = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass"}
+        objects.append({**kind, "metadata": {"name": priority}, "value": 1000})
+    return msgspec.json.encode({"workloads": [{"objects": objects}]})
 
 
 class _NoProcess:
@@ -216,7 +218,7 @@ CASES: Final = (
     Case("console: fit, 64 pods that do not fit", partial(questions, "9", GANG), {"P50": 100}),
     Case(
         "console: fit, 64 pods that evict others",
-        partial(questions, "9", GANG, **{"class": "high"}),
+        partial(questions, "9", GANG, priority="high"),
         {"P50": 100},
     ),
     Case("console: fit, 8 pods", partial(questions, "1", 8), {"P50": 100}),
