@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Final, Protocol
@@ -32,7 +32,8 @@ from scheduler.core.values.model import GroupKey
 from scheduler.watch.published_places import published_until
 
 SECONDS: Final = 0.25
-"""Seconds of one decision, without the time of other tasks. What is not decided then is unknown."""
+"""Seconds of one decision, without the time of other tasks. What is not decided then is unknown; if
+the workloads were not even added by then, the process decides."""
 
 MOST_TEXT: Final = 64 * 1024
 """Characters of YAML in one question. More get status 413: JSON objects may be larger."""
@@ -62,7 +63,9 @@ class Process(Protocol):
 class FitLimits:
     """Limits of questions by user: their number at a time, and their workloads in a second."""
 
-    def __init__(self) -> None:
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        """Start without questions; `now` is in seconds, of any origin."""
+        self._now = now
         self._rates = Rates(AT_ONCE, PER_SECOND)
         self._asking: Counter[str] = Counter()
 
@@ -81,7 +84,7 @@ class FitLimits:
 
     def count(self, user: str, workloads: int) -> None:
         """Count the workloads of a question. Raises RefusedError beyond the limit."""
-        self._rates.count(user, time.monotonic(), workloads)
+        self._rates.count(user, self._now(), workloads)
 
 
 class LiveFit:
@@ -132,7 +135,7 @@ class LiveFit:
             else:
                 found |= dict(zip(own, results, strict=True))
         if copies:
-            question = FitQuestion(request, copies, self._held(), time.time())
+            question = FitQuestion(request, copies, self._held(), self._now())
             results = await self._process.fit(question, viewer)
             found |= dict(zip(copies, results, strict=True))
         return [found[number] for number in sorted(found)]
@@ -168,8 +171,12 @@ class LiveFit:
             schedulers=settings.scheduler_names,
             gates=settings.gates,
         )
-        times = Times(clock.now().timestamp(), clock.monotonic(), self._held_until)
+        times = Times(self._now(), clock.monotonic(), self._held_until)
         return answer_live(cluster.state, entries, namespace, setup, times)
+
+    def _now(self) -> float:
+        """Return the time in seconds since 1970, for the ends of pods."""
+        return self._clock.now().timestamp()
 
     def _held_until(self, key: GroupKey) -> float | None:
         until = published_until(self._following.cluster.observed.get(key))

@@ -62,16 +62,24 @@ MOST_LIVE: Final = 512
 MOST_OBJECTS: Final = 20_000
 """Groups and pods that the workloads of one decision may expand to. More are rejected."""
 
+MOST_LIVE_VALUES: Final = 5_000
+"""Values of one document that is decided on a live state: each of its pods is a copy of them. A
+larger document needs a copy of the state."""
+
 _NOT_KNOWN: Final = "Not known within the budget of the search."
 _NO_TIME: Final = "Not decided within the time limit."
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A workload of a question: its documents, and its `path` in the question for errors."""
+    """A workload of a question: its documents, and its `path` in the question for errors.
+
+    `values` is the number of values in the largest document.
+    """
 
     path: str
     documents: Sequence[Json]
+    values: int
 
 
 @dataclass(slots=True)
@@ -92,7 +100,16 @@ def setup_of(
     schedulers: SchedulerNames,
     gates: FeatureGates,
 ) -> Setup:
-    """Return the settings of a decision on a live state, by the budget of the search."""
+    """Return the settings of a decision on a live state, by the budget of the search.
+
+    If the time is over before everything is added, only a copy can tell.
+    """
+
+    def pause() -> None:
+        budget.pause()
+        if budget.expired():
+            raise NeedsCopyError("more time")
+
     return Setup(
         budget=budget,
         effort=effort,
@@ -101,7 +118,7 @@ def setup_of(
         schedulers=schedulers,
         gates=gates,
         expired=budget.expired,
-        pause=budget.pause,
+        pause=pause,
     )
 
 
@@ -111,9 +128,8 @@ def entry_of(workload: FitWorkload, path: str, pause: Callable[[], None]) -> Ent
     found += objects_among(workload.objects, f"{path}.objects")
     if not found:
         raise ConfigError(f"{path}: has no manifests: set manifests or objects")
-    for at, document in enumerate(found):
-        check_values(document, f"{path}: document {at}", pause=pause)
-    return Entry(path, found)
+    named = ((each, f"{path}: document {at}") for at, each in enumerate(found))
+    return Entry(path, found, max(check_values(*each, pause=pause) for each in named))
 
 
 def entries_of(request: FitRequest, pause: Callable[[], None]) -> list[Entry]:
@@ -156,6 +172,8 @@ def answer_live(
 
     Raises ConfigError, and NeedsCopyError if only `answers` on a copy can tell.
     """
+    if any(each.values > MOST_LIVE_VALUES for each in entries):
+        raise NeedsCopyError("large documents")
     with hypothetical(state, setup.pause) as trial:
         try:
             return answers(trial, entries, namespace, setup, times, most=MOST_LIVE)
@@ -175,7 +193,7 @@ def answers(
     """Add the workloads to the state and decide one after the other. Raises ConfigError."""
     added = [_add(state, each, namespace, setup, most) for each in entries]
     state.complete()
-    order = {id(root): at for at, root in enumerate(waiting_roots(state, setup.pause))}
+    order = {id(root): at for at, root in enumerate(waiting_roots(state, setup.budget.pause))}
     results: list[FitResult] = []
     before: Decided | None = None
     for each in added:
@@ -183,13 +201,18 @@ def answers(
         ready = [root for root in each.roots if id(root) in order]
         for entity in sorted(ready, key=lambda root: order[id(root)]):
             # As late as possible: the last one's eviction needs no state of its own.
-            if before is not None:
-                carry_out(state, before)
-            before = None if setup.expired() else decided(state, entity, setup)
+            before = None if setup.expired() else _next(state, before, entity, setup)
             roots.append(_root(state, entity, before, setup, times))
         roots += map(_held, (root for root in each.roots if id(root) not in order))
         results.append(FitResult(fits=_all(roots), roots=roots[:MOST_SHOWN], notes=each.notes))
     return results
+
+
+def _next(state: State, before: Decided | None, entity: Group | Pod, setup: Setup) -> Decided:
+    """Decide on a root after the decision on the one before it is carried out."""
+    if before is not None:
+        carry_out(state, before)
+    return decided(state, entity, setup)
 
 
 def _add(state: State, entry: Entry, namespace: str, setup: Setup, most: int) -> _Added:

@@ -58,7 +58,8 @@ def fits_from(state: State, entity: Group | Pod, setup: Setup, times: Times) -> 
             high = middle
         else:
             low = middle
-    return float(ends[high - 1])
+    # A search that was cut off tells nothing.
+    return None if setup.budget.expired() else float(ends[high - 1])
 
 
 def terminated_at(state: State, placement: Placement, times: Times) -> float | None:
@@ -76,7 +77,7 @@ def _known_ends(state: State, setup: Setup, times: Times) -> tuple[Ints, Ints]:
     # A pod may have two; the one that is yielded last counts.
     ends = dict(_ends_of_pods(state, setup, times))
     for group in state.known_groups.values() if state.units.places else ():
-        setup.pause()
+        setup.budget.pause()
         until = times.held_until(group.key) if group.expected_held else None
         if until is not None and until < times.now + _FARTHEST and not group.composite:
             uids = [uid for uid, pod in group.members.items() if pod.info.expected]
@@ -91,7 +92,7 @@ def _ends_of_pods(state: State, setup: Setup, times: Times) -> Iterator[tuple[in
     units = state.units
     for number, (slot, deadline) in enumerate(units.deadlines()):
         if number % _PART == 0:
-            setup.pause()
+            setup.budget.pause()
         # A pod that runs beyond its deadline ends soon, but nobody knows when.
         if times.now <= deadline <= times.now + _FARTHEST:
             yield slot, deadline
@@ -104,7 +105,7 @@ def _ends_of_pods(state: State, setup: Setup, times: Times) -> Iterator[tuple[in
 
 def _fits(state: State, entity: Group | Pod, setup: Setup, slots: Ints) -> bool:
     """Return True if the root fits once the pods of these slots are gone."""
-    setup.pause()
+    setup.budget.pause()
     with state.nodes.trial():
         state.units.release(np.sort(slots))
         return isinstance(place(state, entity, setup.budget), Placement)

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import math
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from itertools import count
@@ -9,15 +10,17 @@ from typing import Any
 
 import pytest
 
+from analysis.fit.fit import MOST_LIVE_VALUES
 from analysis.fit.messages import MOST_WORKLOADS, FitRequest, FitResult, FitWorkload
 from analysis.simulate.documents import DEEPEST, MOST_VALUES
 from analysis.what_if.messages import FitQuestion
 from console import fit as console_fit
 from console.base.protocols import Creation, RefusedError, Viewer
-from console.fit import AT_ONCE, MOST_OF_USER, MOST_TEXT, LiveFit
+from console.fit import AT_ONCE, MOST_OF_USER, MOST_TEXT, PER_SECOND, FitLimits, LiveFit
 from console.serving.server import FIT_LIMIT
 from kube.base.clock import SystemClock
 from kube.concurrency.stepwise import Stepwise
+from scheduler.core.state.hypothetical import HypotheticalState
 from scheduler.core.state.state import State
 from scheduler.core.values.run_protection import NO_PROTECTION
 from tests.analysis.what_if.test_what_if import job
@@ -129,13 +132,31 @@ async def test_what_is_left_out_is_said(page: Browser) -> None:
     assert any("Service s" in note for note in found["notes"])
 
 
-async def test_a_search_that_ends_with_its_time_knows_nothing(
+async def test_a_decision_that_ends_with_its_time_knows_nothing(
     page: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(console_fit, "SECONDS", 0.0)
+    complete = HypotheticalState.complete
+
+    def completed(state: HypotheticalState) -> None:
+        complete(state)
+        monkeypatch.setattr(Stepwise, "monotonic", lambda _: math.inf)
+
+    monkeypatch.setattr(HypotheticalState, "complete", completed)
     (found,) = await answered(page, question(gang(pods=40)))
     assert found["fits"] == "unknown"
     assert "time limit" in found["roots"][0]["sentence"]
+
+
+@pytest.mark.parametrize("values", [100, MOST_LIVE_VALUES + 1])
+async def test_what_takes_long_to_add_goes_to_the_process(
+    values: int, page: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    large = gang(pods=500)
+    large["spec"]["template"]["metadata"] = {"labels": {str(at): "x" for at in range(values)}}
+    seconds = console_fit.SECONDS if values > MOST_LIVE_VALUES else 0.0
+    monkeypatch.setattr(console_fit, "SECONDS", seconds)
+    status, answer = await page.post("/api/fit", question(large))
+    assert (status, answer["message"]) == (501, "Nothing is tried here.")
 
 
 class Tenant:
@@ -309,7 +330,7 @@ async def test_what_needs_a_copy_goes_to_the_process_in_its_place() -> None:
     assert [each.only for each in copies.asked] == [[1, 3], [0, 1]]
 
 
-async def test_a_user_has_so_many_questions_at_a_time_and_in_a_second() -> None:
+async def test_a_user_has_so_many_questions_at_a_time() -> None:
     holds = asyncio.Event()
 
     async def slow(request: FitRequest, *_: Any) -> Any:
@@ -325,11 +346,19 @@ async def test_a_user_has_so_many_questions_at_a_time_and_in_a_second() -> None:
         statuses = sorted([(await each)[0] for each in asked])
         assert statuses == [418] * MOST_OF_USER + [429] * (5 - MOST_OF_USER)
 
-        many = question(*[gang()] * MOST_WORKLOADS)
-        questions = int(AT_ONCE) // MOST_WORKLOADS + 1
-        statuses = [(await page.post("/api/fit", many))[0] for _ in range(questions)]
-        assert statuses[-1] == 429
-        assert set(statuses[:-1]) == {418}
+
+def test_a_user_has_so_many_workloads_in_a_second() -> None:
+    now = 0.0
+    limits = FitLimits(lambda: now)
+    for _ in range(int(AT_ONCE) // MOST_WORKLOADS):
+        limits.count("anna", MOST_WORKLOADS)
+    with pytest.raises(RefusedError):
+        limits.count("anna", 1)
+    limits.count("ben", MOST_WORKLOADS)
+    now = 1 / PER_SECOND
+    limits.count("anna", 1)
+    with pytest.raises(RefusedError):
+        limits.count("anna", 1)
 
 
 class _Hurried(SystemClock):
