@@ -219,7 +219,9 @@ async def test_manifests_alone_are_decided_on_the_live_cluster(browser: Browser)
         await view.page.get_by_role("button", name="Try it").click()
         await view.see("24 pods of 1 workload would be scheduled.")
 
-        assert fake.tried == [{"workloads": [{"manifests": "kind: Job"}]}]
+        workloads = [{"manifests": "kind: Job", "objects": []}]
+        asked = {"workloads": workloads, "together": False, "namespace": "default"}
+        assert fake.tried == [asked]
         text = await view.text()
         assert "24 pods on 1 node" in text
         assert "for research/PodGroup/new" in text

@@ -58,7 +58,8 @@ async function tried(manifests, changes) {
     const { placements, ...rest } = await post("what-if", { manifests, changes });
     return { ...rest, placements: placements.map(({ id, pods }) => ({ id, pods: pods.length, nodes: counted(pods) })) };
   }
-  const { workloads } = await post("fit", { workloads: [{ manifests }] });
+  const asked = [{ manifests, objects: [] }];
+  const { workloads } = await post("fit", { workloads: asked, together: false, namespace: "default" });
   const roots = workloads.flatMap((workload) => workload.roots);
   const waits = ({ fits }) => fits === "no" || fits === "unknown";
   const placements = roots.filter((root) => !waits(root));
