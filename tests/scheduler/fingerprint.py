@@ -25,8 +25,16 @@ CACHES: Final = frozenset(
 )  # fmt: skip
 """Attributes that are left out."""
 
-_OF_CLASS: Final = {"Topologies": {"_known", "_of_groups", "_unlabelled"}}
-"""Attributes of one class that are left out: domains by key, computed on first use."""
+_OF_CLASS: Final = {
+    "Topologies": {"_known", "_of_groups", "_unlabelled"},  # domains by key, on first use
+    # These rise with each change, undone or not.
+    "ExclusiveUses": {"version"},
+    "DeviceTable": {"claims_version"},
+}
+"""Attributes of one class that are left out."""
+
+_UNORDERED: Final = ("ExclusiveUses", "MatchCounts", "ResourceTable", "StageCapacity")
+"""Classes with counts whose order changes when a trial is undone, as in each decision."""
 
 
 def fingerprint(state: State) -> list[str]:
@@ -79,4 +87,13 @@ def _parts(value: Any) -> list[tuple[str, Any]]:
         slots = getattr(cls, "__slots__", ())
         names += (slots,) if isinstance(slots, str) else slots
     found = (name for name in dict.fromkeys(names) if name not in left_out)
-    return [(name, getattr(value, name)) for name in found if hasattr(value, name)]
+    parts = [(name, getattr(value, name)) for name in found if hasattr(value, name)]
+    if type(value).__name__ in _UNORDERED:
+        return [(name, _ordered(each)) for name, each in parts]
+    return parts
+
+
+def _ordered(value: Any) -> Any:
+    if not isinstance(value, dict):
+        return value
+    return {key: _ordered(value[key]) for key in sorted(value, key=repr)}
