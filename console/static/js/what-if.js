@@ -36,7 +36,7 @@ export function WhatIfView() {
 
   const nothing = !manifests.trim() && !changes.length;
   return html`
-    <div class="heading"><div><h1>What if</h1><p>Computed by the scheduler's own code. The cluster does not change.</p></div></div>
+    <div class="heading"><div><h1>What if</h1><p>Computed ${changes.length ? "on a copy " : ""}by the scheduler's own code. The cluster does not change.</p></div></div>
     <div class="what-if-view">
       <div class="column">
         <${Manifests} value=${manifests} onValue=${type} />
