@@ -108,6 +108,9 @@ Json = dict[str, Any]
 MOST_OBJECTS: Final = 200_000
 """Groups and pods that the documents may expand to."""
 
+MALFORMED: Final = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+"""Errors of functions that rely on the schema validation of API servers."""
+
 _UID = "00000000-0000-0000-0000-000000000000"
 _SUFFIX = "new"
 """Replaces the characters that an API server appends to a generateName."""
@@ -191,9 +194,18 @@ def add_all(
 ) -> list[str]:
     """Add the objects of the documents to the state, `most` at most; return notes.
 
-    Raises ConfigError for an object that admission rejects, and if no document has a kind that can
-    be simulated; TooManyError for more objects.
+    Raises ConfigError for an object that admission rejects or that is malformed, and if no document
+    has a kind that can be simulated; TooManyError for more objects.
     """
+    try:
+        return _add_all(state, documents, namespace, setup, most)
+    except MALFORMED as error:
+        raise ConfigError(f"an object does not match the schema of its kind ({error!r})") from error
+
+
+def _add_all(
+    state: State, documents: Iterable[Json], namespace: str, setup: Setup, most: int
+) -> list[str]:
     documents, schedulers, gates = list(documents), setup.schedulers, setup.gates
     runtimes = runtimes_of(documents, namespace)
     rules = _Rules(schedulers, Feature.EXPECTED_PODS in gates, runtimes)
@@ -313,7 +325,7 @@ def _well_formed(document: Json, namespace: str, rules: _Rules) -> Iterator[Json
     try:
         # The functions of webhooks and controllers rely on the schema validation of API servers.
         yield from _expand(document, namespace, rules)
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+    except MALFORMED as error:
         metadata = document.get("metadata")
         name = metadata.get("name") if isinstance(metadata, dict) else ""
         raise ConfigError(

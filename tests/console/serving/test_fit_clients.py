@@ -90,6 +90,19 @@ async def test_the_command_asks_a_console(
     assert await ran(ready, tmp_path, "-n", "blue", "-f", small) == 2
     assert "You may not create Job objects in namespace" in capsys.readouterr().err
 
+    config = yaml.safe_load(ready.cluster.kubeconfig.read_text())
+    config["users"][0]["user"] = {"token": (tmp_path / "token").read_text()}
+    config["contexts"][0]["context"]["namespace"] = "red"
+    (tmp_path / "own").write_text(yaml.safe_dump(config))
+    server = ["--server", f"https://127.0.0.1:{ready.served.port}"]
+    usual = ["fit", *server, "--ca-file", str(tmp_path / "ca.crt"), "-f", small]
+    assert await asyncio.to_thread(main, [*usual, "--kubeconfig", str(tmp_path / "own")]) == 0
+    assert capsys.readouterr().out.startswith("PodGroup red/pg-job-small: fits now\n")
+    config["users"][0]["user"] = {}
+    (tmp_path / "own").write_text(yaml.safe_dump(config))
+    assert await asyncio.to_thread(main, [*usual, "--kubeconfig", str(tmp_path / "own")]) == 2
+    assert "the kubeconfig has no token for the console" in capsys.readouterr().err
+
     (tmp_path / "token").write_text("wrong")
     assert await ran(ready, tmp_path, "-n", "red", "-f", small) == 2
     assert "does not accept this token" in capsys.readouterr().err
