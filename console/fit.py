@@ -32,8 +32,8 @@ from scheduler.core.values.model import GroupKey
 from scheduler.watch.published_places import published_until
 
 SECONDS: Final = 0.25
-"""Seconds of one decision, without the time of other tasks. What is not decided then is unknown; if
-the workloads were not even added by then, the process decides."""
+"""Processor seconds of one decision. What is not decided then is unknown; if the workloads were not
+even added by then, the process decides."""
 
 MOST_TEXT: Final = 64 * 1024
 """Characters of YAML in one question. More get status 413: JSON objects may be larger."""
@@ -50,6 +50,7 @@ AT_ONCE: Final = 100.0
 PER_SECOND: Final = 20.0
 """Workloads of one user in a second after that. More get status 429."""
 
+_SPENT: Final[Callable[[], float]] = getattr(time, "thread_time", time.monotonic)
 _BUSY: Final = "Too many questions at a time: wait for the answer of an earlier one."
 
 
@@ -91,14 +92,21 @@ class LiveFit:
     """Answers on the live state of a console."""
 
     def __init__(
-        self, following: Following, process: Process, stepwise: Stepwise | None = None
+        self,
+        following: Following,
+        process: Process,
+        stepwise: Stepwise | None = None,
+        spent: Callable[[], float] = _SPENT,
     ) -> None:
-        """`process` answers what needs a copy, `stepwise` runs the decisions in steps."""
+        """Decide in steps by `stepwise`, and by `process` what needs a copy.
+
+        `spent` are the seconds that the current thread has run.
+        """
         self._following = following
         self._process = process
-        spent = getattr(time, "thread_time", None)
         self._clock = SystemClock()
         self._stepwise = stepwise or Stepwise(self._clock, spent)
+        self._spent = spent
         self._turn = asyncio.Lock()
 
     async def __call__(
@@ -158,10 +166,9 @@ class LiveFit:
     def _decide(self, entries: Sequence[Entry], namespace: str) -> list[FitResult]:
         """Decide on the live state, which stays as it is. May be stopped at each pause."""
         cluster, clock, stepwise = self._following.cluster, self._clock, self._stepwise
-        settings, until = cluster.settings, stepwise.monotonic() + SECONDS
-        budget = replace(
-            settings.budget, expired=lambda: stepwise.monotonic() >= until, pause=stepwise.pause
-        )
+        # Not by the time of day: on a busy machine, more would go to the process and load it more.
+        settings, spent, until = cluster.settings, self._spent, self._spent() + SECONDS
+        budget = replace(settings.budget, expired=lambda: spent() >= until, pause=stepwise.pause)
         cluster.state.units.protection = settings.preemption.protection(clock)
         setup = setup_of(
             budget,

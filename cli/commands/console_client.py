@@ -46,7 +46,9 @@ class ConsoleServer:
             raise ConfigError(f"--server: {self.url!r} must be https://HOST[:PORT]")
         if not parts.netloc or parts.path not in ("", "/"):
             raise ConfigError(f"--server: {self.url!r} must be https://HOST[:PORT]")
-        return f"{parts.scheme}://{parts.netloc}"
+        # As clients write the Host header, with which the console compares it.
+        usual = {"https": ":443", "http": ":80"}[parts.scheme]
+        return f"{parts.scheme}://{parts.netloc.removesuffix(usual)}"
 
 
 def ask_console(

@@ -28,7 +28,7 @@ class FitClient:
         parts = urlsplit(server)
         self._host, self._port = parts.hostname or "", parts.port or 443
         # The console accepts requests of its own page only, which has this origin.
-        self._headers = {"Origin": server, "Content-Type": "application/json"}
+        self._headers = {"Origin": server.removesuffix(":443"), "Content-Type": "application/json"}
         self._context = ssl.create_default_context(cafile=ca_file)
         self._token_file = token_file
         self._cookie = ""

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import math
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from itertools import count
@@ -133,16 +132,20 @@ async def test_what_is_left_out_is_said(page: Browser) -> None:
 
 
 async def test_a_decision_that_ends_with_its_time_knows_nothing(
-    page: Browser, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    complete = HypotheticalState.complete
+    complete, spent = HypotheticalState.complete, 0.0
 
     def completed(state: HypotheticalState) -> None:
+        nonlocal spent
         complete(state)
-        monkeypatch.setattr(Stepwise, "monotonic", lambda _: math.inf)
+        spent += console_fit.SECONDS
 
     monkeypatch.setattr(HypotheticalState, "complete", completed)
-    (found,) = await answered(page, question(gang(pods=40)))
+    builder = cluster()
+    fit = LiveFit(builder.following, NoProcess(), spent=lambda: spent)
+    async with site(builder, fit=fit) as served, browser(served) as page:
+        (found,) = await answered(page, question(gang(pods=40)))
     assert found["fits"] == "unknown"
     assert "time limit" in found["roots"][0]["sentence"]
 
@@ -377,8 +380,6 @@ async def test_others_wait_for_one_decision_at_most_whatever_is_asked(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     builder = cluster()
-    # The clock runs with each look at it: no decision may end by it.
-    monkeypatch.setattr(console_fit, "SECONDS", 1e9)
     fit = LiveFit(builder.following, NoProcess(), Stepwise(_Hurried()))
     begun = count()
     decided = 0

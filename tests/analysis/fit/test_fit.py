@@ -17,6 +17,7 @@ from analysis.simulate.deciding import Setup
 from analysis.simulate.simulate import add_all
 from analysis.simulate.stored_pods import PodAdmission
 from api.priority import PriorityClass
+from cli.commands.console_client import ConsoleServer
 from cli.main import main
 from kube.base.errors import ConfigError
 from scheduler.core.decide import decide
@@ -301,6 +302,28 @@ def test_the_answer_is_what_the_scheduler_does(stage: tuple[list[tuple[int, int]
         for pod in plan.pods:
             state.remove_pod(pod.info.uid)
         state.assume(plan.placement.pods, plan.placement.rows)
+
+
+@pytest.mark.parametrize(
+    ("url", "want"),
+    [
+        ("https://h", "https://h"),
+        ("https://h/", "https://h"),
+        ("https://h:443", "https://h"),
+        ("https://h:8443", "https://h:8443"),
+        ("http://localhost:80", "http://localhost"),
+        ("http://h", None),
+        ("h:8443", None),
+        ("https://", None),
+        ("https://h/path", None),
+    ],
+)
+def test_the_origin_of_a_console_is_that_of_its_page(url: str, want: str | None) -> None:
+    if want is not None:
+        assert ConsoleServer(url).origin == want
+        return
+    with pytest.raises(ConfigError, match=r"--server: .* must be https://HOST"):
+        _ = ConsoleServer(url).origin
 
 
 @pytest.fixture
