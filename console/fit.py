@@ -25,6 +25,7 @@ from console.base.protocols import Creation, MayCreate, RefusedError, Viewer
 from console.following.following import Following
 from kube.base.clock import SystemClock
 from kube.base.errors import ConfigError
+from kube.concurrency.pace import Pace
 from kube.concurrency.stepwise import Stepwise
 from scheduler.core.preemption.dry_run import SearchEffort
 from scheduler.core.state.hypothetical import NeedsCopyError
@@ -107,6 +108,7 @@ class LiveFit:
         self._clock = SystemClock()
         self._stepwise = stepwise or Stepwise(self._clock, spent)
         self._spent = spent
+        self._pace = Pace("fit", self._clock)
         self._turn = asyncio.Lock()
 
     async def __call__(
@@ -155,13 +157,27 @@ class LiveFit:
         async with self._turn:
             if not following.synced:
                 raise RefusedError(503, "The console is still reading the cluster.")
-            await cluster.settled()
+            await self._refresh_units()
             following.refresh()
             with cluster.freeze:
                 results = await self._stepwise.awaited(lambda: self._decide(entries, namespace))
             # Those who waited for the end of the freeze run before the next decision.
             await asyncio.sleep(0)
         return results
+
+    async def _refresh_units(self) -> None:
+        """Update the table of units, which nothing else in a console needs.
+
+        The first time, it has every pod of the cluster to read.
+        """
+        cluster, pace = self._following.cluster, self._pace
+        await cluster.settled()
+        pace.begin()
+        # Not under the freeze, so that nobody waits for it: pods may change in between.
+        for _ in cluster.state.units.refresh_in_steps():
+            if pace.over(()):
+                await pace.give_way()
+                await cluster.settled()
 
     def _decide(self, entries: Sequence[Entry], namespace: str) -> list[FitResult]:
         """Decide on the live state, which stays as it is. May be stopped at each pause."""
