@@ -45,6 +45,9 @@ MOST_OF_USER: Final = 2
 MOST_AT_ONCE: Final = 32
 """Questions of all users at a time. Further ones get status 429."""
 
+MOST_CREATED: Final = 64
+"""Pairs of kind and namespace in one question, which are reviewed. More get status 422."""
+
 AT_ONCE: Final = 100.0
 """Workloads that one user may ask about in a burst, before `PER_SECOND` applies."""
 
@@ -159,11 +162,12 @@ class LiveFit:
                 raise RefusedError(503, "The console is still reading the cluster.")
             await self._refresh_units()
             following.refresh()
-            with cluster.freeze:
-                results = await self._stepwise.awaited(lambda: self._decide(entries, namespace))
-            # Those who waited for the end of the freeze run before the next decision.
-            await asyncio.sleep(0)
-        return results
+            try:
+                with cluster.freeze:
+                    return await self._stepwise.awaited(lambda: self._decide(entries, namespace))
+            finally:
+                # Those who waited for the end of the freeze run before the next decision.
+                await asyncio.sleep(0)
 
     async def _refresh_units(self) -> None:
         """Update the table of units, which nothing else in a console needs.
@@ -214,6 +218,11 @@ class LiveFit:
 
 async def _check_rights(creations: set[Created], may_create: MayCreate) -> None:
     """Raise RefusedError unless the user may create the pods, or each kind, in each namespace."""
+    # Each may need a review by the API server.
+    if len(creations) > MOST_CREATED:
+        raise RefusedError(
+            422, f"workloads: must have at most {MOST_CREATED} different kinds and namespaces"
+        )
     for each in sorted(creations):
         pods = Creation("pods", "", each.namespace)
         own = Creation(each.resource, each.group, each.namespace)

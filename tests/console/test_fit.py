@@ -15,7 +15,15 @@ from analysis.simulate.documents import DEEPEST, MOST_VALUES
 from analysis.what_if.messages import FitQuestion
 from console import fit as console_fit
 from console.base.protocols import Creation, RefusedError, Viewer
-from console.fit import AT_ONCE, MOST_OF_USER, MOST_TEXT, PER_SECOND, FitLimits, LiveFit
+from console.fit import (
+    AT_ONCE,
+    MOST_CREATED,
+    MOST_OF_USER,
+    MOST_TEXT,
+    PER_SECOND,
+    FitLimits,
+    LiveFit,
+)
 from console.serving.server import FIT_LIMIT
 from kube.base.clock import SystemClock
 from kube.concurrency.stepwise import Stepwise
@@ -229,6 +237,15 @@ async def test_users_ask_about_what_they_may_create(
     if status == 403:
         assert "You may not create" in answer["message"]
     assert {each.namespace for each in viewers.asked} <= {"ns", ""}
+
+
+async def test_few_namespaces_are_reviewed_for_one_question() -> None:
+    viewers = Tenant(lambda _: True)
+    pods = [{"kind": "Pod", "metadata": {"namespace": f"n{at}"}} for at in range(MOST_CREATED + 1)]
+    async with tenant(viewers) as page:
+        status, answer = await page.post("/api/fit", question(pods))
+    assert (status, viewers.asked) == (422, [])
+    assert "at most 64 different kinds and namespaces" in answer["message"]
 
 
 async def test_who_sees_no_nodes_and_other_namespaces_gets_no_names_of_them() -> None:
