@@ -9,11 +9,20 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
-from analysis.what_if.messages import MEMORY, SECONDS, WRONG, Question, WhatIfAnswer, WhatIfRequest
+from analysis.fit.messages import FitResult
+from analysis.what_if.messages import (
+    MEMORY,
+    SECONDS,
+    WRONG,
+    FitQuestion,
+    Question,
+    WhatIfAnswer,
+    WhatIfRequest,
+)
 from console.base.protocols import WHAT_IF_BUSY, RefusedError, Viewer
 from console.state.state import LiveCluster
 from kube.base.clock import SystemClock
@@ -24,6 +33,8 @@ from scheduler.snapshot.snapshot import Limits, Snapshot, queue_of
 
 WAITING: Final = 4
 """Questions that may wait, one per viewer; one process runs at a time."""
+
+T = TypeVar("T")
 
 _FORBIDDEN: Final = (
     "What-if uses the complete cluster. It needs access to all namespaces and nodes."
@@ -60,24 +71,34 @@ class WhatIfProcess:
         """Return the outcome of the changes. Raises RefusedError."""
         if viewer.namespaces is not None or not viewer.nodes:
             raise RefusedError(403, _FORBIDDEN)
+        return await self._asked(viewer, WhatIfAnswer, request)
+
+    async def fit(self, question: FitQuestion, viewer: Viewer) -> list[FitResult]:
+        """Return the complete answers, of which not every viewer may see all.
+
+        Raises RefusedError.
+        """
+        return await self._asked(viewer, list[FitResult], WhatIfRequest(), question)
+
+    async def _asked(
+        self, viewer: Viewer, form: type[T], request: WhatIfRequest, fit: FitQuestion | None = None
+    ) -> T:
         if viewer.session in self._asking or len(self._asking) > WAITING:
             raise RefusedError(429, WHAT_IF_BUSY)
         self._asking.add(viewer.session)
         try:
             async with self._turn:
-                return await self._evaluate(request)
+                question = await self._question(request, fit)
+                code, output = await _run(question, self._seconds)
         finally:
             self._asking.discard(viewer.session)
-
-    async def _evaluate(self, request: WhatIfRequest) -> WhatIfAnswer:
-        code, output = await _run(await self._question(request), self._seconds)
         if code == WRONG:
-            raise RefusedError(400, output.decode("utf-8", "replace"))
+            raise RefusedError(400 if fit is None else 422, output.decode("utf-8", "replace"))
         if code != 0:
-            raise RefusedError(400, _TOO_LONG)
-        return msgspec.json.decode(output, type=WhatIfAnswer)
+            raise RefusedError(400 if fit is None else 503, _TOO_LONG)
+        return msgspec.json.decode(output, type=form)
 
-    async def _question(self, request: WhatIfRequest) -> bytes:
+    async def _question(self, request: WhatIfRequest, fit: FitQuestion | None) -> bytes:
         """Return the current cluster with the question. Other tasks run while it is encoded."""
         taken, settings = await self._snapshot(), self._cluster.settings
         parts = await self._stepwise.awaited(
@@ -90,6 +111,7 @@ class WhatIfProcess:
                 [str(feature) for feature in settings.gates.on],
                 list(settings.scheduler_names.all),
                 self._memory,
+                fit,
             )
         )
 

@@ -22,6 +22,7 @@ PATTERNS = (
     "docs/pictures/console/*.png",
     "e2e/README.md",
     "examples/**/*.yaml",
+    "examples/**/*.py",
     "localcluster/README.md",
     "clients/*/README.md",
 )

@@ -21,7 +21,7 @@ PACKAGES: Final = {
     "webhooks": "The webhook",
     "controllers": "The controllers",
     "scheduler": "The scheduler",
-    "analysis": "explain, simulate, what-if and the lab",
+    "analysis": "explain, simulate, fit, what-if and the lab",
     "console": "The console",
     "cli": "The command",
 }
@@ -29,6 +29,7 @@ PACKAGES: Final = {
 
 FIXED: Final = frozenset(
     {
+        "analysis/simulate/documents.py:_LARGEST",
         "analysis/simulate/trainer.py:_PORT",
         "analysis/what_if/messages.py:WRONG",
         "api/constants.py:HIGHEST_USER_PRIORITY",

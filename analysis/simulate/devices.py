@@ -84,7 +84,7 @@ class SimulatedDevices:
     def _add(self, obj: Json) -> None:
         """Add an object of one of DEVICE_KINDS. Raises ConfigError."""
         kind, name = obj["kind"], obj["metadata"].get("name", "")
-        table, data = self._state.devices, msgspec.json.encode(obj)
+        table, data = self._state.own_devices, msgspec.json.encode(obj)
         problem = ""
         try:
             if kind == DEVICE_CLASSES.kind:
@@ -127,7 +127,7 @@ class SimulatedDevices:
             if key not in self._state.devices.claims:
                 ask = self._template(space, template, f"PodGroup {group}: entry {entry}")
                 claim = DeviceClaimInfo(key, f"simulated-{'-'.join(key)}", ask)
-                self._state.devices.set_claim(claim)
+                self._state.own_devices.set_claim(claim)
 
     def check(self, pod: Json) -> None:
         """Raise ConfigError for a pod that names a template for which its group has one claim."""
@@ -158,7 +158,7 @@ class SimulatedDevices:
                 about = f"Pod {info.name}: resourceClaims[{number}]"
                 ask = self._template(info.namespace, named, about)
                 claim = DeviceClaimInfo(key, f"simulated-{'-'.join(key)}", ask, owner=info.uid)
-                self._state.devices.set_claim(claim)
+                self._state.own_devices.set_claim(claim)
                 asks.append(ask)
             keys.append(key)
         wants = info.requirements

@@ -90,7 +90,7 @@ def in_its_group(state: State, pod: Json, info: PodInfo) -> PodInfo:
 
 def _implicit_pod_group(state: State, namespace: str, form: WorkloadForm) -> str:
     earlier = names.earlier_name(*form)
-    group = state.forest.groups.get((POD_GROUP.kind, namespace, earlier))
+    group = state.known_groups.get((POD_GROUP.kind, namespace, earlier))
     spec = group.spec if group is not None else None
     if spec is not None and (spec.workload, spec.template) == form[:2]:
         return earlier
@@ -173,5 +173,5 @@ def _is_group(obj: Json) -> bool:
 
 
 def _exists(state: State, name: Name) -> bool:
-    group = state.forest.groups.get((POD_GROUP.kind, *name))
+    group = state.known_groups.get((POD_GROUP.kind, *name))
     return group is not None and group.spec is not None

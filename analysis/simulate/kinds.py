@@ -55,6 +55,9 @@ _KINDS: Final = (
     *(DEPLOYMENT, REPLICA_SETS, STATEFUL_SET, RAY_CLUSTER, RAY_JOB, RAY_SERVICE),
     *(it for kinds in (DEVICE_KINDS, VOLUME_KINDS, POD_RULES) for it in kinds.values()),
 )
+KNOWN: Final = {it.kind: it for it in (*_KINDS, POD_GROUP)}
+"""The resources of most kinds."""
+
 _GROUPS: Final[Mapping[str, frozenset[str]]] = {
     **{it.kind: frozenset({it.group}) for it in _KINDS},
     **dict.fromkeys((TRAIN_JOB.kind, *RUNTIMES), frozenset({TRAIN_JOB.group})),

@@ -10,12 +10,9 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import islice
-from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import msgspec
-import yaml
 
 from analysis.explain.explain import (
     blocker_lines,
@@ -23,9 +20,18 @@ from analysis.explain.explain import (
     headline,
     placement_lines,
     plan_lines,
-    preemption,
     qualified_name,
     refusal_lines,
+)
+from analysis.simulate.deciding import (
+    Decided,
+    Setup,
+    carry_out,
+    decided,
+    known_in,
+    new_among,
+    roots_not_ready,
+    waiting_roots,
 )
 from analysis.simulate.devices import DEVICE_KINDS, SimulatedDevices
 from analysis.simulate.dry_admission import Admission, apply
@@ -87,14 +93,12 @@ from kube.base.errors import ConfigError
 from kube.client.quantity import QuantityError
 from scheduler.core.explain.explain import explain
 from scheduler.core.groups.forest import Group, Pod
-from scheduler.core.preemption.plan import Plan
-from scheduler.core.search.place import Placement, SearchBudget, place
+from scheduler.core.search.place import Placement, Refusal, SearchBudget
 from scheduler.core.state.state import State
-from scheduler.core.values.model import SINGLE_POD
+from scheduler.core.values.model import SINGLE_POD, GroupKey
 from scheduler.decoding import decode
 from scheduler.decoding.objects import Workload, group_of, pod_of
 from scheduler.expected.pods import ExpectedPods
-from scheduler.snapshot.snapshot import queue_of
 from scheduler.support.config import ExpectedLimits
 from scheduler.support.kinds import NATIVE_GROUPS
 from scheduler.watch.workload_templates import templates_of
@@ -103,6 +107,9 @@ Json = dict[str, Any]
 
 MOST_OBJECTS: Final = 200_000
 """Groups and pods that the documents may expand to."""
+
+MALFORMED: Final = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+"""Errors of functions that rely on the schema validation of API servers."""
 
 _UID = "00000000-0000-0000-0000-000000000000"
 _SUFFIX = "new"
@@ -167,50 +174,51 @@ def simulate(
     `pods` are the defaults that the API server applies to pods, `schedulers` are Muster's names,
     `gates` the features that are on. Raises ConfigError for what admission rejects.
     """
-    before = {*state.forest.groups, *state.pods}
-    notes = add_all(
-        state, documents, namespace, pods, schedulers=schedulers, gates=gates, most=MOST_OBJECTS
-    )
-    roots: list[SimulatedRoot] = []
-    for key in queue_of(state).waiting():
-        entity: Group | Pod | None = state.singles.get(key) or state.forest.groups.get(key)
-        if entity is not None and _is_new(entity, before):
-            roots.append(_decide(state, entity, budget, gates))
-    # Groups that are not ready are not in the queue.
-    for group in list(state.forest.groups.values()):
-        if group.key in before or group.parent is not None:
-            continue
-        if not state.forest.ready(group) or (group.expected_waiting and not group.to_be_decided):
-            text = [*explain_lines(state, group, budget, gates)]
-            roots.append(SimulatedRoot(*group.key, False, text))
+    preempts, before = Feature.PREEMPTION in gates, known_in(state)
+    setup = Setup(budget, preempts=preempts, pods=pods, schedulers=schedulers, gates=gates)
+    notes = add_all(state, documents, namespace, setup, most=MOST_OBJECTS)
+    new = list(new_among(waiting_roots(state), before))
+    roots = [_decide(state, entity, setup) for entity in new]
+    for group in roots_not_ready(state, before):
+        text = [*explain_lines(state, group, budget, gates)]
+        roots.append(SimulatedRoot(*group.key, False, text))
     return Simulation(roots, notes)
 
 
+class TooManyError(ConfigError):
+    """The manifests expand to too many groups and pods."""
+
+
 def add_all(
-    state: State,
-    documents: Iterable[Json],
-    namespace: str,
-    pods: PodAdmission = PodAdmission(),
-    *,
-    schedulers: SchedulerNames = USUAL,
-    gates: FeatureGates = features.USUAL,
-    most: int,
+    state: State, documents: Iterable[Json], namespace: str, setup: Setup, *, most: int
 ) -> list[str]:
     """Add the objects of the documents to the state, `most` at most; return notes.
 
-    Raises ConfigError for an object that admission rejects, for more objects, and if no document
-    has a kind that can be simulated.
+    Raises ConfigError for an object that admission rejects or that is malformed, and if no document
+    has a kind that can be simulated; TooManyError for more objects.
     """
-    documents = list(documents)
+    try:
+        return _add_all(state, documents, namespace, setup, most)
+    except MALFORMED as error:
+        raise ConfigError(f"an object does not match the schema of its kind ({error!r})") from error
+
+
+def _add_all(
+    state: State, documents: Iterable[Json], namespace: str, setup: Setup, most: int
+) -> list[str]:
+    documents, schedulers, gates = list(documents), setup.schedulers, setup.gates
     runtimes = runtimes_of(documents, namespace)
     rules = _Rules(schedulers, Feature.EXPECTED_PODS in gates, runtimes)
     # Expanded on demand: too many replicas are rejected before they fill the memory.
     expanded = (obj for each in documents for obj in _well_formed(each, namespace, rules))
-    objects = list(one_root_each(state, islice(expanded, most)))
-    if next(expanded, None) is not None:
-        raise ConfigError(
-            f"the manifests expand to more than {most} groups and pods: use fewer replicas"
-        )
+    objects: list[Json] = []
+    for obj in one_root_each(state, expanded):
+        setup.pause()
+        if len(objects) == most:
+            raise TooManyError(
+                f"the manifests expand to more than {most} groups and pods: use fewer replicas"
+            )
+        objects.append(obj)
     if runtimes and not objects:
         kind, _, name = next(iter(runtimes))
         raise ConfigError(
@@ -220,6 +228,7 @@ def add_all(
     # The expansion replaces a TrainJob by its JobSet, unless its runtime is missing.
     lacking = [obj for obj in objects if obj["kind"] == TRAIN_JOB.kind and is_simulated(obj)]
     objects = [obj for obj in objects if obj["kind"] != TRAIN_JOB.kind or not is_simulated(obj)]
+    pods = setup.pods
     notes = [*pods.notes, *without_runtime(lacking, others=len(unknown) < len(objects))]
     notes += not_simulated_line(unknown, others=len(unknown) < len(objects))
     # PriorityClasses and LimitRanges in the files apply to all pods, in any order of documents.
@@ -235,6 +244,7 @@ def add_all(
     devices = SimulatedDevices(state)
     others = [each for each in objects if each["kind"] not in DEVICE_KINDS]
     for obj in (each for each in others if each["kind"] != WORKLOAD.kind):
+        setup.pause()
         if is_native(obj):
             # Kubernetes' own admission fills in the priority of its groups.
             admission.set_priority(obj, obj.setdefault("spec", {}))
@@ -243,11 +253,11 @@ def add_all(
     # After admission, which may add resourceClaims to groups, and before the pods that use these.
     devices.add_all(objects)
     native = any(map(is_native, others)) or any(
-        key[0] in NATIVE_GROUPS for key in state.forest.groups
+        key[0] in NATIVE_GROUPS for key in state.known_groups
     )
     for obj in others:
         _add(state, obj, schedulers, devices, gates, native=native)
-    if Feature.EXPECTED_PODS in gates:
+    if Feature.EXPECTED_PODS in gates and any(map(_expects_pods, objects)):
         _expect(state, objects, schedulers, devices)
     return notes
 
@@ -275,62 +285,39 @@ def _expects_pods(obj: Json) -> bool:
     return obj["kind"] == POD_GROUP.kind and not is_native(obj) and bool(spec.get("expectedPods"))
 
 
-def documents_of(files: Iterable[Path]) -> Iterator[Json]:
-    """Yield all YAML documents of the files. Raises ConfigError, which names the file."""
-    for file in files:
-        try:
-            loaded = list(yaml.safe_load_all(file.read_text()))
-        except (OSError, yaml.YAMLError) as error:
-            raise ConfigError(f"{file}: {error}") from error
-        for document in loaded:
-            if document is None:
-                continue
-            if not isinstance(document, dict) or "kind" not in document:
-                raise ConfigError(f"{file}: Object 'Kind' is missing in a document")
-            yield document
+def id_of(key: GroupKey) -> str:
+    """Return the ID of a workload in messages: `NAMESPACE/KIND/NAME`."""
+    return f"{key[1]}/{key[0]}/{key[2]}"
 
 
-def _is_new(entity: Group | Pod, before: set[Any]) -> bool:
-    if isinstance(entity, Pod):
-        return entity.info.uid not in before
-    return entity.key not in before or any(
-        uid not in before for leaf in entity.leaves() for uid in leaf.members
-    )
-
-
-def _decide(
-    state: State, entity: Group | Pod, budget: SearchBudget, gates: FeatureGates
-) -> SimulatedRoot:
+def _decide(state: State, entity: Group | Pod, setup: Setup) -> SimulatedRoot:
     name = entity.info.name if isinstance(entity, Pod) else ""
     lines = [headline(entity) if isinstance(entity, Group) else f"{SINGLE_POD} {name}"]
-    outcome = place(state, entity, budget)
-    if isinstance(outcome, Placement):
-        # Roots that are decided later must not use this capacity again.
-        state.assume(outcome.pods, outcome.rows, outcome.volumes, outcome.devices)
-        lines += (f"  {line}" for line in placement_lines(state, outcome, "fits"))
-        return SimulatedRoot(*entity.key, True, lines)
-    plan = preemption(state, entity, outcome, budget, gates)
-    if plan is not None:
-        return _preempt(state, entity, plan, lines)
-    blocker = explain(state, outcome)
+    decision = decided(state, entity, setup)
+    if decision.placement is not None:
+        return _carry_out(state, decision, decision.placement, lines)
+    assert isinstance(decision.outcome, Refusal)
+    blocker = explain(state, decision.outcome)
     if isinstance(entity, Group) and blocker.at != entity.key:
         lines.append(f"  waits for {qualified_name(blocker.at)}")
     lines += (f"  {line}" for line in blocker_lines(blocker))
-    lines += (f"  {line}" for line in refusal_lines(state, entity, outcome, None, gates))
+    refused = refusal_lines(state, entity, decision.outcome, None, setup.gates)
+    lines += (f"  {line}" for line in refused)
     return SimulatedRoot(*entity.key, False, lines)
 
 
-def _preempt(state: State, entity: Group | Pod, plan: Plan, lines: list[str]) -> SimulatedRoot:
-    """Evict the victims and place the entity, as roots that are decided later find the cluster."""
-    placed = plan.placement
-    verb = "fits" if plan.cost is None else "fits after preemption"
-    told = [*placement_lines(state, placed, verb), *plan_lines(plan)]
-    victims = plan.pods
-    for pod in victims:
-        state.remove_pod(pod.info.uid)
-    state.assume(placed.pods, placed.rows, placed.volumes, placed.devices)
-    evicted = sum(not pod.info.expected for pod in victims)
-    return SimulatedRoot(*entity.key, True, [*lines, *(f"  {line}" for line in told)], evicted)
+def _carry_out(
+    state: State, decision: Decided, placed: Placement, lines: list[str]
+) -> SimulatedRoot:
+    """Carry out the decision. Roots that are decided later must not use the capacity again."""
+    plan = decision.plan
+    evicts = plan is not None and plan.cost is not None
+    told = [*placement_lines(state, placed, "fits after preemption" if evicts else "fits")]
+    told += plan_lines(plan) if plan is not None else ()
+    evicted = sum(not pod.info.expected for pod in plan.pods) if plan is not None else 0
+    carry_out(state, decision)
+    lines += (f"  {line}" for line in told)
+    return SimulatedRoot(*decision.entity.key, True, lines, evicted)
 
 
 def _well_formed(document: Json, namespace: str, rules: _Rules) -> Iterator[Json]:
@@ -338,7 +325,7 @@ def _well_formed(document: Json, namespace: str, rules: _Rules) -> Iterator[Json
     try:
         # The functions of webhooks and controllers rely on the schema validation of API servers.
         yield from _expand(document, namespace, rules)
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+    except MALFORMED as error:
         metadata = document.get("metadata")
         name = metadata.get("name") if isinstance(metadata, dict) else ""
         raise ConfigError(

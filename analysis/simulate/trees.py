@@ -62,5 +62,5 @@ def one_root_each(state: State, objects: Iterable[Json]) -> Iterator[Json]:
                 f"{obj['kind']} {key[1]}: the owners of a tree need the same annotation "
                 "scheduling.muster.dev/tree, and the same priorityClassName"
             )
-        elif seen[key] is obj and (obj["kind"], *key) not in state.forest.groups:
+        elif seen[key] is obj and (obj["kind"], *key) not in state.known_groups:
             yield obj

@@ -56,7 +56,7 @@ def add_volumes(state: State, objects: Iterable[Json], default: str) -> list[str
 
 
 def _add(state: State, obj: Json, default: str) -> Iterator[str]:
-    volumes, data = state.volumes, msgspec.json.encode(obj)
+    volumes, data = state.own_volumes, msgspec.json.encode(obj)
     if obj["kind"] == STORAGE_CLASSES.kind:
         volumes.set_class(class_info(decode_class(data)))
     elif obj["kind"] == PVS.kind:

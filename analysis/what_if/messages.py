@@ -9,6 +9,8 @@ from typing import Annotated, Final
 
 import msgspec
 
+from analysis.fit.messages import FitRequest
+
 MEMORY: Final = 4 << 30
 """Bytes that the process may have; less if its container does not have twice as much."""
 
@@ -94,11 +96,28 @@ class WhatIfAnswer(Message):
     lines: list[str]
 
 
+class FitQuestion(msgspec.Struct):
+    """A question of `fit` whose workloads with these numbers are to be answered.
+
+    `held_until` has the end of held places by group ID, and `now` the current time, in seconds
+    since 1970.
+    """
+
+    request: FitRequest
+    only: list[int]
+    held_until: dict[str, float]
+    now: float
+
+
 class Question(msgspec.Struct):
-    """The input of the process: a snapshot of the cluster, and the settings of its scheduler."""
+    """The input of the process: a snapshot of the cluster, and the settings of its scheduler.
+
+    With `fit`, the result is a list of FitResult.
+    """
 
     request: WhatIfRequest
     snapshot: msgspec.Raw
     gates: list[str]
     schedulers: list[str]
     memory: int
+    fit: FitQuestion | None = None

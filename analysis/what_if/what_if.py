@@ -6,14 +6,22 @@ pod ends or arrives meanwhile, and evicted pods are not recreated.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Final
 
-import yaml
-
-from analysis.simulate.simulate import add_all
-from analysis.simulate.stored_pods import PodAdmission
+from analysis.simulate.deciding import (
+    Known,
+    Setup,
+    carry_out,
+    decided,
+    known_in,
+    roots_not_ready,
+    victims_by_root,
+    waiting_roots,
+)
+from analysis.simulate.documents import documents_of
+from analysis.simulate.simulate import add_all, id_of
 from analysis.what_if.messages import (
     MOST_CHANGES,
     AddNodes,
@@ -26,23 +34,14 @@ from analysis.what_if.messages import (
     WouldPlace,
     WouldWait,
 )
-from api import features
-from api.features import FeatureGates
-from api.scheduler_names import USUAL, SchedulerNames
 from api.wording import count
 from kube.base.errors import ConfigError
-from scheduler.core.decide import decide
 from scheduler.core.explain.explain import explain
 from scheduler.core.groups.forest import Group, Pod
-from scheduler.core.preemption.dry_run import SearchEffort
-from scheduler.core.preemption.plan import Plan, preempt
-from scheduler.core.search.place import Placement, SearchBudget
+from scheduler.core.search.place import Placement, Refusal
 from scheduler.core.state.state import State
-from scheduler.core.values.model import SINGLE_POD, GroupKey, PodInfo
-from scheduler.snapshot.snapshot import queue_of
+from scheduler.core.values.model import SINGLE_POD, PodInfo
 from scheduler.status.conditions import waiting_for
-
-Json = dict[str, Any]
 
 NAMESPACE: Final = "default"
 """The namespace of manifests that name none."""
@@ -57,19 +56,6 @@ MOST_SHOWN: Final = 500
 """Workloads in each list of the result; the lines count all."""
 
 _HOSTNAME: Final = "kubernetes.io/hostname"
-
-
-@dataclass(frozen=True, slots=True)
-class Setup:
-    """The settings of the cluster's scheduler; `expired` returns true when the time is over."""
-
-    budget: SearchBudget = field(default_factory=SearchBudget)
-    effort: SearchEffort = field(default_factory=SearchEffort)
-    preempts: bool = True
-    pods: PodAdmission = field(default_factory=PodAdmission)
-    schedulers: SchedulerNames = USUAL
-    gates: FeatureGates = features.USUAL
-    expired: Callable[[], bool] = lambda: False
 
 
 @dataclass(slots=True)
@@ -91,42 +77,17 @@ def what_if(state: State, request: WhatIfRequest, setup: Setup) -> WhatIfAnswer:
     # Before the manifests, which are placed on the changed cluster.
     for at, change in enumerate(request.changes):
         _change(state, change, f"changes[{at}]")
-    before = set(state.forest.groups)
-    notes = add_all(
-        state,
-        documents_of(request.manifests),
-        NAMESPACE,
-        setup.pods,
-        schedulers=setup.schedulers,
-        gates=setup.gates,
-        most=MOST_OBJECTS,
-    )
+    before = known_in(state)
+    documents = documents_of(request.manifests, "manifests")
+    notes = add_all(state, documents, NAMESPACE, setup, most=MOST_OBJECTS)
     outcome = _Outcome()
-    for key in queue_of(state).waiting():
-        entity: Group | Pod | None = state.singles.get(key) or state.forest.groups.get(key)
-        if entity is None:
-            continue
+    for entity in waiting_roots(state):
         if setup.expired():
             outcome.untried += 1
         else:
             _decide(state, entity, setup, outcome)
     _add_not_ready(state, before, setup, outcome)
     return _result(outcome, notes)
-
-
-def documents_of(manifests: str) -> Iterator[Json]:
-    """Yield the YAML documents of a text. Raises ConfigError."""
-    try:
-        loaded = list(yaml.safe_load_all(manifests))
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise ConfigError(f"manifests: {str(error)[:500]}") from error
-    for at, document in enumerate(each for each in loaded if each is not None):
-        metadata = document.get("metadata", {}) if isinstance(document, dict) else None
-        if metadata is None or not isinstance(document.get("kind"), str):
-            raise ConfigError(f"manifests: document {at}: Object 'Kind' is missing")
-        if not isinstance(metadata, dict):
-            raise ConfigError(f"manifests: document {at}: metadata must be an object")
-        yield document
 
 
 def _change(state: State, change: Change, path: str) -> None:
@@ -219,56 +180,34 @@ def _pods_of(state: State, id_: str) -> Iterator[Pod]:
 
 def _decide(state: State, entity: Group | Pod, setup: Setup, outcome: _Outcome) -> None:
     """Carry out the decision on one root on the copy."""
-    found = decide(state, entity, setup.budget)
-    if isinstance(found, Placement):
-        _place(state, entity, found, outcome)
+    decision = decided(state, entity, setup)
+    if decision.placement is None:
+        assert isinstance(decision.outcome, Refusal)
+        summary = explain(state, decision.outcome).summary
+        outcome.waiting.append(WouldWait(id=id_of(entity.key), sentence=summary))
         return
-    plan = preempt(state, entity, found, setup.budget, setup.effort) if setup.preempts else None
-    if not isinstance(plan, Plan):
-        summary = explain(state, found).summary
-        outcome.waiting.append(WouldWait(id=_id(entity.key), sentence=summary))
-        return
-    by = _id(entity.key)
-    for root, pods in _victims(state, plan).items():
-        outcome.evicted.append(WouldEvict(id=root, by=by))
-        outcome.pods_evicted += len(pods)
-        for pod in pods:
-            state.remove_pod(pod.info.uid)
-    _place(state, entity, plan.placement, outcome)
+    if decision.plan is not None:
+        for root, pods in victims_by_root(decision.plan).items():
+            outcome.evicted.append(WouldEvict(id=id_of(root), by=id_of(entity.key)))
+            outcome.pods_evicted += len(pods)
+    carry_out(state, decision)
+    outcome.placed.append(_placed(state, entity, decision.placement))
+    outcome.pods_placed += len(decision.placement.pods)
 
 
-def _victims(state: State, plan: Plan) -> dict[str, list[Pod]]:
-    """Return the victims, by their workload."""
-    found: dict[str, list[Pod]] = {}
-    for unit in plan.victims:
-        for pod in list(unit.pods.values()):
-            found.setdefault(_root_of(state, pod.info), []).append(pod)
-    return found
-
-
-def _root_of(state: State, info: PodInfo) -> str:
-    group = state.forest.groups.get((info.group_kind, info.namespace, info.group or ""))
-    key = (SINGLE_POD, info.namespace, info.name) if group is None else group.top.key
-    return _id(key)
-
-
-def _place(state: State, entity: Group | Pod, placement: Placement, outcome: _Outcome) -> None:
+def _placed(state: State, entity: Group | Pod, placement: Placement) -> WouldPlace:
     names = state.nodes.name_of
     pairs = zip(placement.pods, placement.rows, strict=True)
     pods = [PlacedPod(name=pod.info.name, node=names(row)) for pod, row in pairs]
-    state.assume(placement.pods, placement.rows, placement.volumes, placement.devices)
-    outcome.placed.append(WouldPlace(id=_id(entity.key), pods=pods))
-    outcome.pods_placed += len(pods)
+    return WouldPlace(id=id_of(entity.key), pods=pods)
 
 
-def _add_not_ready(state: State, before: set[GroupKey], setup: Setup, outcome: _Outcome) -> None:
+def _add_not_ready(state: State, before: Known, setup: Setup, outcome: _Outcome) -> None:
     """Add the new groups that are not decided yet, with the reasons."""
-    for group in state.forest.groups.values():
-        if group.key in before or group.parent is not None or state.forest.ready(group):
-            continue
+    for group in roots_not_ready(state, before):
         held = waiting_for(state, group, setup.gates)
         if held is not None:
-            outcome.waiting.append(WouldWait(id=_id(group.key), sentence=held.summary))
+            outcome.waiting.append(WouldWait(id=id_of(group.key), sentence=held.summary))
 
 
 def _result(outcome: _Outcome, notes: list[str]) -> WhatIfAnswer:
@@ -293,7 +232,3 @@ def _lines(outcome: _Outcome) -> Iterator[str]:
         yield f"{count(outcome.untried, 'workload')} {verb} not decided within the time limit."
     if max(placed, len(outcome.waiting), len(outcome.evicted)) > MOST_SHOWN:
         yield f"Each list shows {MOST_SHOWN} items at most."
-
-
-def _id(key: GroupKey) -> str:
-    return f"{key[1]}/{key[0]}/{key[2]}"

@@ -60,6 +60,7 @@ COMMANDS: Final[Mapping[str, Command]] = {
         "simulate:simulate_",
         "Show whether manifests would fit, where, and if not why; exit code 1 if one does not.",
     ),
+    "fit": Command("fit:fit", "Show whether workloads would fit now; exit code 1 if one does not."),
     "snapshot": Command(
         "snapshots:snapshot_",
         "Write the complete input of the scheduler to a file, for explain, tree and replay.",

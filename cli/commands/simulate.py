@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from analysis.simulate.simulate import documents_of, simulate
+from analysis.simulate.documents import documents_in
+from analysis.simulate.simulate import simulate
 from cli.commands.cluster_copy import cluster_copy, echo
 from cli.commands.options import (
     ConfigFile,
@@ -34,7 +35,7 @@ def simulate_(
 ) -> None:
     """Show whether manifests would fit, where, and if not why; exit code 1 if one does not."""
     with user_errors():
-        documents = list(documents_of(files))
+        documents = list(documents_in(files))
         access = ClientConfig(kubeconfig, context)
         copy = cluster_copy(access, snapshot, load(config), for_new_pods=True)
         found = simulate(

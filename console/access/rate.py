@@ -38,18 +38,24 @@ class Bucket:
 
 
 class Rates:
-    """A token bucket for each session."""
+    """A token bucket for each session, or each user."""
 
-    def __init__(self) -> None:
+    def __init__(self, at_once: float = AT_ONCE, per_second: float = PER_SECOND) -> None:
+        """Take the limits of each, in `count`s."""
+        self._at_once = at_once
+        self._per_second = per_second
         self._buckets: dict[str, Bucket] = {}
 
-    def count(self, session: str, now: float) -> None:
-        """Count a request at this monotonic time. Raises RefusedError beyond the limit."""
+    def count(self, session: str, now: float, cost: float = 1) -> None:
+        """Count a request at this monotonic time. Raises RefusedError beyond the limit.
+
+        A request of a higher `cost` is accepted as one of cost 1 is, and delays those after it.
+        """
         bucket = self._buckets.get(session)
         if bucket is None:
             if len(self._buckets) >= _SESSIONS:
                 self._buckets.clear()  # most have ended long ago
-            bucket = self._buckets[session] = Bucket(AT_ONCE, PER_SECOND, now)
+            bucket = self._buckets[session] = Bucket(self._at_once, self._per_second, now)
         if not bucket.fill(now):
             raise RefusedError(429, "Too many requests: try again in a moment.")
-        bucket.tokens -= 1
+        bucket.tokens -= cost

@@ -23,6 +23,9 @@ MOST_NAMESPACES: Final = 500
 MOST_USERS: Final = 1000
 """Users whose rights are cached. The least recently reviewed are dropped first."""
 
+MOST_REVIEWS: Final = 4096
+"""Single rights that are cached. The least recently reviewed are dropped first."""
+
 AGAIN: Final = 5.0
 """Seconds until a failed review of rights is repeated."""
 
@@ -60,6 +63,28 @@ NOTHING: Final = Rights(known=False)
 class _KnownRights:
     rights: Rights
     at: float
+
+
+class CachedReviews:
+    """Single rights of users, cached for a minute."""
+
+    def __init__(self, reviews: Reviews, now: Callable[[], float]) -> None:
+        """Start empty; `now` is in seconds."""
+        self._reviews = reviews
+        self._now = now
+        self._known: OrderedDict[tuple[User, Right], tuple[bool, float]] = OrderedDict()
+
+    async def allows(self, user: User, right: Right) -> bool:
+        """Return true if the user has the right, or had it a minute ago. Raises KubeError."""
+        allowed, at = self._known.get((user, right), (False, -FRESH))
+        if self._now() - at < FRESH:
+            return allowed
+        allowed = await self._reviews.allows(user, right)
+        self._known[user, right] = allowed, self._now()
+        self._known.move_to_end((user, right))
+        if len(self._known) > MOST_REVIEWS:
+            self._known.popitem(last=False)
+        return allowed
 
 
 class RightsOfUsers:

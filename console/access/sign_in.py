@@ -24,9 +24,9 @@ import structlog
 from console.access.manifests import resource_of
 from console.access.refused_tokens import RefusedTokens
 from console.access.reviews import Reviews, Right, User
-from console.access.rights import AGAIN, FRESH, NOTHING, Rights, RightsOfUsers
+from console.access.rights import AGAIN, FRESH, NOTHING, CachedReviews, Rights, RightsOfUsers
 from console.access.sealed_token import seal, unseal
-from console.base.protocols import RefusedError, Viewer
+from console.base.protocols import Creation, RefusedError, Viewer
 from kube.base.errors import KubeError
 
 COOKIE: Final = "__Host-muster-console"
@@ -48,6 +48,7 @@ LONGEST_TOKEN: Final = 16 * 1024
 _BYTES: Final = 32
 """Bytes of randomness in a session's cookie."""
 
+_AWAY: Final = "The API server does not respond: try again."
 _NOT_TAKEN: Final = "The cluster does not accept this token."
 _log = structlog.get_logger()
 
@@ -87,6 +88,7 @@ class TokenViewers:
         self._sessions: dict[bytes, _Session] = {}
         self._names = itertools.count(1)
         self._refused = RefusedTokens(now)
+        self._single_rights = CachedReviews(reviews, now)
 
     async def viewer(self, secret: str) -> Viewer | None:
         """Return the viewer of a session, with rights; None if it has ended or does not exist."""
@@ -127,6 +129,18 @@ class TokenViewers:
             _log.warning("failed to review access", error=str(error))
             return False
 
+    async def may_create(self, secret: str, creation: Creation) -> bool:
+        """Return true if the user may create the object. Raises RefusedError."""
+        session = self._living(_hashed(secret))
+        if session is None:
+            return False
+        right = Right(creation.resource, creation.group, creation.namespace, "create")
+        try:
+            return await self._single_rights.allows(session.user, right)
+        except KubeError as error:
+            _log.warning("failed to review access", error=str(error))
+            raise RefusedError(503, _AWAY) from error
+
     async def log_in(self, token: str, peer: str = "") -> str:
         """Return the secret of a new session. Raises RefusedError.
 
@@ -143,7 +157,7 @@ class TokenViewers:
             _log.warning("failed to review a token", error=str(error))
             # The failure says nothing about the token.
             self._refused.take_back(peer)
-            raise RefusedError(503, "The API server does not respond: try again.") from error
+            raise RefusedError(503, _AWAY) from error
         if user is None:
             raise RefusedError(401, _NOT_TAKEN)
         self._refused.take_back(peer)

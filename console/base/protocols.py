@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+from analysis.fit.messages import FitAnswer, FitRequest
 from analysis.what_if.messages import WhatIfAnswer, WhatIfRequest
 
 NO_NODES: Final = "You cannot list nodes, so the console does not show them."
@@ -42,6 +43,15 @@ class Viewer:
         return self.namespaces is None or namespace in self.namespaces
 
 
+@dataclass(frozen=True, slots=True)
+class Creation:
+    """The creation of an object: its resource (plural), API group and namespace, empty for none."""
+
+    resource: str
+    group: str
+    namespace: str
+
+
 class Viewers(Protocol):
     """The sessions of viewers. The secret of a session is the value of a cookie."""
 
@@ -58,6 +68,9 @@ class Viewers(Protocol):
 
     async def may_get(self, secret: str, id_: str) -> bool:
         """Return true if the complete object with this ID may be shown to the viewer."""
+
+    async def may_create(self, secret: str, creation: Creation) -> bool:
+        """Return true if the viewer may create the object. Raises RefusedError."""
 
     async def log_in(self, token: str, peer: str = "") -> str:
         """Return the secret of a new session for a token of the cluster. Raises RefusedError.
@@ -77,3 +90,9 @@ Manifest = Callable[[str], Awaitable[str]]
 
 WhatIf = Callable[[WhatIfRequest, Viewer], Awaitable[WhatIfAnswer]]
 """Trial of manifests and changes on a copy of the cluster. Raises RefusedError."""
+
+MayCreate = Callable[[Creation], Awaitable[bool]]
+"""Whether the viewer may create an object. Raises RefusedError."""
+
+Fit = Callable[[FitRequest, Viewer, MayCreate], Awaitable[FitAnswer]]
+"""Decision on workloads that do not exist. Raises RefusedError."""

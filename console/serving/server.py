@@ -18,6 +18,7 @@ from starlette.responses import FileResponse, RedirectResponse, Response, Stream
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
+from analysis.fit.messages import FitAnswer, FitRequest
 from analysis.what_if.messages import WhatIfAnswer, WhatIfRequest
 from console.access.guard import JSON, Guard, Hosts, problem
 from console.access.rate import Rates
@@ -25,6 +26,8 @@ from console.base import messages
 from console.base.protocols import (
     NO_NODES,
     WHAT_IF_BUSY,
+    Creation,
+    Fit,
     Manifest,
     RefusedError,
     Viewer,
@@ -32,6 +35,7 @@ from console.base.protocols import (
     WhatIf,
 )
 from console.base.times import rfc3339
+from console.fit import FitLimits
 from console.following.following import Following
 from console.following.history import RecentHistory
 from console.serving.api import Api
@@ -49,6 +53,9 @@ LOGIN_LIMIT: Final = 16 * 1024
 WHAT_IF_LIMIT: Final = 4 * 1024 * 1024
 """Bytes of the body of a what-if question: a million characters of manifests. A longer one gets
 status 413."""
+
+FIT_LIMIT: Final = 1024 * 1024
+"""Bytes of the body of a fit question. A longer one gets status 413."""
 
 BODY_SECONDS: Final = 20.0
 """Seconds that a body may take to arrive."""
@@ -109,6 +116,7 @@ class Server:
         *,
         manifest: Manifest,
         what_if: WhatIf,
+        fit: Fit,
     ) -> None:
         """Store the parts. `streams` runs alongside the server."""
         self._following = following
@@ -116,6 +124,8 @@ class Server:
         self._streams = streams
         self._manifest = manifest
         self._what_if = what_if
+        self._fit = fit
+        self._fits = FitLimits()
         self._history = history
         self._rates = Rates()
         self._logins = 0
@@ -143,6 +153,7 @@ class Server:
             api.add(path, handler)
         api.add("/api/events", self.events, events=EVENTS)
         api.add("/api/what-if", self.what_if, method="POST", body=WhatIfRequest)
+        api.add("/api/fit", self.fit, method="POST", body=FitRequest)
         api.add("/api/login", self.login, method="POST", body=messages.LoginRequest)
         api.add("/api/logout", self.logout, method="POST")
         api.add_route("/api/{rest:path}", self._missing, methods=["GET", "POST"])
@@ -273,6 +284,18 @@ class Server:
             return await self._what_if(asked, viewer)
         finally:
             self._questions.discard(viewer.session)
+
+    async def fit(self, request: Request, viewer: CurrentViewer) -> FitAnswer:
+        """Return whether workloads would fit now: where, whom they would evict, or why not."""
+        secret = self._secret(request)
+
+        async def may_create(creation: Creation) -> bool:
+            return await self._viewers.may_create(secret, creation)
+
+        with self._fits.admitted(viewer.user):
+            asked = await _body(request, FitRequest, FIT_LIMIT)
+            self._fits.count(viewer.user, len(asked.workloads))
+            return await self._fit(asked, viewer, may_create)
 
     async def history(self, viewer: CurrentViewer, hours: Hours = 3) -> messages.History:
         """Return the last hours."""

@@ -18,6 +18,7 @@ from console.access.guard import Hosts, named
 from console.access.local_key import LocalViewers
 from console.access.manifests import owner_manifest
 from console.base.protocols import Viewers
+from console.fit import LiveFit
 from console.following.following import Following
 from console.following.history import RecentHistory
 from console.serving.connections import served_by
@@ -62,13 +63,15 @@ class Console:
         *more: Callable[[], Coroutine[Any, Any, None]],
     ) -> AsyncIterator[None]:
         """Serve these viewers by these names, with `tls` by https; run also what is `more`."""
+        process = WhatIfProcess(self.cluster)
         server = Server(
             self.following,
             viewers,
             self.streams,
             self.history,
             manifest=partial(owner_manifest, self._client),
-            what_if=WhatIfProcess(self.cluster),
+            what_if=process,
+            fit=LiveFit(self.following, process),
         )
         async with listening(server.application(hosts), self._sock, tls):
             # None of these tasks ends by itself.

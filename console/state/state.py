@@ -144,6 +144,11 @@ class ClusterState:
         self.keys_version = 0
         self._key_of: dict[GroupKey, str] = {}
 
+    @property
+    def priorities(self) -> list[Any]:
+        """The PriorityClasses, by name."""
+        return []
+
     def budget(self) -> SearchBudget:
         """Return the budget of one search that begins now."""
         until = time.monotonic() + _DECISION

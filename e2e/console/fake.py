@@ -9,7 +9,7 @@ import json
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Final
+from typing import Any, Final
 
 import uvicorn
 from starlette.applications import Starlette
@@ -104,6 +104,7 @@ class Fake:
                 Route("/api/workloads/{ns}/{kind}/{name}", self._workload),
                 Route("/api/workloads/{ns}/{kind}/{name}/why", self._why),
                 Route("/api/what-if", self._what_if, methods=["POST"]),
+                Route("/api/fit", self._fit, methods=["POST"]),
                 Route("/api/history", self._history),
                 Route("/api/events", self._events),
                 Mount("/static", StaticFiles(directory=STATIC)),
@@ -226,6 +227,22 @@ class Fake:
                 ],
             }
         )
+
+    async def _fit(self, request: Request) -> Response:
+        self.tried.append(await request.json())
+        evicts = {"id": "batch/PodGroup/nightly", "pods": 8, "units": 1, "priority": 0}
+        rest: dict[str, Any] = {"hiddenWorkloads": 0, "hiddenPods": 0, "knownFrom": None}
+        placed = {
+            "id": "research/PodGroup/new", "fits": "afterEviction", "pods": 24, "sentence": "",
+            "domains": [], "nodes": [{"name": "node-2-3-1", "pods": 24}], "evicts": [evicts],
+        }  # fmt: skip
+        waits = {
+            "id": "research/PodGroup/large", "fits": "no", "pods": 0, "domains": [], "nodes": [],
+            "sentence": "0/56 nodes are available: 48 Insufficient cpu.", "evicts": [],
+        }  # fmt: skip
+        late = {**rest, "knownFrom": "2026-11-30T12:00:00Z"}
+        roots = [{**placed, **rest}, {**waits, **late}]
+        return JSONResponse({"workloads": [{"fits": "no", "roots": roots, "notes": ["a note"]}]})
 
     async def _history(self, request: Request) -> Response:
         return JSONResponse(self.contents.history)

@@ -27,9 +27,8 @@ def folder() -> Path:
     shutil.copytree(TYPES, FOLDER, dirs_exist_ok=True)
     if not same or not (FOLDER / "node_modules").exists():
         _run(["npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts"])
-    document = (
-        Server(Mock(), Mock(), Mock(), Mock(), manifest=Mock(), what_if=Mock()).routes().openapi()
-    )
+    parts = {"manifest": Mock(), "what_if": Mock(), "fit": Mock()}
+    document = Server(Mock(), Mock(), Mock(), Mock(), **parts).routes().openapi()
     (FOLDER / "openapi.json").write_text(json.dumps(document))
     _run(["npx", "openapi-typescript", "openapi.json", "-o", "openapi.d.ts"])
     return FOLDER

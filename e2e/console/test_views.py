@@ -212,6 +212,23 @@ async def test_what_if_sends_manifests_and_changes_and_shows_the_answer(browser:
         assert "for research/PodGroup/train-3" in text
 
 
+async def test_manifests_alone_are_decided_on_the_live_cluster(browser: Browser) -> None:
+    async with served(small()) as fake, shown(browser, fake.url) as view:
+        await view.open("/what-if")
+        await view.page.get_by_label("Manifests, YAML").fill("kind: Job")
+        await view.page.get_by_role("button", name="Try it").click()
+        await view.see("24 pods of 1 workload would be scheduled.")
+
+        workloads = [{"manifests": "kind: Job", "objects": []}]
+        asked = {"workloads": workloads, "together": False, "namespace": "default"}
+        assert fake.tried == [asked]
+        text = await view.text()
+        assert "24 pods on 1 node" in text
+        assert "for research/PodGroup/new" in text
+        assert "It fits from 2026-11-30T12:00:00Z, if nothing else changes." in text
+        assert "a note" in text
+
+
 @pytest.mark.long
 async def test_the_changes_of_a_what_if_are_in_its_address(browser: Browser) -> None:
     async with served(small()) as fake, shown(browser, fake.url) as view:

@@ -237,6 +237,7 @@ def _preemption(pod: Pod, owner: OwnerReference | None) -> PreemptionInfo:
         seconds(meta.annotations.get(ANNOTATION_MIN_RUN_TIME)),
         eviction_cost(meta.annotations.get(ANNOTATION_EVICTION_COST)) or 0,
         checkpoint(meta.annotations.get(ANNOTATION_LAST_CHECKPOINT)) or 0.0,
+        float(spec.active_deadline_seconds or 0),
     )
     return _USUAL_PREEMPTION if values == _USUAL_VALUES else PreemptionInfo(*values)
 

@@ -204,6 +204,7 @@ class PodSpec(_Struct):
     priority: int = 0
     preemption_policy: str = ""
     termination_grace_period_seconds: int | None = None
+    active_deadline_seconds: int | None = None
     containers: list[Container] = []
     init_containers: list[Container] = []
     overhead: dict[str, str | int] = {}

@@ -11,10 +11,12 @@ from typing import Any
 
 import aiohttp
 
-from analysis.what_if.messages import WhatIfAnswer, WhatIfRequest
+from analysis.fit.messages import FitResult
+from analysis.what_if.messages import FitQuestion, WhatIfAnswer, WhatIfRequest
 from console.access.guard import named
 from console.access.local_key import LocalViewers
-from console.base.protocols import RefusedError, Viewer, Viewers, WhatIf
+from console.base.protocols import Fit, RefusedError, Viewer, Viewers, WhatIf
+from console.fit import LiveFit
 from console.following.history import RecentHistory
 from console.serving.server import Server
 from console.serving.serving import LOOPBACK, listening, listening_socket
@@ -106,12 +108,20 @@ async def no_answers(request: WhatIfRequest, viewer: Viewer) -> WhatIfAnswer:
     raise RefusedError(400, "Nothing is tried here.")
 
 
+class NoProcess:
+    """No process: what needs a copy of the cluster is refused."""
+
+    async def fit(self, question: FitQuestion, viewer: Viewer) -> list[FitResult]:
+        raise RefusedError(501, "Nothing is tried here.")
+
+
 @asynccontextmanager
 async def site(
     cluster: Builder,
     *,
     viewers: Viewers | None = None,
     what_if: WhatIf = no_answers,
+    fit: Fit | None = None,
     history: RecentHistory | None = None,
     period: float = 0.02,
 ) -> AsyncIterator[Site]:
@@ -124,6 +134,7 @@ async def site(
         server = Server(
             cluster.following, viewers or own, streams, history,
             manifest=no_manifest, what_if=what_if,
+            fit=fit or LiveFit(cluster.following, NoProcess()),
         )  # fmt: skip
         async with listening(server.application(named(f"{LOOPBACK}:{port}")), sock):
             feeding = asyncio.create_task(streams.run())

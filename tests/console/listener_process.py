@@ -13,7 +13,7 @@ from certs.context import server_context
 from certs.material import ServerNames
 from console.access.guard import named
 from console.access.local_key import LocalViewers
-from console.base.protocols import WhatIf
+from console.base.protocols import Fit, WhatIf
 from console.following.history import RecentHistory
 from console.serving.server import Server
 from console.serving.serving import LOOPBACK, listening, listening_socket
@@ -24,6 +24,8 @@ from tests.console.cluster_builder import Builder
 NODES = 1000
 NO_ANSWERS = cast("WhatIf", object())
 """A what-if without results: no test completes a question."""
+NO_FIT = cast("Fit", object())
+"""The same for `fit`."""
 
 
 async def main() -> None:
@@ -43,6 +45,7 @@ async def main() -> None:
             history,
             manifest=no_manifest,
             what_if=NO_ANSWERS,
+            fit=NO_FIT,
         )
         application = server.application(named(f"{LOOPBACK}:{port}"))
         async with listening(application, sock, server_context(material)):

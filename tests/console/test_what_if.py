@@ -8,12 +8,20 @@ from collections.abc import AsyncIterator
 from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import cast
 
 import pytest
 
+from analysis.fit.messages import FitRequest, FitWorkload
 from analysis.what_if import worker
-from analysis.what_if.messages import MEMORY, AddNodes, Change, WhatIfAnswer, WhatIfRequest
+from analysis.what_if.messages import (
+    MEMORY,
+    AddNodes,
+    Change,
+    FitQuestion,
+    WhatIfAnswer,
+    WhatIfRequest,
+)
 from analysis.what_if.worker import memory_limit
 from console import what_if
 from console.base.protocols import RefusedError, Viewer
@@ -21,18 +29,16 @@ from console.state.state import ClusterState, LiveCluster
 from console.what_if import WAITING, WhatIfProcess
 from kube.base.clock import SystemClock
 from kube.concurrency.stepwise import Stepwise
-from tests.analysis.what_if.test_what_if import cluster, gang
+from tests.analysis.what_if.test_what_if import cluster, gang, job
 
 ADMIN = Viewer("admin", "one")
 
 pytestmark = pytest.mark.timeout(120)
 
 
-class _Cluster(ClusterState):
-    priorities: tuple[Any, ...] = ()
-
-
-def asker(seconds: float = 60.0, memory: int = MEMORY, of: _Cluster | None = None) -> WhatIfProcess:
+def asker(
+    seconds: float = 60.0, memory: int = MEMORY, of: ClusterState | None = None
+) -> WhatIfProcess:
     return WhatIfProcess(
         cast("LiveCluster", of or small()),
         seconds=seconds,
@@ -49,10 +55,10 @@ class _Hurried(SystemClock):
         self.monotonic = count(1.0).__next__
 
 
-def small() -> _Cluster:
+def small() -> ClusterState:
     builder = cluster(racks=1, nodes=1)
     gang(builder, "g", 8)
-    return _Cluster(builder.state)
+    return ClusterState(builder.state)
 
 
 @pytest.fixture
@@ -85,14 +91,14 @@ async def test_others_run_while_the_cluster_is_written_and_change_it_afterwards(
     assert not of.state.pods
 
 
-async def steps_of(of: _Cluster) -> AsyncIterator[None]:
+async def steps_of(of: ClusterState) -> AsyncIterator[None]:
     """Yield once for each step while the cluster is frozen."""
     while of.freeze.is_active:
         yield
         await asyncio.sleep(0)
 
 
-async def remove_all_pods(of: _Cluster) -> None:
+async def remove_all_pods(of: ClusterState) -> None:
     await of.settled()
     for uid in list(of.state.pods):
         of.state.remove_pod(uid)
@@ -104,6 +110,34 @@ async def test_the_process_answers_and_the_cluster_stays_as_it_is() -> None:
     more = WhatIfRequest(changes=[Change(add_nodes=AddNodes(like="r1-1", count=1))])
     assert [each.id for each in (await ask(more, ADMIN)).placements] == ["ns/PodGroup/g"]
     assert list(of.state.nodes.row_of) == ["r1-1"]
+
+
+async def test_the_process_decides_each_workload_on_a_copy_of_its_own() -> None:
+    claim = {
+        "apiVersion": "v1", "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "c", "namespace": "ns"}, "spec": {"storageClassName": "none"},
+    }  # fmt: skip
+    needs = job("needs", 1)
+    needs["spec"]["template"]["spec"]["volumes"] = [
+        {"name": "v", "persistentVolumeClaim": {"claimName": "c"}}
+    ]
+    first, second = (job(name, 4, **{"gang-mode": "Gang"}) for name in ("a", "b"))
+    objects = ([first], [second], [needs, claim])
+    request = FitRequest(workloads=[FitWorkload(objects=each) for each in objects])
+    viewer = Viewer("anna", "one", namespaces=frozenset({"ns"}), nodes=False)
+    fit = asker().fit
+
+    found = await fit(FitQuestion(request, [0, 2], {}, 0.0), viewer)
+    assert [each.fits for each in found] == ["yes", "no"]
+    assert "unbound immediate PersistentVolumeClaims" in found[1].roots[0].sentence
+    request.together = True
+    found = await fit(FitQuestion(request, [0, 1, 2], {}, 0.0), viewer)
+    assert [each.fits for each in found] == ["yes", "no", "no"]
+
+    wrong = FitRequest(workloads=[FitWorkload(objects=[{"kind": "Job", "metadata": {}}])])
+    with pytest.raises(RefusedError) as raised:
+        await fit(FitQuestion(wrong, [0], {}, 0.0), viewer)
+    assert (raised.value.status, raised.value.message[:13]) == (422, "workloads[0]:")
 
 
 async def test_what_cannot_be_tried_is_told(here: None) -> None:

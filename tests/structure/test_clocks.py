@@ -19,6 +19,7 @@ ALLOWED = {
     "kube/events/events.py": "the stamps of events, which are written later",
     "kube/credentials/plugins.py": "credentials end at a time of day",
     "scheduler/held_places/held_places.py": "the stamp of a status, of which `since` measures",
+    "console/fit.py": "compares the stamps at which pods and held places end",
     "scheduler/watch/departures.py": "compares a stamp with the time of day once",
     "scheduler/support/config.py": "how long pods have run, by their startTime",
     "scheduler/preemption/disruption_target.py": "compares its stamp in a status, and writes it",

@@ -1,4 +1,4 @@
-// What if: manifests and changes of the cluster, tried by the server on a copy.
+// What if: manifests alone, decided on the live cluster, or with changes of it, tried on a copy.
 import { post } from "./api.js";
 import { plural } from "./format.js";
 import { html, useRef, useState } from "./lib.js";
@@ -7,6 +7,7 @@ import { Name, Note, Panel, Problem, Workload } from "./parts.js";
 import { useRoute } from "./router.js";
 
 const LARGEST = 1_000_000; // characters of manifests
+const LIVE = 64 * 1024; // characters of manifests that the server decides on the live cluster
 const KINDS = {
   addNodes: { title: "Add nodes", fields: [["count", "How many", "number"], ["like", "Like the node", "text"]] },
   removeNode: { title: "Remove a node", fields: [["name", "Node", "text"]] },
@@ -26,7 +27,7 @@ export function WhatIfView() {
   const run = async () => {
     setResult((before) => ({ ...before, busy: true }));
     try {
-      setResult({ data: await post("what-if", { manifests, changes }), error: null, busy: false });
+      setResult({ data: await tried(manifests, changes), error: null, busy: false });
     } catch (error) {
       setResult({ data: null, error, busy: false });
     }
@@ -35,7 +36,7 @@ export function WhatIfView() {
 
   const nothing = !manifests.trim() && !changes.length;
   return html`
-    <div class="heading"><div><h1>What if</h1><p>Computed on a copy by the scheduler's own code. The cluster does not change.</p></div></div>
+    <div class="heading"><div><h1>What if</h1><p>Computed ${changes.length ? "on a copy " : ""}by the scheduler's own code. The cluster does not change.</p></div></div>
     <div class="what-if-view">
       <div class="column">
         <${Manifests} value=${manifests} onValue=${type} />
@@ -49,6 +50,43 @@ export function WhatIfView() {
         : !result.error && html`<${Panel} label="Result"><${Note}>The result shows which workloads would be scheduled, evicted or still wait.<//><//>`}
       </div>
     </div>`;
+}
+
+// Both answers in one form: where workloads would be, whom they would evict, and what waits.
+async function tried(manifests, changes) {
+  if (changes.length || manifests.length > LIVE) {
+    const { placements, ...rest } = await post("what-if", { manifests, changes });
+    return { ...rest, placements: placements.map(({ id, pods }) => ({ id, pods: pods.length, nodes: counted(pods) })) };
+  }
+  const asked = [{ manifests, objects: [] }];
+  const { workloads } = await post("fit", { workloads: asked, together: false, namespace: "default" });
+  const roots = workloads.flatMap((workload) => workload.roots);
+  const waits = ({ fits }) => fits === "no" || fits === "unknown";
+  const placements = roots.filter((root) => !waits(root));
+  return {
+    placements: placements.map(({ id, pods, nodes }) => ({ id, pods, nodes: nodes?.map(({ name, pods }) => [name, pods]) })),
+    waiting: roots.filter(waits).map(({ id, sentence, knownFrom }) => ({ id, sentence: knownFrom ? `${sentence} ${from(knownFrom)}` : sentence })),
+    evicted: placements.flatMap(({ id: by, evicts }) => evicts.map(({ id }) => ({ id, by }))),
+    lines: [...summary(placements, roots.length - placements.length), ...workloads.flatMap(({ notes }) => notes)],
+  };
+}
+
+const from = (time) => `It fits from ${time}, if nothing else changes.`;
+
+function* summary(placements, waiting) {
+  const pods = placements.reduce((sum, root) => sum + root.pods, 0);
+  yield `${plural(pods, "pod")} of ${plural(placements.length, "workload")} would be scheduled.`;
+  for (const { id, fits, knownFrom, hiddenWorkloads, hiddenPods } of placements) {
+    if (fits === "afterTermination") yield `${id} waits for pods that terminate already.${knownFrom ? ` ${from(knownFrom)}` : ""}`;
+    if (hiddenWorkloads) yield `${id} would evict ${plural(hiddenPods, "pod")} of ${plural(hiddenWorkloads, "workload")} that you cannot see.`;
+  }
+  yield `${plural(waiting, "workload")} would still wait.`;
+}
+
+function counted(pods) {
+  const nodes = new Map();
+  for (const { node } of pods) nodes.set(node, (nodes.get(node) ?? 0) + 1);
+  return [...nodes];
 }
 
 function read(text) {
@@ -147,10 +185,9 @@ function Result({ of: { placements, waiting, evicted, lines } }) {
         ({ id, sentence }) => html`<li key=${id}><${Workload} id=${id} /><p class="small">${sentence}</p></li>`)}</ul>` : html`<${Note}>Nothing.<//>`}<//>`;
 }
 
-function Placement({ of: { id, pods } }) {
-  const nodes = new Map();
-  for (const { node } of pods) nodes.set(node, (nodes.get(node) ?? 0) + 1);
+function Placement({ of: { id, pods, nodes } }) {
+  if (!nodes) return html`<li><${Workload} id=${id} /><p class="muted small">${plural(pods, "pod")}</p></li>`;
   return html`<li><${Workload} id=${id} />
-    <details><summary>${plural(pods.length, "pod")} on ${plural(nodes.size, "node")}</summary>
-      <ul class="where">${[...nodes].map(([node, count]) => html`<li key=${node}><${Name}>${node}<//> <span class="muted">× ${count}</span></li>`)}</ul></details></li>`;
+    <details><summary>${plural(pods, "pod")} on ${plural(nodes.length, "node")}</summary>
+      <ul class="where">${nodes.map(([node, count]) => html`<li key=${node}><${Name}>${node}<//> <span class="muted">× ${count}</span></li>`)}</ul></details></li>`;
 }

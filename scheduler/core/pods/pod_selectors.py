@@ -227,6 +227,11 @@ class PodSelectors:
         self._users.update(_counts_needed(requirements))
         self._users.update(requirements.volumes)
 
+    def needed_by_none_but(self, shapes: Iterable[Requirements]) -> list[MatchCount]:
+        """Return the match counts that only these shapes need, with such requirements each."""
+        own = Counter(key for requirements in shapes for key in _counts_needed(requirements))
+        return [self._known[key] for key, users in own.items() if self._users[key] == users]
+
     def release(self, requirements: Requirements) -> list[MatchCount]:
         """Record that one shape fewer has them. Return the match counts that no shape needs now.
 

@@ -68,6 +68,16 @@ class Shapes:
         if not shape.waiting:
             self._idle[shape] = None
 
+    def end(self) -> list[MatchCount]:
+        """Free all shapes, with whatever pods. Return the match counts that no shape needs."""
+        ended: list[MatchCount] = []
+        for shape in self._known.values():
+            ended += self._selectors.release(shape.requirements)
+            self._framework.drop_caches(shape)
+        self._known.clear()
+        self._idle.clear()
+        return ended
+
     def sweep(self, kept: Callable[[Shape], bool]) -> list[MatchCount]:
         """Free what no pod uses, in time proportional to what changed.
 

@@ -67,7 +67,6 @@ class State:
         evaluate: SelectorEvaluator = no_evaluator,
     ) -> None:
         """Call `claim_changed` with changed claims (see VolumeTable); `evaluate` evaluates CEL."""
-        self.pods: dict[str, Pod] = {}
         self.nodes = NodeTable()
         self.devices = DeviceTable(self.nodes, evaluate, self._lives)
         self.topologies = Topologies(self.nodes, self.devices)
@@ -78,14 +77,19 @@ class State:
         )
         self.framework = Framework(self.nodes, self.selectors, plugins)
         self.release: Release = NEWEST_RELEASE
-        self.shapes = Shapes(self.selectors, self.framework)
-        self.forest = Forest()
-        self.units = Units(self.framework, self.forest, self.devices)
         self.disruption_budgets = DisruptionBudgets()
         self.nominations = Nominations(self.framework)
         self.starvation = StarvationGate()
-        self.searches = SearchMemories()
         self.modest_classes: set[str] = set()
+        self._begin_workloads()
+
+    def _begin_workloads(self) -> None:
+        """Create the tables of pods and groups, empty, on the tables of the cluster."""
+        self.pods: dict[str, Pod] = {}
+        self.shapes = Shapes(self.selectors, self.framework)
+        self.forest = Forest()
+        self.units = Units(self.framework, self.forest, self.devices)
+        self.searches = SearchMemories()
         self.singles: dict[GroupKey, Pod] = {}
         self.held: dict[GroupKey, Pod] = {}
         self.changes = StateChanges()
@@ -100,6 +104,27 @@ class State:
             group_of=self._known_group_of,
         )
         self.replicas = ReplicaCounts(self.pod_shapes.label_index.within)
+
+    @property
+    def known_groups(self) -> Mapping[GroupKey, Group]:
+        """All groups of the cluster, by key."""
+        return self.forest.groups
+
+    def complete(self) -> None:
+        """End the addition of workloads; see `HypotheticalState`."""
+
+    def check_units(self, priority: int) -> None:
+        """Ensure that `units` has all pods of lower priority; see `HypotheticalState`."""
+
+    @property
+    def own_devices(self) -> DeviceTable:
+        """The devices, to change them; see `HypotheticalState`."""
+        return self.devices
+
+    @property
+    def own_volumes(self) -> VolumeTable:
+        """The volumes, to change them; see `HypotheticalState`."""
+        return self.volumes
 
     def set_release(self, release: Release) -> None:
         """Decide as kube-scheduler of this release does by default, from now on."""

@@ -384,6 +384,18 @@ class Units:
         alone[alone] = np.fromiter(units, np.bool_, int(alone.sum()))
         return np.where(alone, slots, -1)
 
+    def slots_of_pods(self, uids: Iterable[str]) -> Ints:
+        """Return the slots of those of these pods that are in the table."""
+        found = [slot for uid in uids if (slot := self._slots.get(uid)) is not None]
+        return np.array(found, np.int64)
+
+    def deadlines(self) -> Iterator[tuple[int, float]]:
+        """Yield slot and end of each pod with an activeDeadlineSeconds, in seconds since 1970."""
+        for slot in self._slots.values():
+            pod = self._pods[slot]
+            if pod is not None and pod.info.preemption.deadline and pod.info.started:
+                yield slot, pod.info.started + pod.info.preemption.deadline
+
     def unit(self, index: int) -> Unit:
         """Return the unit with this index. Raises LookupError if there is none."""
         unit = self._by_index[index]

@@ -450,7 +450,7 @@ class PreemptionInfo:
     `target_says` is its message. `leaves_by` is the deletionTimestamp in seconds of the monotonic
     clock, 0 if unset. `grace` is the terminationGracePeriodSeconds. `daemon_set` is the UID of the
     DaemonSet that controls the pod, `mirror_of` the UID of the node whose static pod it mirrors;
-    both as the pod claims.
+    both as the pod claims. `deadline` is the activeDeadlineSeconds, 0 if unset.
     """
 
     preempts: bool = True
@@ -465,6 +465,7 @@ class PreemptionInfo:
     min_run: float | None = None
     eviction_cost: int = 0
     checkpoint: float = 0.0
+    deadline: float = 0.0
 
 
 HoldKind = Literal["gate", "reference", "owner", "growth", "claims"]

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
-from analysis.simulate.simulate import documents_of, simulate
+from analysis.simulate.documents import documents_in
+from analysis.simulate.simulate import simulate
 from analysis.simulate.trainer import CLUSTER_RUNTIME, jobset_of
 from api import features
 from api.constants import ANNOTATION_GANG_MODE, TRAIN_JOB
@@ -78,7 +79,7 @@ def jobs(runtime: Json, **spec: Any) -> dict[str, Json]:
 
 @pytest.mark.parametrize(("cpu", "fits"), [(4, True), (3, False)])
 def test_the_example_is_a_gang_of_all_its_nodes(cpu: int, fits: bool) -> None:
-    lines = simulated(*documents_of([EXAMPLES / "trainer-runtime.yaml"]), cpu=cpu)
+    lines = simulated(*documents_in([EXAMPLES / "trainer-runtime.yaml"]), cpu=cpu)
 
     assert lines[0].startswith("PodGroup ns/pg-tune")
     assert ("fits: n0 x4" in lines[1]) is fits
@@ -86,7 +87,7 @@ def test_the_example_is_a_gang_of_all_its_nodes(cpu: int, fits: bool) -> None:
 
 @pytest.mark.parametrize(("cpu", "fits"), [(16, True), (15, False)])
 def test_initializers_need_no_room_beside_the_nodes(cpu: int, fits: bool) -> None:
-    lines = simulated(*documents_of([EXAMPLES / "trainer-initializers.yaml"]), cpu=cpu)
+    lines = simulated(*documents_in([EXAMPLES / "trainer-initializers.yaml"]), cpu=cpu)
 
     assert lines[1].startswith("  fits: n0 x1" if fits else "  Unschedulable (capacity)")
 

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 import yaml
 
+from analysis.simulate.deciding import Setup
 from analysis.what_if.messages import (
     MOST_CHANGES,
     AddNodes,
@@ -13,7 +14,7 @@ from analysis.what_if.messages import (
     WhatIfAnswer,
     WhatIfRequest,
 )
-from analysis.what_if.what_if import MOST_NEW_NODES, Setup, what_if
+from analysis.what_if.what_if import MOST_NEW_NODES, what_if
 from kube.base.errors import ConfigError
 from tests.scheduler.state_builder import StateBuilder
 

@@ -124,6 +124,11 @@ COMMAND_CASES: Final = {
         ("typer", "aiohttp", *SNAPSHOT, "analysis.simulate.simulate"),
         (*WEB, *PROCESSES, "cryptography", "webhooks", "controllers", "certs"),
     ),
+    "fit": Case(
+        ("fit", "-f", "job.yaml"),
+        ("typer", "aiohttp", *SNAPSHOT, "analysis.fit.fit"),
+        (*WEB, *PROCESSES, "cryptography", "webhooks", "controllers", "certs"),
+    ),
     "lab": Case(
         (
             *("lab", "run", "--cluster", f"{ROOT}/examples/lab/team-cluster.yaml"),
@@ -294,7 +299,7 @@ async def test_the_console_has_no_part_of_the_processes(parents: Parents, tmp_pa
     case = Case(
         ("console", "--no-browser", "--port", port),
         ("typer", "aiohttp", *WEB, "console.serving.server", *SNAPSHOT),
-        (*PROCESSES[:3], "api.models", "webhooks", "controllers", "certs", "lab"),
+        (*PROCESSES[:3], "webhooks", "controllers", "certs", "lab"),
     )
 
     await parents.run(case, tmp_path, until=f"http://127.0.0.1:{port}/")

@@ -13,7 +13,7 @@ from console.access.reviews import Reviews, Right, User
 from console.access.rights import Rights, RightsOfUsers
 from console.access.sealed_token import unseal
 from console.access.sign_in import TokenViewers
-from console.base.protocols import RefusedError
+from console.base.protocols import Creation, RefusedError
 from kube.base.errors import KubeError
 
 ANNA, BEN = User("anna"), User("ben", groups=("tenants",))
@@ -97,6 +97,42 @@ async def test_who_may_list_everywhere_sees_all(cluster: Cluster) -> None:
     assert viewer is not None
     assert (viewer.namespaces, viewer.nodes) == (None, True)
     assert len(cluster.asked) == 3
+
+
+async def test_the_right_to_create_is_reviewed_once_a_minute(cluster: Cluster) -> None:
+    secret = await cluster.viewers.log_in("t-anna")
+    here, there = (Creation("jobs", "batch", namespace) for namespace in ("a", "b"))
+
+    assert await cluster.viewers.may_create(secret, here)
+    assert cluster.asked[-1] == Right("jobs", "batch", "a", "create")
+    assert not await cluster.viewers.may_create(secret, there)
+    before = len(cluster.asked)
+    assert await cluster.viewers.may_create(secret, here)
+    assert len(cluster.asked) == before
+
+    cluster.may["anna"] = {"b"}
+    cluster.now += rights_of.FRESH
+    assert not await cluster.viewers.may_create(secret, here)
+    assert await cluster.viewers.may_create(secret, there)
+
+    cluster.now += rights_of.FRESH
+    cluster.broken = True
+    with pytest.raises(RefusedError) as caught:
+        await cluster.viewers.may_create(secret, here)
+    assert caught.value.status == 503
+    assert not await cluster.viewers.may_create("guess", here)
+
+
+async def test_single_rights_are_kept_for_so_many(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rights_of, "MOST_REVIEWS", 2)
+    reviews = rights_of.CachedReviews(cluster, lambda: cluster.now)
+    for namespace in ("a", "b", "c", "a"):
+        await reviews.allows(ANNA, Right("pods", "", namespace, "create"))
+    assert [right.namespace for right in cluster.asked] == ["a", "b", "c", "a"]
+    await reviews.allows(ANNA, Right("pods", "", "c", "create"))
+    assert len(cluster.asked) == 4
 
 
 async def test_the_yaml_of_an_object_needs_the_right_to_get_it(cluster: Cluster) -> None:

@@ -73,6 +73,7 @@ class Stage:
         self, cluster: LocalCluster, client: Client, served: Console, ca: bytes, audit: Path
     ) -> None:
         self.cluster, self.client, self.served = cluster, client, served
+        self.ca = ca
         self.trust = ssl.create_default_context(cadata=ca.decode())
         self.audit = audit
 

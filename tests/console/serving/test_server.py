@@ -93,6 +93,7 @@ async def test_nothing_is_told_without_a_session(served: Site, path: str) -> Non
         assert await visitor.get(path) == (401, {"message": "Log in first."})
         assert (await visitor.get(path, Cookie=f"{served.viewers.cookie}=guess"))[0] == 401
         assert (await visitor.post("/api/what-if"))[0] == 401
+        assert (await visitor.post("/api/fit"))[0] == 401
 
 
 @pytest.mark.parametrize("host", ["evil.example", "127.0.0.1", "127.0.0.1:1", "localhost.evil", ""])
@@ -322,6 +323,9 @@ class _Two:
         return token
 
     async def may_get(self, secret: str, id_: str) -> bool:
+        return True
+
+    async def may_create(self, secret: str, creation: protocols.Creation) -> bool:
         return True
 
     def use_key(self, key: str) -> str | None:

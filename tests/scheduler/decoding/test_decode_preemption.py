@@ -42,6 +42,11 @@ def test_the_delay_is_a_number_with_a_unit(text: str, seconds: float) -> None:
     assert pod(meta={"annotations": {DELAY: text}}).preemption.delay == seconds
 
 
+@pytest.mark.parametrize(("spec", "seconds"), [({}, 0), ({"activeDeadlineSeconds": 90}, 90)])
+def test_the_deadline_of_a_pod(spec: dict[str, object], seconds: float) -> None:
+    assert pod(spec=spec).preemption.deadline == seconds
+
+
 @pytest.mark.parametrize(
     ("text", "asked"), [("90s", 90), ("0s", 0), ("1h", 3600), ("", None), ("for ever", None)]
 )

@@ -14,11 +14,15 @@ import asyncio
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 import msgspec
 
-from console.base.protocols import Viewer
+from analysis.fit.messages import FitRequest, FitResult
+from analysis.what_if.messages import FitQuestion
+from console.base.protocols import Creation, Viewer
+from console.fit import LiveFit
 from console.following.following import Following
 from console.following.history import RecentHistory
 from console.serving.stream import Streams, StreamSubject
@@ -150,6 +154,54 @@ def rooms(rounds: int = 20) -> Iterator[float]:
         yield clock() - start
 
 
+def questions(cpu: str, count: int, *, topology: str = "", priority: str = "") -> Iterator[float]:
+    """Time a question about a Job of so many pods of this size, from its JSON to its answer."""
+    yield from asyncio.run(_questions(_body(cpu, count, topology, priority)))
+
+
+async def _questions(body: bytes, rounds: int = 15) -> list[float]:
+    answer = LiveFit(watched(), _NoProcess())
+
+    async def may_create(_: Creation) -> bool:
+        return True
+
+    spent = []
+    for _ in range(rounds):
+        start = clock()
+        request = msgspec.json.decode(body, type=FitRequest)
+        msgspec.json.encode(await answer(request, ALL, may_create))
+        spent.append(clock() - start)
+    return spent
+
+
+def _body(cpu: str, count: int, topology: str, priority: str) -> bytes:
+    """Return the question about a gang; `priority` is the name of a class that it brings."""
+    container = {"name": "c", "resources": {"requests": {"cpu": cpu, "memory": "1Gi"}}}
+    pod = {"containers": [container], "priorityClassName": priority}
+    asks = {"scheduling.muster.dev/gang-mode": "Gang"}
+    if topology:
+        asks["scheduling.muster.dev/topology"] = topology
+    objects: list[dict[str, object]] = [
+        {
+            "apiVersion": "batch/v1",
+            "kind": "Job",
+            "metadata": {"name": "j", "annotations": asks},
+            "spec": {"parallelism": count, "completions": count, "template": {"spec": pod}},
+        }
+    ]
+    if priority:
+        kind = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass"}
+        objects.append({**kind, "metadata": {"name": priority}, "value": 1000})
+    return msgspec.json.encode({"workloads": [{"objects": objects}]})
+
+
+class _NoProcess:
+    """No process: all of it is decided on the live state."""
+
+    async def fit(self, question: FitQuestion, viewer: Viewer) -> list[FitResult]:
+        raise AssertionError(question.only, viewer)
+
+
 CASES: Final = (
     Case("console: an update, 64 pods start and 64 end, 12 pages", updates, {"P50": 20}),
     Case("console: an update without changes", quiet, {"P50": 2}),
@@ -157,6 +209,19 @@ CASES: Final = (
     Case("console: 200 rows of the queue", queues, {"P50": 20}),
     Case("console: a search", searches, {"P50": 20}),
     Case("console: the largest gang in each rack", rooms, {"P50": 10}),
+    Case("console: fit, 64 pods", partial(questions, "1", GANG), {"P50": 100}),
+    Case(
+        "console: fit, 64 pods in a rack",
+        partial(questions, "1", GANG, topology="rack"),
+        {"P50": 100},
+    ),
+    Case("console: fit, 64 pods that do not fit", partial(questions, "9", GANG), {"P50": 100}),
+    Case(
+        "console: fit, 64 pods that evict others",
+        partial(questions, "9", GANG, priority="high"),
+        {"P50": 100},
+    ),
+    Case("console: fit, 8 pods", partial(questions, "1", 8), {"P50": 100}),
 )
 
 

@@ -98,6 +98,10 @@ async def test_all_commands_agree_with_the_scheduler(
     assert f"fits after preemption: {node} x3" in evicts
     assert "would preempt 1 pod of lower priority:" in evicts
 
+    evicts = await muster(env, "fit", "-f", manifest(tmp_path, large), *here)
+    assert f"nodes: {node} x3" in evicts
+    assert f"{env.name}/PodGroup/pg-train: 1 pod in 1 unit, priority 0" in evicts
+
     file = tmp_path / "snapshot.json"
     assert " pending group" in await muster(env, "snapshot", str(file))
     replayed = await muster(env, "replay", str(file))
