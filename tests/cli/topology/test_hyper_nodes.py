@@ -135,7 +135,7 @@ def test_a_name_that_is_too_long_for_a_label_is_shortened_and_stays_unique() -> 
 
 
 def test_too_many_comparisons_are_rejected() -> None:
-    nodes = {f"n{at}": {} for at in range(1000)}
+    nodes: dict[str, dict[str, str]] = {f"n{at}": {} for at in range(1000)}
     many = [hyper_node(f"h{at}", 1, *[by_pattern("^x")] * 1000) for at in range(51)]
 
     with pytest.raises(ConfigError, match="Name nodes by exactMatch"):
