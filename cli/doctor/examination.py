@@ -37,12 +37,12 @@ from cli.doctor import (
 )
 from cli.doctor.findings import About, Check, Finding, Limited, check_failed
 from cli.doctor.installation import Installation
-from cli.doctor.paging import pages
 from cli.trees.listing import COMPOSITE_POD_GROUPS, POD_GROUPS, WORKLOADS
 from kube.base.build import read_build
 from kube.base.errors import KubeError, NotFound
 from kube.client.client import Client
 from kube.client.meta import Json
+from kube.client.paging import pages
 from kube.client.resources import (
     CRDS,
     EVENTS,

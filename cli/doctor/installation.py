@@ -13,13 +13,13 @@ from api.reading import condition_of, dig, integer, is_true, listing, mapping, m
 from cli.config.config import File
 from cli.doctor.findings import About, Check, Finding
 from cli.doctor.kubernetes import OLDEST, missing_features
-from cli.doctor.paging import all_of
 from cli.manifests.packaged_manifests import definitions
 from cli.trees.listing import get_or_none
 from kube.base.errors import ConfigError
 from kube.client.client import Client
 from kube.client.decoding import decode_mapping
 from kube.client.meta import Json
+from kube.client.paging import all_of
 from kube.client.resources import CONFIG_MAPS, CRDS, DEPLOYMENTS, PODS
 from kube.client.server_version import release_in
 

@@ -14,11 +14,11 @@ from api.wording import count
 from cli.doctor.findings import About, Check, Finding
 from cli.doctor.health import HEALTH_PORT, Process, port_of
 from cli.doctor.installation import parts_of
-from cli.doctor.paging import all_of
 from cli.topology.label_selectors import selects
 from kube.base.errors import Forbidden, NotFound
 from kube.client.client import Client
 from kube.client.meta import Json
+from kube.client.paging import all_of
 from kube.client.resources import Resource
 
 POLICIES: Final = Resource("networking.k8s.io", "v1", "networkpolicies", "NetworkPolicy")

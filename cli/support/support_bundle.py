@@ -21,7 +21,6 @@ from cli.doctor.findings import report
 from cli.doctor.health import Process
 from cli.doctor.installation import SELECTOR, read_definitions, read_version
 from cli.doctor.leaders import NAMES
-from cli.doctor.paging import all_of
 from cli.doctor.registration import read_registration
 from cli.support import redaction
 from cli.trees.listing import COMPOSITE_POD_GROUPS, NATIVE, POD_GROUPS, WORKLOADS
@@ -29,6 +28,7 @@ from kube.base.build import read_build
 from kube.base.errors import KubeError
 from kube.client.client import Client
 from kube.client.meta import Json
+from kube.client.paging import all_of
 from kube.client.resources import DEPLOYMENTS, EVENTS, LEASES, PODS, Resource
 
 MOST_OBJECTS: Final = 2000

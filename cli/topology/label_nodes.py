@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from cli.doctor.paging import pages
 from cli.topology.hyper_nodes import (
     HYPER_NODES,
     Labels,
@@ -17,6 +16,7 @@ from cli.topology.hyper_nodes import (
 )
 from kube.base.errors import Invalid, NotFound
 from kube.client.client import Client
+from kube.client.paging import pages
 from kube.client.patch import PatchBuilder, pointer
 from kube.client.resources import NODES
 

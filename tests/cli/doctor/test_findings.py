@@ -19,9 +19,9 @@ from cli.doctor.findings import (
     report,
     text_lines,
 )
-from cli.doctor.paging import PAGE, all_of, pages
 from kube.base.errors import Forbidden, KubeError, NotFound, TooLarge, Unreachable
 from kube.client.client import Client
+from kube.client.paging import PAGE, all_of, pages
 from kube.client.resources import JOBSETS, NODES, PODS
 from tests.structure.graph import ROOT
 from tests.support.api_server import Reply, ScriptedServer, failure
@@ -164,7 +164,7 @@ async def test_a_kind_that_is_not_served_has_no_objects(
 async def test_a_page_of_too_many_bytes_is_read_in_smaller_ones(
     server: ScriptedServer, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cli.doctor.paging._LARGEST", 1000)
+    monkeypatch.setattr("kube.client.paging._LARGEST", 1000)
     await server.answer(page("x" * 2000, "b"), page("a", token="more"), page("b"))
 
     assert len(await all_of(client, PODS, most=5)) == 2
