@@ -34,6 +34,24 @@ def test_the_index_decides_the_slice() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    "label",
+    [
+        pytest.param("batch.kubernetes.io/job-completion-index", id="Indexed Jobs"),
+        pytest.param("leaderworkerset.sigs.k8s.io/worker-index", id="LeaderWorkerSets"),
+        pytest.param("apps.kubernetes.io/pod-index", id="StatefulSets"),
+    ],
+)
+def test_labels_with_an_index(label: str) -> None:
+    builder = SliceBuilder()
+    builder.cliques(8)
+    builder.sliced(4, 2)
+    for index in (3, 1, 2, 0):
+        builder.pod("g", name=f"g-{index}", labels={label: str(index)})
+
+    assert [waiting for waiting, _, _ in _slices(builder).values()] == ["g-0 g-1", "g-2 g-3"]
+
+
 def test_indexes_beyond_the_minimum_raise_the_number_of_slices() -> None:
     builder = SliceBuilder()
     builder.cliques(8)
