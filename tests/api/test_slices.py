@@ -161,7 +161,7 @@ def _notes(builder: JobSetBuilder) -> list[tuple[str, str, str]]:
     found = jobset_groups(jsonpatch.apply_patch(builder.build(), admission.patch))
     notes = [it["metadata"]["annotations"] for it in found if it["kind"] == "PodGroup"]
     keys = (ANNOTATION_SLICE_SIZE, ANNOTATION_SLICE_TOPOLOGY, ANNOTATION_SLICE_JOB_PODS)
-    return [tuple(it.get(key, "") for key in keys) for it in notes]  # type: ignore[misc]
+    return [tuple(it.get(key, "") for key in keys) for it in notes]
 
 
 SLICED = {"slice_size": "4", "slice_topology": "rack"}
