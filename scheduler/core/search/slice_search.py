@@ -117,7 +117,8 @@ class SliceSearch:
             parts = sliced.completable
             placed = self._groups.place_equal(leaf, parts, shape, region, needed)
             if placed is not None and len(placed) < needed:
-                rest = [part for part in parts if part not in placed]
+                done = {part.number for part in placed}
+                rest = [part for part in parts if part.number not in done]
                 return self._groups.shortage(leaf, rest, region, above)
             if placed is not None:
                 return None

@@ -6,14 +6,14 @@ All others are placed one by one, as if each were a group of its own (`SlicePods
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
 import numpy as np
 
-from scheduler.core.groups.forest import Group
-from scheduler.core.groups.slices import Slice, Slices, slices_of
+from scheduler.core.groups.forest import Group, Pod
+from scheduler.core.groups.slices import Slice, Slices, in_steps, slices_of
 from scheduler.core.nodes.node_table import Ints, Region
 from scheduler.core.pods.shapes import Shape
 from scheduler.core.search.attempt import Attempt
@@ -37,31 +37,43 @@ class SlicePods(Group):
 
     __slots__ = ("leaf", "numbers", "title")
 
-    def __init__(self, leaf: Group, parts: Sequence[Slice], topology: Topology | None) -> None:
-        running = [pod for part in parts for pod in part.running]
-        waiting = [pod for part in parts for pod in part.waiting]
-        minimum = len(running) + len(waiting)
-        super().__init__(leaf.key, GroupSpec(leaf.key, minimum, topology=topology))
+    def __init__(self, leaf: Group, numbers: Sequence[int], waiting: Iterable[Pod]) -> None:
+        super().__init__(leaf.key)
         self.leaf = leaf
-        self.numbers = tuple(part.number for part in parts)
+        self.numbers = numbers
         self.title = ""
-        self.members = {pod.info.uid: pod for pod in (*running, *waiting)}
         for pod in waiting:
             self.pending.setdefault(pod.shape, {})[pod.info.uid] = pod
-        self.pending_total, self.available = len(waiting), minimum
-        self.running = self.running_total = len(running)
-        self.quorate = True
+        self.pending_total = sum(map(len, self.pending.values()))
+
+    @classmethod
+    def of_one(cls, leaf: Group, part: Slice, topology: Topology, title: str) -> SlicePods:
+        """Return a slice that is placed as one, in the domain of its pods that run."""
+        made = cls(leaf, (part.number,), part.waiting)
+        minimum = len(part.running) + len(part.waiting)
+        made.set_spec(GroupSpec(leaf.key, minimum, topology=topology))
+        made.members = {pod.info.uid: pod for pod in (*part.running, *part.waiting)}
+        made.running = made.running_total = len(part.running)
+        made.available, made.quorate, made.title = minimum, True, title
+        return made
 
 
 class _Sliced:
     """The slices of one group, and the groups in their place."""
 
-    def __init__(self, leaf: Group, slices: Slices, domains: Domains) -> None:
+    def __init__(
+        self, leaf: Group, slices: Slices, domains: Domains, pause: Callable[[], None]
+    ) -> None:
         self.leaf = leaf
         self.slices = slices
         self.domains = domains
-        self.startable = slices.startable
-        self.completable = [part for part in self.startable if part.can_complete]
+        self.startable = [part for part in in_steps(slices.all, pause) if part.may_start]
+        self.completable = [part for part in in_steps(self.startable, pause) if part.can_complete]
+        self.shapes = {
+            pod.shape for part in in_steps(self.startable, pause) for pod in part.waiting
+        }
+        # Of a slice whose other pods have succeeded, the rest is in no domain yet.
+        self.unpinned = any(part.present and not part.rows for part in self.startable)
         self.mirror = Group(leaf.key, replace(_spec(leaf), slicing=None))
         self.mirror.composite = True
         self.mirror.parent = leaf.parent
@@ -71,8 +83,9 @@ class _Sliced:
         """Return the slice as a group of its own, in the place of a child of `mirror`."""
         found = self._views.get(part.number)
         if found is None:
-            found = SlicePods(self.leaf, (part,), Topology(self.domains.key))
-            found.title, found.parent = self.slices.title(part), self.mirror
+            topology, title = Topology(self.domains.key), self.slices.title(part)
+            found = SlicePods.of_one(self.leaf, part, topology, title)
+            found.parent = self.mirror
             self._views[part.number] = found
         return found
 
@@ -103,14 +116,16 @@ class SlicedGroups:
             return 0
         # One pod is enough for the basic policy, but a slice starts only as one.
         wanted = -(-minimum // slicing.size)
-        return wanted - sum(part.complete for part in self.of(leaf).slices.all)
+        pause = self._attempt.budget.pause
+        return wanted - sum(part.complete for part in in_steps(self.of(leaf).slices.all, pause))
 
     def of(self, leaf: Group) -> _Sliced:
         found = self._known.get(leaf)
         if found is None:
             domains = self._placements.slice_domains(leaf)
-            slices = slices_of(leaf, domains.codes, self._attempt.budget.pause)
-            found = self._known[leaf] = _Sliced(leaf, slices, domains)
+            pause = self._attempt.budget.pause
+            slices = slices_of(leaf, domains.codes, pause)
+            found = self._known[leaf] = _Sliced(leaf, slices, domains, pause)
         return found
 
     def too_few(self, leaf: Group, needed: int) -> Shortage | None:
@@ -136,20 +151,15 @@ class SlicedGroups:
     def equal_shape(self, leaf: Group) -> Shape | None:
         """Return the shape of all slices if arithmetic decides where they fit, else None."""
         sliced = self.of(leaf)
-        shapes = set(leaf.pending)
-        if len(shapes) > 1:
-            shapes = {pod.shape for part in sliced.startable for pod in part.waiting}
-        if len(shapes) != 1:
+        if len(sliced.shapes) != 1 or sliced.unpinned:
             return None
-        shape = shapes.pop()
+        (shape,) = sliced.shapes
         wants, framework = shape.requirements, self._framework
         if shape.needs_other_pods or wants.claims or wants.unsupported or wants.stage is not None:
             return None
         if not framework.independent(shape) or framework.in_waves(shape):
             return None
-        # A slice whose other pods have succeeded is smaller than the others, and in no domain yet.
-        free = any(part.present and not part.rows for part in sliced.startable)
-        return None if free else shape
+        return shape
 
     def left(self, leaf: Group) -> list[Slice]:
         """Return the slices that may start and were not placed by this search."""
@@ -159,12 +169,15 @@ class SlicedGroups:
             if isinstance(run.group, SlicePods) and run.group.leaf is leaf
             for number in run.group.numbers
         }
-        return [part for part in self.of(leaf).startable if part.number not in done]
+        pause = self._attempt.budget.pause
+        return [
+            part for part in in_steps(self.of(leaf).startable, pause) if part.number not in done
+        ]
 
     def remaining_demand(self, leaf: Group) -> dict[Shape, int]:
         """Return the pods of these slices by shape."""
         demand: dict[Shape, int] = {}
-        for part in self.left(leaf):
+        for part in in_steps(self.left(leaf), self._attempt.budget.pause):
             for pod in part.waiting:
                 demand[pod.shape] = demand.get(pod.shape, 0) + 1
         return demand
@@ -184,13 +197,18 @@ class SlicedGroups:
         if not chosen:
             return []
         # By domain, as the places are; the slices of one domain in the order of their numbers.
-        chosen.sort(key=lambda it: (it[1], it[0].number))
+        pause, codes = self._attempt.budget.pause, np.array([code for _, code in chosen])
+        pods = np.array([len(part.waiting) for part, _ in chosen])
         totals = np.zeros(len(sliced.domains.values), np.int64)
-        for part, code in chosen:
-            totals[code] += len(part.waiting)
-        placed = [part for part, _ in chosen]
+        np.add.at(totals, codes, pods)
+        numbers = np.array([part.number for part, _ in chosen])
+        pause()
+        order = np.lexsort((numbers, codes))
+        placed = [chosen[at][0] for at in order.tolist()]
         places = self._places(shape, region, slots, sliced.domains.codes, totals)
-        batch = SlicePods(leaf, [replace(part, running=[]) for part in placed], None)
+        waiting = (pod for part in in_steps(placed, pause) for pod in part.waiting)
+        batch = SlicePods(leaf, numbers[order].tolist(), waiting)
+        pause()
         return placed if self._attempt.take_places(batch, shape, places) else None
 
     def _places(

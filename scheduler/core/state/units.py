@@ -343,15 +343,15 @@ class Units:
                 yield
         while self._changed_gangs:
             gang = self._changed_gangs.popitem()[1]
-            self._join_slices(gang)
+            yield from self._join_slices(gang)
             self._changed_gangs.pop(gang.key, None)
             self._rank_extras(gang)
             yield
         if len(self._devices.consumers):
             yield from self._refresh_held()
 
-    def _join_slices(self, gang: Group) -> None:
-        """Let the running pods of each slice of a gang be one unit."""
+    def _join_slices(self, gang: Group) -> Iterator[None]:
+        """Let the running pods of each slice of a gang be one unit, slice by slice."""
         slicing = gang.slicing
         if slicing is None or not gang.members:
             return
@@ -364,6 +364,7 @@ class Units:
                     self._leave(slot, pod.info.uid)
                     self.costs.remove(pod.info.uid)
                     self._join(slot, pod, owner)
+            yield
 
     def _rank_extras(self, gang: Group) -> None:
         """Let the newest pods of a gang beyond its minCount count as the youngest.

@@ -72,6 +72,24 @@ def test_a_wrong_index_makes_all_pods_count_by_their_creation(index: str) -> Non
     assert _slices(builder) == {"slice 1 of 1": ("g-1 new", "", True)}
 
 
+def test_hostile_indexes_of_jobs_are_far_apart() -> None:
+    builder = SliceBuilder()
+    builder.cliques(8)
+    builder.sliced(2, 100_000)
+    for job, index in (("999999999", "999999999"), ("999999999", "0"), ("0", "999999999")):
+        labels = {
+            "batch.kubernetes.io/job-completion-index": index,
+            "jobset.sigs.k8s.io/job-index": job,
+        }
+        builder.pod("g", name=f"{job[0]}-{index}", labels=labels)
+
+    assert _slices(builder) == {
+        "slice 1 of 3": ("0-999999999", "", False),
+        "slice 2 of 3": ("9-0", "", False),
+        "slice 3 of 3": ("9-999999999", "", False),
+    }
+
+
 def test_without_indexes_the_domain_of_running_pods_decides() -> None:
     builder = SliceBuilder()
     builder.cliques(8, 8)

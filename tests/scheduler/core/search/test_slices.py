@@ -4,7 +4,7 @@ import pytest
 
 from scheduler.core.explain.explain import explain
 from scheduler.core.search import slices
-from scheduler.core.search.place import Placement, Refusal
+from scheduler.core.search.place import Placement, Refusal, SearchBudget
 from scheduler.core.values.model import PodSelector, PodTerm, Requirements
 from tests.scheduler.core.slice_builder import INDEX, SliceBuilder, one_each
 from tests.scheduler.state_builder import requests
@@ -406,6 +406,31 @@ def test_pods_that_must_be_apart_are_placed_slice_by_slice() -> None:
     assert len({node for node in found.values() if "x" in node}) == len(found) or len(found) == 4
     assert found["g-0"][:2] == found["g-1"][:2]
     assert found["g-2"][:2] == found["g-3"][:2]
+
+
+def test_each_slice_of_few_pods_costs_less_than_a_call() -> None:
+    """Ten times the slices take no further steps, and give way as often as there are pods."""
+    pauses = [_pauses(slices) for slices in (300, 3000)]
+
+    assert pauses[1] - pauses[0] >= 2
+    assert pauses[1] < 100
+
+
+def _pauses(count: int) -> int:
+    builder = SliceBuilder()
+    builder.cliques(*(1,) * count)
+    builder.sliced(count, 1)
+    builder.indexed(range(count))
+    times = 0
+
+    def pause() -> None:
+        nonlocal times
+        times += 1
+
+    found = builder.place("g", budget=SearchBudget(pause=pause))
+    assert isinstance(found, Placement)
+    assert found.steps <= 2
+    return times
 
 
 def test_a_huge_gang_in_slices_is_placed_without_a_search_for_each() -> None:
