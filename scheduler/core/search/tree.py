@@ -54,9 +54,17 @@ class TreeSearch:
         self._shared = SharedClaims(state)
         self._chosen: dict[Group, CandidatePlacement] = {}
         self._left_out: dict[Group, Shortage] = {}
-        self._slices = SliceSearch(self, state, self._placements, self._chosen)
+        self._state = state
+        self._slice_search: SliceSearch | None = None
         self.complete: bool | None = None
         """True if all ways were tried; None if the exhaustive search did not run."""
+
+    @property
+    def _slices(self) -> SliceSearch:
+        """The search for slices, which few roots have."""
+        if self._slice_search is None:
+            self._slice_search = SliceSearch(self, self._state, self._placements, self._chosen)
+        return self._slice_search
 
     def minimums(self, group: Group, region: Region | None) -> Shortage | None:
         """Place the pods that the subtree's minimums lack, inside the region, all or nothing."""
@@ -120,7 +128,7 @@ class TreeSearch:
             return False
         memory = self._memory
         walk = ExhaustiveSearch(
-            self.attempt, self._placements, self._chosen, most, self._slices.as_composite
+            self.attempt, self._placements, self._chosen, most, self._as_composite
         )
         found = walk.place(root, region, memory.cursor if memory is not None else ())
         self.complete = walk.complete
@@ -128,6 +136,9 @@ class TreeSearch:
             memory.cursor = walk.cursor or ()
             memory.walked += walk.steps
         return found
+
+    def _as_composite(self, leaf: Group) -> Group:
+        return self._slices.as_composite(leaf)
 
     def extras(self, root: Group) -> None:
         """Place pods beyond the minimums, as far as capacity allows.
