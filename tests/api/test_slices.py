@@ -219,6 +219,14 @@ def test_jobsets_without_complete_slices(builder: JobSetBuilder, want: list[str]
     assert [it.field for it in causes] == want
 
 
+def test_a_gang_that_expects_pods_of_a_later_job_has_no_slices() -> None:
+    jobset = _jobset("Gang", (1, 4), (1, 4), **SLICED).in_order().build()
+
+    causes = jobset_admission(jobset, Review("CREATE", expects=True)).causes
+
+    assert [it.field for it in causes] == [SIZE]
+
+
 @pytest.mark.parametrize(
     ("size", "mode", "startup", "want"),
     [

@@ -50,7 +50,7 @@ class SliceSearch:
         self._attempt = tree.attempt
         self._chosen = chosen
         self._groups = SlicedGroups(state, tree.attempt, placements)
-        self._failed: set[tuple[Group, int]] = set()
+        self._failed: dict[Group, tuple[Region | None, set[int]]] = {}
 
     def minimums(self, leaf: Group, region: Region | None) -> Shortage | None:
         """Place as many slices as the minimum of the group lacks, all or none."""
@@ -65,7 +65,9 @@ class SliceSearch:
 
     def by_arithmetic(self, leaf: Group) -> bool:
         """Return True if arithmetic alone decides whether the slices fit."""
-        return self._groups.equal_shape(leaf) is not None
+        shape = self._groups.equal_shape(leaf)
+        # Nodes may share devices, which are counted for each of them.
+        return shape is not None and not shape.needs_devices
 
     def as_composite(self, leaf: Group) -> Group:
         """Return the group as the parent of its slices, with the number that it needs."""
@@ -90,17 +92,21 @@ class SliceSearch:
 
     def _one_by_one(self, leaf: Group, left: list[Slice], region: Region | None, most: int) -> None:
         sliced, placed = self._groups.of(leaf), 0
+        before, failed = self._failed.get(leaf, (region, set()))
+        if before is not region:
+            failed = set()
+        self._failed[leaf] = (region, failed)
         self._chosen[sliced.mirror] = self._chosen[leaf]
         for part in left:
-            # Capacity only shrinks here: what failed once is not tried again.
+            # Capacity only shrinks here: what failed once in the region is not tried again.
             if placed == most or (self._attempt.total and self._attempt.exhausted):
                 break
-            if (leaf, part.number) in self._failed:
+            if part.number in failed:
                 continue
             if self._tree.minimums(sliced.view(part), region) is None:
                 placed += 1
             else:
-                self._failed.add((leaf, part.number))
+                failed.add(part.number)
 
     def extras_shortage(self, leaf: Group) -> Shortage:
         """Return why none of the slices that wait fits."""

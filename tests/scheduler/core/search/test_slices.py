@@ -201,6 +201,27 @@ def test_pods_beyond_the_minimum_start_as_complete_slices() -> None:
     assert sorted(builder.cliques_of(placed).values()) == ["c0"] * 4 + ["c1"] * 4
 
 
+@pytest.mark.parametrize(
+    ("capacities", "cpu"),
+    [
+        pytest.param((2, 0, 2, 0), 1, id="equal pods"),
+        pytest.param((2, 0, 4, 0, 4, 0), 2, id="different pods"),
+    ],
+)
+def test_slices_beyond_the_minimum_may_leave_a_preferred_domain(
+    capacities: tuple[int, ...], cpu: int
+) -> None:
+    builder = SliceBuilder()
+    builder.cliques(*capacities, per_block=2)
+    builder.sliced(2, 2, prefer=True)
+    builder.indexed((0, 1))
+    builder.indexed((2, 3), cpu=cpu)
+
+    first, second = one_each(builder.slices(2))
+
+    assert first != second
+
+
 def test_a_slice_that_lacks_a_pod_does_not_start() -> None:
     builder = SliceBuilder()
     builder.cliques(4, 4)
@@ -334,6 +355,35 @@ def test_a_refusal_names_the_slice_and_the_best_domain() -> None:
         "With its other 4 pods placed, slice 2 of 2 (indexes 4-7) needs capacity for 4 more pods"
         " in one clique; 3 fit in c1, the best one."
     ) in blocker.summary
+
+
+def test_a_slice_beyond_the_minimum_that_waits_is_named() -> None:
+    builder = SliceBuilder()
+    builder.cliques(4, 2)
+    builder.sliced(4, 4)
+    builder.indexed(range(4), node="c0n0")
+    builder.indexed(range(4, 8))
+
+    blocker = explain(builder.state, _refused(builder))
+
+    assert not blocker.minimum
+    assert (
+        "Slice 2 of 2 (indexes 4-7), beyond the minimum, needs capacity for 4 more pods in one"
+        " clique; 2 fit in c1, the best one."
+    ) in blocker.summary
+
+
+def test_pods_beyond_the_minimum_that_are_no_complete_slice_are_named() -> None:
+    builder = SliceBuilder()
+    builder.cliques(4, 4)
+    builder.sliced(4, 4)
+    builder.indexed(range(4), node="c0n0")
+    builder.indexed((4, 5))
+
+    found = _refused(builder)
+
+    assert (found.shortage.kind, found.shortage.minimum) == ("quorum", False)
+    assert found.shortage.message == "Slice 2 of 2 (indexes 4-7) has 2 of 4 pods."
 
 
 def test_a_slice_that_fits_no_empty_domain_is_impossible() -> None:
