@@ -19,7 +19,7 @@ from scheduler.core.devices.table import DeviceTable
 from scheduler.core.framework.framework import Framework
 from scheduler.core.groups.forest import Forest, Group, Pod
 from scheduler.core.groups.groups import slice_topology_keys
-from scheduler.core.groups.slices import slices_of
+from scheduler.core.groups.slices import Slice, slices_of
 from scheduler.core.nodes.node_table import Bools, Floats, Ints
 from scheduler.core.pods.shapes import Shape
 from scheduler.core.state.eviction_costs import CLOCK_SKEW, EvictionCosts
@@ -352,11 +352,7 @@ class Units:
 
     def _join_slices(self, gang: Group) -> Iterator[None]:
         """Let the running pods of each slice of a gang be one unit, slice by slice."""
-        slicing = gang.slicing
-        if slicing is None or not gang.members:
-            return
-        domains = self._topologies.of_groups(slicing.key, slice_topology_keys(gang, slicing.key))
-        for part in slices_of(gang, domains.codes).all:
+        for part in self._slices(gang):
             found = self._slots_alone([pod.info.uid for pod in part.running])
             for pod, slot in zip(part.running, found.tolist(), strict=True):
                 owner = (gang.key, part.number)
@@ -365,6 +361,22 @@ class Units:
                     self.costs.remove(pod.info.uid)
                     self._join(slot, pod, owner)
             yield
+
+    def _slices(self, gang: Group) -> tuple[Slice, ...]:
+        """Return the slices of a PodGroup; none if it has no slices."""
+        slicing = gang.slicing
+        if slicing is None or not gang.members:
+            return ()
+        keys = slice_topology_keys(gang, slicing.key)
+        return slices_of(gang, self._topologies.of_groups(slicing.key, keys).codes).all
+
+    def by_slice(self, gang: Group) -> dict[str, list[Pod]]:
+        """Return by UID the running pods of the slice of each running pod of a PodGroup.
+
+        Evicted ones are among them. Empty without slices.
+        """
+        parts = self._slices(gang)
+        return {pod.info.uid: part.running for part in parts for pod in part.running}
 
     def _rank_extras(self, gang: Group) -> None:
         """Let the newest pods of a gang beyond its minCount count as the youngest.
