@@ -5,6 +5,7 @@ from collections import defaultdict
 import pytest
 
 from api.constants import (
+    ANNOTATION_MIN_COUNT,
     ANNOTATION_SLICE_SIZE,
     ANNOTATION_SLICE_TOPOLOGY,
     ANNOTATION_TOPOLOGY,
@@ -103,6 +104,29 @@ async def test_pods_without_indexes_are_in_slices_too(env: Environment) -> None:
 
     nodes = [pod["spec"]["nodeName"] for pod in await env.pods(members("g"))]
     assert sorted(nodes.count(node) for node in set(nodes)) == [2, 2]
+
+
+async def test_preemption_evicts_one_slice_beyond_the_minimum(
+    env: Environment, important: str
+) -> None:
+    """A single pod needs the capacity of one pod: four that work together go, the others run on."""
+    for number in range(2):
+        await clique(env, "b0", f"c{number}", 4)
+    low = sliced_job(env, "low", 8, 4)
+    low["metadata"]["annotations"][ANNOTATION_MIN_COUNT] = "4"
+    await env.create(JOBS, low)
+    await env.runs(of_job("low"), 8)
+
+    await leaf(env, "high", 1, priority_class=important, of_pod={"priorityClassName": important})
+    await env.runs(members("high"), 1)
+
+    await env.runs(of_job("low"), 4)
+    running = [
+        int(pod["metadata"]["labels"][INDEX]) // 4
+        for pod in await env.pods(of_job("low"))
+        if pod["spec"].get("nodeName") and not pod["metadata"].get("deletionTimestamp")
+    ]
+    assert len(set(running)) == 1, running
 
 
 @pytest.mark.parametrize("size", [3, 16, 10**9])
