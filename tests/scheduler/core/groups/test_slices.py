@@ -72,6 +72,35 @@ def test_a_wrong_index_makes_all_pods_count_by_their_creation(index: str) -> Non
     assert _slices(builder) == {"slice 1 of 1": ("g-1 new", "", True)}
 
 
+def test_the_jobs_of_several_replicated_jobs_are_counted_together() -> None:
+    builder = SliceBuilder()
+    builder.cliques(8)
+    builder.sliced(4, 2, job_pods=2)
+    for index in range(2):
+        for number, name in enumerate(("driver", "worker")):
+            labels = {
+                "batch.kubernetes.io/job-completion-index": str(index),
+                "jobset.sigs.k8s.io/job-index": "0",
+                "jobset.sigs.k8s.io/job-global-index": str(number),
+                "jobset.sigs.k8s.io/replicatedjob-name": name,
+            }
+            builder.pod("g", name=f"{name}-{index}", labels=labels)
+
+    assert [waiting for waiting, _, _ in _slices(builder).values()] == [
+        "driver-0 driver-1",
+        "worker-0 worker-1",
+    ]
+
+
+def test_slices_of_which_no_pod_exists_count() -> None:
+    builder = SliceBuilder()
+    builder.cliques(8)
+    builder.sliced(6, 2)
+    builder.indexed((0,))
+
+    assert list(_slices(builder)) == ["slice 1 of 3 (indexes 0-1)"]
+
+
 def test_hostile_indexes_of_jobs_are_far_apart() -> None:
     builder = SliceBuilder()
     builder.cliques(8)

@@ -73,6 +73,30 @@ def test_the_newest_slice_beyond_the_minimum_goes_as_one(first: int | None) -> N
     assert builder.victims("high") == _names(new)
 
 
+def _extras(builder: PreemptionBuilder) -> set[str]:
+    units = builder.state.units
+    units.refresh()
+    return {pod.info.name for pod in builder.state.pods.values() if units.is_extra(pod.info.uid)}
+
+
+@pytest.mark.parametrize(
+    ("minimum", "extras"),
+    [
+        pytest.param(2, {1}, id="the slice that started first is needed"),
+        pytest.param(3, set(), id="a slice of which one pod is needed is needed"),
+    ],
+)
+def test_extras_are_complete_slices(minimum: int, extras: set[int]) -> None:
+    """The pods of both slices started in turns."""
+    builder = PreemptionBuilder()
+    _cliques(builder, 2, 2)
+    _sliced(builder, "low", minimum, 2, priority=1)
+    order = [("c0", 0), ("c1", 2), ("c1", 3), ("c0", 1)]
+    names = {index: _indexed(builder, "low", node, index, priority=1).name for node, index in order}
+
+    assert _extras(builder) == {name for index, name in names.items() if index // 2 in extras}
+
+
 def test_slices_without_indexes_follow_the_labels_of_their_nodes() -> None:
     builder = PreemptionBuilder()
     _cliques(builder, 2, 2)

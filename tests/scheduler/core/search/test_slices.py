@@ -1,10 +1,15 @@
 """Where the slices of a group go. Each test or row is one sentence of docs/topology.md."""
 
+from dataclasses import replace
+
 import pytest
 
 from scheduler.core.explain.explain import explain
 from scheduler.core.search import slices
+from scheduler.core.search.batching import signature
 from scheduler.core.search.place import Placement, Refusal, SearchBudget
+from scheduler.core.state.search_memory import asked_by
+from scheduler.core.state.shortage import BestDomain
 from scheduler.core.values.model import PodSelector, PodTerm, Requirements
 from tests.scheduler.core.slice_builder import INDEX, SliceBuilder, one_each
 from tests.scheduler.state_builder import requests
@@ -80,6 +85,46 @@ def test_nodes_without_the_label_are_in_no_slice() -> None:
     blocker = explain(builder.state, _refused(builder))
 
     assert 'None of 1 node has the label "clique"' in blocker.summary
+
+
+def test_nodes_without_the_label_take_nothing_from_those_with_it() -> None:
+    builder = SliceBuilder()
+    builder.node("plain", 100)
+    builder.cliques(4)
+    builder.sliced(4, 4)
+    builder.indexed(range(4))
+
+    assert one_each(builder.slices(4)) == ["c0"]
+
+
+def test_a_slice_that_runs_on_a_node_without_the_label_gets_no_pod() -> None:
+    builder = SliceBuilder()
+    builder.node("plain", 100)
+    builder.cliques(4)
+    builder.sliced(4, 4)
+    builder.indexed(range(3), node="plain")
+    builder.indexed((3,))
+
+    found = _refused(builder)
+
+    assert found.shortage.kind == "invalid"
+    assert "in 1: none" in found.shortage.message
+
+
+def test_blocks_with_rests_of_domains_are_not_tried() -> None:
+    """Thirty blocks have 8 free cores each, and only one has two slices of 4."""
+    builder = SliceBuilder()
+    builder.cliques(*(7, 1) * 30, 4, 4, per_block=2)
+    builder.sliced(8, 4, block=True)
+    builder.indexed(range(8))
+
+    found = builder.place("g")
+    assert isinstance(found, Placement)
+    assert found.steps == 1
+    assert set(builder.cliques_of(found).values()) == {"c60", "c61"}
+
+    builder.pod(node="c60n0")
+    assert _refused(builder).steps == 1
 
 
 def test_consecutive_indexes_are_on_one_node_as_far_as_it_has_capacity() -> None:
@@ -176,6 +221,56 @@ def test_ended_pods(phase: str) -> None:
         assert len(builder.cliques_of(found)) == 4
     else:
         assert isinstance(found, Refusal)
+
+
+def test_a_slice_of_running_and_succeeded_pods_keeps_its_domain() -> None:
+    builder = SliceBuilder()
+    builder.cliques(4, 9)
+    builder.sliced(4, 4)
+    builder.indexed((0,), node="c0n0")
+    builder.indexed((1,), node="c0n0", phase="Succeeded")
+    builder.indexed((2, 3))
+
+    assert one_each(builder.slices(4)) == ["c0"]
+
+
+def test_slices_that_lack_the_fewest_pods_come_first() -> None:
+    """Capacity for three pods completes two of these slices, or only the one that lacks three."""
+    builder = SliceBuilder()
+    builder.cliques(9)
+    builder.sliced(8, 4)
+    builder.indexed((0,), node="c0n0")
+    builder.indexed((4, 5), node="c0n0")
+    builder.indexed((8, 9, 10), node="c0n0")
+    builder.indexed((1, 2, 3, 6, 7, 11))
+
+    assert set(builder.cliques_of(builder.place("g"))) == {"g-6", "g-7", "g-11"}
+
+
+def test_a_minimum_that_is_no_multiple_is_rounded_up() -> None:
+    builder = SliceBuilder()
+    builder.cliques(4, 3)
+    builder.sliced(6, 4)
+    builder.indexed(range(8))
+    assert isinstance(builder.place("g"), Refusal)
+
+    builder.cliques(4, 4)
+
+    placed = builder.place("g")
+    assert isinstance(placed, Placement)
+    assert placed.minimums == 8
+
+
+def test_a_gang_with_its_minimum_of_pods_needs_no_more() -> None:
+    """Two slices lack a pod each. The gang runs as many as it needs: what waits are extras."""
+    builder = SliceBuilder()
+    builder.cliques(3, 3)
+    builder.sliced(4, 4)
+    builder.indexed(range(3), node="c0n0")
+    builder.indexed(range(4, 7), node="c1n0")
+    builder.indexed((3, 7))
+
+    assert not _refused(builder).shortage.minimum
 
 
 def test_the_rest_of_a_slice_whose_other_pods_succeeded_may_go_anywhere() -> None:
@@ -311,6 +406,59 @@ def test_slices_of_a_child_are_inside_the_domains_of_its_parents() -> None:
     assert {clique for pod, clique in found.items() if pod.startswith("h")} == {"c2", "c3"}
 
 
+def test_children_with_slices_are_not_placed_as_equal_ones() -> None:
+    builder = SliceBuilder()
+    builder.cliques(*(3,) * 4)
+    builder.gang("root", 4, composite=True, workload="w")
+    for name in ("g", "h", "i", "j"):
+        builder.sliced(2, 2, parent="root", name=name)
+        builder.indexed(range(2), group=name)
+
+    found = builder.cliques_of(builder.place("root", composite=True))
+
+    assert all(found[f"{name}-0"] == found[f"{name}-1"] for name in ("g", "h", "i", "j"))
+
+
+def test_children_take_turns_with_slices_beyond_their_minimum() -> None:
+    builder = SliceBuilder()
+    builder.cliques(12)
+    builder.gang("root", 2, composite=True, workload="w")
+    for name in ("g", "h"):
+        builder.sliced(2, 2, parent="root", name=name)
+        builder.indexed(range(8), group=name)
+
+    found = [pod[0] for pod in builder.cliques_of(builder.place("root", composite=True))]
+
+    assert (found.count("g"), found.count("h")) == (6, 6)
+
+
+def test_a_gang_with_slices_is_decided_alone() -> None:
+    builder = SliceBuilder()
+    builder.sliced(4, 2)
+    builder.indexed(range(4))
+    assert signature(builder.group) is None
+
+    before = asked_by(builder.group)
+    builder.sliced(4, 4)
+    assert asked_by(builder.group) != before
+
+    builder.gang("g", 4)
+    assert signature(builder.group) is not None
+
+
+def test_a_clique_of_each_block_is_a_domain_of_its_own() -> None:
+    builder = SliceBuilder()
+    for block in range(2):
+        builder.node(f"b{block}", 2, labels={"clique": "c", "block": f"b{block}"})
+    builder.sliced(4, 4, block=True)
+    builder.indexed(range(4))
+
+    found = _refused(builder)
+    view = replace(found, shortage=replace(found.shortage, best=BestDomain("clique", "c", 2)))
+
+    assert explain(builder.state, view).impossible
+
+
 def test_jobs_with_a_known_number_of_pods_count_as_one_row_of_indexes() -> None:
     builder = SliceBuilder()
     builder.cliques(4, 4)
@@ -440,22 +588,21 @@ def test_too_many_slices_of_different_pods_are_refused(monkeypatch: pytest.Monke
 
 def test_pods_that_must_be_apart_are_placed_slice_by_slice() -> None:
     builder = SliceBuilder()
-    builder.cliques(4, 4, nodes_of=2)
+    for number in range(4):
+        labels = {"clique": f"c{number // 2}", "host": f"{number}"}
+        builder.node(f"c{number // 2}n{number}", 4, labels=labels)
     builder.sliced(4, 2)
     apart = Requirements(
         requests(1), required_anti_affinity=(PodTerm(PodSelector((), ("ns",)), "host"),)
     )
     for number in range(4):
-        builder.node(
-            f"c{number // 2}x{number}", 4, labels={"clique": f"c{number // 2}", "host": f"{number}"}
-        )
         builder.pod("g", name=f"g-{number}", requirements=apart, labels={INDEX: str(number)})
 
-    found = builder.where(builder.place("g"))
+    placed = builder.place("g")
 
-    assert len({node for node in found.values() if "x" in node}) == len(found) or len(found) == 4
-    assert found["g-0"][:2] == found["g-1"][:2]
-    assert found["g-2"][:2] == found["g-3"][:2]
+    assert len(set(builder.where(placed).values())) == 4
+    found = builder.cliques_of(placed)
+    assert found["g-0"] == found["g-1"] != found["g-2"] == found["g-3"]
 
 
 def test_each_slice_of_few_pods_costs_less_than_a_call() -> None:
