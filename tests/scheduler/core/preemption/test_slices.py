@@ -173,6 +173,28 @@ def test_a_gang_in_slices_evicts_the_fewest_slices_of_others() -> None:
     assert {pod.info.name for pod in plan.pods} == _names(first)
 
 
+def test_one_slice_is_sought_domain_by_domain() -> None:
+    """The victims of each domain are in three others, too: the cheapest nodes are in several."""
+    builder = PreemptionBuilder()
+    for number in range(30):
+        for node in range(5):
+            builder.node(f"c{number}-{node}", 1, labels={"clique": f"c{number}"})
+    for number in range(30):
+        builder.group(f"low{number}", 1, priority=1)
+        nodes = (f"c{(number * 7 + node * 3) % 30}-{node}" for node in range(5))
+        builder.runs(f"low{number}", *nodes, priority=1)
+    _sliced(builder, "high", 4, 4, priority=9)
+    for index in range(4):
+        builder.pod("high", priority=9, labels={INDEX: str(index)})
+
+    plan = builder.preempt("high")
+
+    assert isinstance(plan, Plan)
+    assert plan.cost is not None
+    assert (plan.cost.units, plan.proved) == (4, True)
+    assert plan.solves <= 4
+
+
 def test_nobody_is_evicted_if_no_domain_is_large_enough() -> None:
     builder = PreemptionBuilder()
     _cliques(builder, 3, 3)
