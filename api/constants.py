@@ -156,6 +156,9 @@ MAX_DEPTH: Final = 4
 MAX_RESOURCE_CLAIMS: Final = 4
 """ResourceClaims of a PodGroup. Admission rejects more."""
 
+MAX_SLICE_SIZE: Final = 100_000
+"""Pods of each slice of a PodGroup. Admission rejects more, and the scheduler calls it Invalid."""
+
 MAX_EXPECTED_KINDS: Final = 8
 """Kinds of pods in `expectedPods` of a group. Admission rejects more."""
 
@@ -222,6 +225,11 @@ ANNOTATION_SHARED_CLAIMS: Final = f"{GROUP}/shared-claims"
 ANNOTATION_TREE: Final = f"{GROUP}/tree"
 # The prefix of the same annotations for the CompositePodGroup of a replicatedJob, in a JobSet of
 # mode Composite.
+# The number of pods of each slice of a group, and the node label of which they share one value.
+ANNOTATION_SLICE_SIZE: Final = f"{GROUP}/slice-size"
+ANNOTATION_SLICE_TOPOLOGY: Final = f"{GROUP}/slice-topology"
+# On a PodGroup with slices and the pods of several Jobs: how many indexes each Job has.
+ANNOTATION_SLICE_JOB_PODS: Final = f"{GROUP}/slice-job-pods"
 REPLICATED_JOB_PREFIX: Final = "replicated-job-"
 
 # On a PodGroup: the seconds for which places are held for its expected pods; 0: not at all.

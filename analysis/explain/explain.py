@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Final
 
 from analysis.explain import owners
+from analysis.explain.slices import slice_lines
 from api import features
 from api.constants import (
     COMPOSITE_POD_GROUP,
@@ -142,6 +143,7 @@ def explain_lines(
     members = (uid for leaf in entity.leaves() for uid in leaf.members)
     yield from (f"  {line}" for line in _device_lines(state, members))
     yield from (f"  {line}" for line in _domain_lines(state, entity))
+    yield from (f"  {line}" for line in slice_lines(state, entity))
     top = entity.top
     if top is not entity:
         yield f"  is scheduled together with its root, {qualified_name(top.key)}"

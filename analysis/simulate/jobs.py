@@ -22,17 +22,28 @@ from api.constants import (
     POD,
 )
 from api.integration.jobset.exclusive_topology import ANNOTATION_EXCLUSIVE, ANNOTATION_NODE_SELECTOR
-from api.reading import annotations_of, labels_of, listing, mapping, text
+from api.reading import annotations_of, count, labels_of, listing, mapping, text
 
 Json = dict[str, Any]
 
 INDEX: Final = "batch.kubernetes.io/job-completion-index"
+GLOBAL_INDEX: Final = "jobset.sigs.k8s.io/job-global-index"
 JOB_KEY: Final = "jobset.sigs.k8s.io/job-key"
 PRIORITY: Final = "jobset.sigs.k8s.io/priority"
 NAMESPACED_JOB: Final = "alpha.jobset.sigs.k8s.io/namespaced-job"
 NO_SCHEDULE: Final = "alpha.jobset.sigs.k8s.io/no-schedule"
 
 _EVERYWHERE: Final[Mapping[str, Any]] = {"namespaceSelector": {}}
+
+
+def _jobs_before(jobset: Json, replicated: Json) -> int:
+    """Return how many Jobs the replicatedJobs before this one have."""
+    jobs = 0
+    for each in listing(mapping(jobset.get("spec")).get("replicatedJobs")):
+        if mapping(each).get("name") == replicated["name"]:
+            break
+        jobs += count(mapping(each).get("replicas"), 1)
+    return jobs
 
 
 def job_of_jobset(jobset: Json, replicated: Json, index: int) -> Json:
@@ -47,6 +58,7 @@ def job_of_jobset(jobset: Json, replicated: Json, index: int) -> Json:
         JOBSET_LABEL_UID: above["uid"],
         JOBSET_LABEL_REPLICATED_JOB: replicated["name"],
         JOBSET_LABEL_JOB_INDEX: str(index),
+        GLOBAL_INDEX: str(_jobs_before(jobset, replicated) + index),
         JOB_KEY: key,
     }
     notes = labels | _exclusive(jobset) | _exclusive(template)

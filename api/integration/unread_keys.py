@@ -18,6 +18,8 @@ from api.constants import (
     ANNOTATION_GROUP_BY,
     ANNOTATION_MIN_COUNT,
     ANNOTATION_PREFERRED_TOPOLOGY,
+    ANNOTATION_SLICE_SIZE,
+    ANNOTATION_SLICE_TOPOLOGY,
     ANNOTATION_START_TIMEOUT,
     ANNOTATION_TOPOLOGY,
     ANNOTATION_TREE,
@@ -52,6 +54,8 @@ OPTIONS: Final = frozenset(
         ANNOTATION_GANG_MODE,
         ANNOTATION_MIN_COUNT,
         ANNOTATION_PREFERRED_TOPOLOGY,
+        ANNOTATION_SLICE_SIZE,
+        ANNOTATION_SLICE_TOPOLOGY,
         ANNOTATION_TOPOLOGY,
         ANNOTATION_TREE,
     }
@@ -94,7 +98,8 @@ def _constants(start: str) -> frozenset[str]:
 
 
 ANNOTATIONS: Final = _constants("ANNOTATION_") | {
-    outer_key(key) for key in OPTIONS - {ANNOTATION_TREE}
+    outer_key(key)
+    for key in OPTIONS - {ANNOTATION_TREE, ANNOTATION_SLICE_SIZE, ANNOTATION_SLICE_TOPOLOGY}
 }
 LABELS: Final = _constants("LABEL_")
 

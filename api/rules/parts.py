@@ -12,8 +12,9 @@ from api.constants import (
     HOLD_FROM_CREATION,
     MAX_RESOURCE_CLAIMS,
 )
-from api.reading import Reader, annotations_of, mapping
+from api.reading import Reader, annotations_of, listing, mapping
 from api.rules import table
+from api.slices import SliceOptions, read_slices
 
 # By "is composite".
 MINIMUMS: Final = {False: "minCount", True: "minGroupCount"}
@@ -113,9 +114,25 @@ def check_annotations(reader: Reader, obj: Mapping[str, Any], *, leaf: bool) -> 
     for rule, written in ((table.PROVISIONING_REQUEST, asked), (table.HOLD_FROM, held)):
         if written is not None and written not in rule.words:
             reader.report.append(rule.at(rule.where[0], written))
+    check_slices(reader, obj, leaf=leaf)
     child = mapping(obj.get("spec")).get("parentCompositePodGroupName")
     if held == HOLD_FROM_CREATION and (child or not leaf):
         reader.report.append(table.HOLD_FROM_ROOT.at(table.HOLD_FROM_ROOT.where[0], held))
+
+
+def check_slices(reader: Reader, obj: Mapping[str, Any], *, leaf: bool) -> None:
+    """Check the annotations of slices: their values, and that the group can have slices."""
+    spec, found = mapping(obj.get("spec")), read_slices(annotations_of(obj))
+    if not isinstance(found, SliceOptions):
+        for fault in found:
+            rule = table.SLICES[fault.annotation, fault.value is None]
+            reader.report.append(rule.at(rule.where[0], fault.value))
+        return
+    path = table.SLICE_SIZE.where[0]
+    if not leaf:
+        reader.report.append(table.SLICE_LEAF.at(path, str(found.size)))
+    elif listing(spec.get("expectedPods")):
+        reader.report.append(table.SLICE_EXPECTED.at(path, str(found.size)))
 
 
 def check_claims(reader: Reader, owner: Mapping[str, Any], path: str) -> None:

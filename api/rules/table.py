@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from api import causes, duration, eviction
+from api import causes, duration, eviction, slices
 from api.causes import Cause
 from api.constants import (
     ANNOTATION_EVICTION_COST,
@@ -17,6 +17,8 @@ from api.constants import (
     ANNOTATION_MIN_RUN_TIME,
     ANNOTATION_PREEMPTION_DELAY,
     ANNOTATION_PROVISIONING_REQUEST,
+    ANNOTATION_SLICE_SIZE,
+    ANNOTATION_SLICE_TOPOLOGY,
     ANNOTATION_START_TIMEOUT,
     HIGHEST_USER_PRIORITY,
     HOLD_FROM_CREATION,
@@ -343,6 +345,24 @@ PROVISIONING_REQUEST: Final = Rule(
     "",
     words=CLASSES,
 )
+
+_SLICE_SIZE: Final = (f"metadata.annotations[{ANNOTATION_SLICE_SIZE}]",)
+_SLICE_TOPOLOGY: Final = (f"metadata.annotations[{ANNOTATION_SLICE_TOPOLOGY}]",)
+SLICE_SIZE: Final = Rule("slice-size", _SLICE_SIZE, _I, slices.SIZE_TEXT)
+SLICE_SIZE_REQUIRED: Final = Rule("slice-size-required", _SLICE_SIZE, _R, slices.SIZE_MISSING_TEXT)
+SLICE_TOPOLOGY: Final = Rule("slice-topology", _SLICE_TOPOLOGY, _I, slices.TOPOLOGY_TEXT)
+SLICE_TOPOLOGY_REQUIRED: Final = Rule(
+    "slice-topology-required", _SLICE_TOPOLOGY, _R, slices.TOPOLOGY_MISSING_TEXT
+)
+SLICE_LEAF: Final = Rule("slice-leaf", _SLICE_SIZE, _I, slices.LEAF_TEXT)
+SLICE_EXPECTED: Final = Rule("slice-expected", _SLICE_SIZE, _I, slices.EXPECTED_TEXT)
+SLICES: Final[Mapping[tuple[str, bool], Rule]] = {
+    (ANNOTATION_SLICE_SIZE, False): SLICE_SIZE,
+    (ANNOTATION_SLICE_SIZE, True): SLICE_SIZE_REQUIRED,
+    (ANNOTATION_SLICE_TOPOLOGY, False): SLICE_TOPOLOGY,
+    (ANNOTATION_SLICE_TOPOLOGY, True): SLICE_TOPOLOGY_REQUIRED,
+}
+"""By annotation, and whether it is missing, the rule for its value."""
 
 HOLD_FROM: Final = Rule(
     "hold-from",

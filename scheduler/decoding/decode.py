@@ -21,6 +21,7 @@ from api.constants import (
     ANNOTATION_PREEMPTION_DELAY,
     ANNOTATION_PREFERRED_TOPOLOGY,
     ANNOTATION_SCHEDULE_TIMEOUT,
+    ANNOTATION_SLICE_SIZE,
     ANNOTATION_START_TIMEOUT,
     CAPACITY_FAILED,
     CONDITION_COMPOSITE_SCHEDULED,
@@ -50,6 +51,14 @@ from api.names import is_label_key
 from api.ownership import OwnerId, created_for
 from api.reading import listing, mapping, text
 from api.scheduler_names import USUAL, SchedulerNames
+from api.slices import (
+    EXPECTED_TEXT,
+    LEAF_TEXT,
+    SliceFault,
+    SliceOptions,
+    job_pods,
+    read_slices,
+)
 from kube.base.clock import moment
 from kube.client.meta import OwnerReference
 from scheduler.core.groups.groups import StartWait
@@ -65,6 +74,7 @@ from scheduler.core.values.model import (
     PodInfo,
     PreemptionInfo,
     Release,
+    Slicing,
     Taint,
     Topology,
     plain_kind,
@@ -397,6 +407,7 @@ def group_spec(kind: str, group: GroupObject, gates: FeatureGates = features.USU
         gate_off=gate_off,
         maker_off=maker_off,
         hold=hold_seconds(meta.annotations),
+        slicing=_slicing(kind, group),
         reserves=Feature.RESERVATIONS in gates and _reserves(kind, group),
         shared=native,
     )
@@ -431,6 +442,19 @@ def hold_seconds(annotations: Mapping[str, str]) -> float | None:
     """Return the seconds to hold places, None if the annotation is absent or no number."""
     written = annotations.get(ANNOTATION_HOLD_SECONDS, "")
     return float(written) if written.isdecimal() and len(written) <= _DIGITS else None
+
+
+def _slicing(kind: str, group: GroupObject) -> Slicing | None:
+    """Return the slices of a group. Native groups, and later changes, pass no webhook of Muster."""
+    found = read_slices(group.metadata.annotations)
+    if not isinstance(found, SliceOptions):
+        return Slicing(1, "", found[0].sentence()) if found else None
+    flaw = ""
+    if plain_kind(kind) != POD_GROUP:
+        flaw = SliceFault(ANNOTATION_SLICE_SIZE, found.size, LEAF_TEXT).sentence()
+    elif group.spec.expected_pods:
+        flaw = SliceFault(ANNOTATION_SLICE_SIZE, found.size, EXPECTED_TEXT).sentence()
+    return Slicing(found.size, found.key, flaw, job_pods(group.metadata.annotations))
 
 
 def _reserves(kind: str, group: GroupObject) -> bool:

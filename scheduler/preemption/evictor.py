@@ -219,13 +219,16 @@ class Evictor:
         since.
         """
         units: dict[GroupKey, dict[str, Pod]] = {}
+        slices: dict[GroupKey, dict[str, list[Pod]]] = {}
         for pod in self._state.pods.values():
             if pod.info.preemption.targeted and pod.placed and not pod.info.terminating:
                 group = unit_owner(pod, self._state.forest).group
-                unit = units.setdefault(pod.key if group is None else group.key, {})
+                members = self._slice_of(pod, slices) if group is None else _running(group)
+                key = min(each.key for each in members) if group is None else group.key
+                unit = units.setdefault(key, {})
                 unit[pod.info.uid] = pod
-                for other in _running(group) if group is not None else ():
-                    if _ran_before(other, pod.info.preemption.targeted_at):
+                for other in members:
+                    if other.node and _ran_before(other, pod.info.preemption.targeted_at):
                         unit[other.info.uid] = other
         if units:
             victims = [list(unit.values()) for unit in units.values()]
@@ -234,6 +237,15 @@ class Evictor:
                 self._state.units.mark_evicting([pod], now + granted(pod.info))
             text = f"{SCHEDULER_COMPONENT}: preempted; its eviction had begun before a restart"
             self._start(victims, [], lambda _namespace: text)
+
+    def _slice_of(self, pod: Pod, known: dict[GroupKey, dict[str, list[Pod]]]) -> list[Pod]:
+        """Return the running pods of the pod's slice, or the pod; `known` has those by group."""
+        gang = pod.group
+        if gang is None or gang.slicing is None:
+            return [pod]
+        if gang.key not in known:
+            known[gang.key] = self._state.units.by_slice(gang)
+        return known[gang.key].get(pod.info.uid, [pod])
 
     async def run(self, fence: Fence) -> None:
         """Carry out plans while the lease is held, until cancelled."""

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from api.constants import (
+    ANNOTATION_SLICE_JOB_PODS,
+    POD_GROUP,
     WORKLOAD,
     KindName,
     finalizer_of,
@@ -88,16 +90,36 @@ def group_object(
 
 
 def as_root(root: Json, options: Options) -> Json:
-    """Return the root group with its owner's annotations for capacity, preemption and start."""
+    """Return the root group with its owner's annotations for capacity, preemption and start.
+
+    A PodGroup gets those of its slices, too.
+    """
     asked = {key: value for key, value in options.of_root.items() if value}
     root["metadata"]["annotations"] |= asked
-    return root
+    return in_slices(root, options) if root["kind"] == POD_GROUP.kind else root
+
+
+def in_slices(group: Json, options: Options, job_pods: int = 0) -> Json:
+    """Return the PodGroup with the annotations of its slices, if it has any.
+
+    `job_pods` is the number of indexes of each Job if several Jobs have pods in the group; 0 if
+    they differ.
+    """
+    if options.slices is not None:
+        notes = group["metadata"]["annotations"]
+        notes |= options.slices.annotations
+        if job_pods:
+            notes[ANNOTATION_SLICE_JOB_PODS] = str(job_pods)
+    return group
 
 
 def _policy(options: Options, members: int, composite: bool) -> Json:
     if options.mode == BASIC:
         return {"basic": {}}
     minimum = members if options.min_count is None else min(options.min_count, members)
+    if options.slices is not None and not composite:
+        # Of an owner whose number of pods changes, the rest is no complete slice.
+        minimum = max(minimum - minimum % options.slices.size, min(options.slices.size, minimum))
     return {"gang": {"minGroupCount" if composite else "minCount": max(1, minimum)}}
 
 

@@ -27,6 +27,7 @@ from api.integration.common.trees import TREE_TEXT, Tree, read_tree
 from api.provisioning import CLASSES
 from api.reading import annotations_of, dig
 from api.rules.table import LABEL_KEY_TEXT, READ
+from api.slices import SliceOptions, read_slices
 
 _COUNT: Final = re.compile(r"0*[1-9][0-9]{0,8}", re.ASCII)
 
@@ -56,7 +57,7 @@ class Options:
     capacity), `delay` (of preemption), `min_run` (the time before it), `eviction_cost` and
     `start_within` (the time limit of its start) apply to a root, and are written to the group if it
     is one. `claims` are the entries of the pods' claims that the pods share. `tree` is the tree of
-    several owners in which the owner is.
+    several owners in which the owner is. `slices` are the slices of a PodGroup of this level.
     """
 
     mode: str = ""
@@ -64,6 +65,7 @@ class Options:
     min_count: int | None = None
     topology: str = ""
     preferred: bool = False
+    slices: SliceOptions | None = None
     disruption: str = ""
     request: str = ""
     delay: str = ""
@@ -123,6 +125,7 @@ def read_options(
     """
     mode, mode_path = _mode(obj, path, modes, report, field)
     fields = _fields(obj, path, report, outer=False) | _fields_of_root(obj, path, report)
+    fields["slices"] = _slices(obj, path, report)
     shared_path = annotation_path(path, ANNOTATION_SHARED_CLAIMS)
     claims = read_shared(annotations_of(obj).get(ANNOTATION_SHARED_CLAIMS), shared_path, report)
     return Options(mode=mode, mode_path=mode_path, path=path, claims=claims, **fields)
@@ -135,7 +138,8 @@ def read_outer_options(obj: Any, path: str, report: list[Cause]) -> Options:
 
 def read_group_options(obj: Any, path: str, report: list[Cause]) -> Options:
     """Return the options in the annotations of `obj`, whatever its mode."""
-    return Options(path=path, **_fields(obj, path, report, outer=False))
+    slices = _slices(obj, path, report)
+    return Options(path=path, slices=slices, **_fields(obj, path, report, outer=False))
 
 
 def _mode(
@@ -194,6 +198,21 @@ def _fields_of_root(obj: Any, path: str, report: list[Cause]) -> dict[str, Any]:
         "eviction_cost": _read(obj, path, ANNOTATION_EVICTION_COST, report),
         "tree": _tree(obj, path, report),
     }
+
+
+def _slices(obj: Any, path: str, report: list[Cause]) -> SliceOptions | None:
+    found = read_slices(annotations_of(obj))
+    if isinstance(found, SliceOptions):
+        return found
+    for fault in found:
+        at = annotation_path(path, fault.annotation)
+        missing = fault.value is None
+        report.append(
+            causes.required(at, fault.text)
+            if missing
+            else causes.invalid(at, fault.value, fault.text)
+        )
+    return None
 
 
 def _tree(obj: Any, path: str, report: list[Cause]) -> Tree | None:

@@ -11,6 +11,8 @@ from api.constants import (
     ANNOTATION_PREFERRED_TOPOLOGY,
     ANNOTATION_PROVISIONING_REQUEST,
     ANNOTATION_SHARED_CLAIMS,
+    ANNOTATION_SLICE_SIZE,
+    ANNOTATION_SLICE_TOPOLOGY,
     ANNOTATION_TOPOLOGY,
     ANNOTATION_TREE,
 )
@@ -52,6 +54,31 @@ def check_minimum(options: Options, limit: int, members: str) -> Iterator[Cause]
             str(options.min_count),
             f"must be between 1 and {limit}, inclusive, the number of its {members}",
         )
+
+
+def check_slices(options: Options, pods: int, members: str) -> Iterator[Cause]:
+    """Yield causes for slices that do not divide the number of pods, or the `min-count`."""
+    # An owner without pods may get some later.
+    if options.slices is None or not pods:
+        return
+    size, path = options.slices.size, options.at(ANNOTATION_SLICE_SIZE)
+    if size > pods:
+        problem = f"must be between 1 and {pods}, inclusive, the number of its {members}"
+        yield causes.invalid(path, str(size), problem)
+    elif pods % size:
+        problem = (
+            f"must divide {pods}, the number of its {members}: a slice that lacks pods never starts"
+        )
+        yield causes.invalid(path, str(size), problem)
+    elif options.min_count is not None and options.min_count % size:
+        problem = f"must be a multiple of slice-size, which is {size}: a gang needs complete slices"
+        yield causes.invalid(options.at(ANNOTATION_MIN_COUNT), str(options.min_count), problem)
+
+
+def no_slices(options: Options, problem: str) -> Iterator[Cause]:
+    """Yield a cause for slices where no PodGroup can have them."""
+    if options.slices is not None:
+        yield causes.forbidden(options.at(ANNOTATION_SLICE_SIZE), problem)
 
 
 def check_tree(options: Options) -> Iterator[Cause]:
@@ -118,6 +145,9 @@ def frozen(new: Options, old: Options) -> Iterator[Cause]:
         said = new if new.topology else old
         key = ANNOTATION_PREFERRED_TOPOLOGY if said.preferred else ANNOTATION_TOPOLOGY
         yield causes.immutable(new.at(key), new.topology or None)
+    if new.slices != old.slices:
+        value = new.slices and str(new.slices.size)
+        yield causes.immutable(new.at(ANNOTATION_SLICE_SIZE), value)
     if new.disruption != old.disruption:
         yield causes.immutable(new.at(ANNOTATION_DISRUPTION_MODE), new.disruption or None)
     if new.request != old.request:
@@ -137,6 +167,8 @@ def unused(options: Options) -> Iterator[str]:
         ANNOTATION_MIN_COUNT: options.min_count is not None,
         ANNOTATION_PREFERRED_TOPOLOGY: bool(options.topology) and options.preferred,
         ANNOTATION_TOPOLOGY: bool(options.topology) and not options.preferred,
+        ANNOTATION_SLICE_SIZE: options.slices is not None,
+        ANNOTATION_SLICE_TOPOLOGY: options.slices is not None,
         ANNOTATION_DISRUPTION_MODE: bool(options.disruption),
         **{key: bool(value) for key, value in options.of_root.items()},
         ANNOTATION_SHARED_CLAIMS: bool(options.claims),

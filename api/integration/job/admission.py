@@ -66,6 +66,7 @@ from api.integration.common.rules import (
     GROUPED_TEXT,
     check_minimum,
     check_scheduler,
+    check_slices,
     check_tree,
     frozen,
 )
@@ -378,7 +379,8 @@ def _update(
     had = {*before.faults, *_minimum_faults(before)}
     fewer = set(_consumer_faults(before))
     found += [fault for fault in _consumer_faults(after) if fault not in fewer]
-    if after.options.min_count != before.options.min_count:
+    resized = after.options.slices and after.spec != before.spec
+    if after.options.min_count != before.options.min_count or resized:
         found += [fault for fault in _minimum_faults(after) if fault not in had]
     found += [fault for fault in after.faults if fault not in had]
     return Admission(patch, list(dict.fromkeys(found)), kept)
@@ -511,6 +513,11 @@ def _faults(view: JobView) -> list[Cause]:
 def _minimum_faults(view: JobView) -> Iterator[Cause]:
     if view.asks:
         yield from check_minimum(view.options, max(1, members_of(view.spec)), "pods")
+        yield from check_slices(view.options, members_of(view.spec), "pods")
+        # Its last pods would be no complete slice, and the Job would never end.
+        yield from check_slices(
+            view.options, integer(view.spec.get("completions")) or 0, "completions"
+        )
 
 
 def _claim_faults(view: JobView) -> Iterator[Cause]:

@@ -20,6 +20,7 @@ from api.constants import (
 )
 from api.integration.common.options import COMPOSITE, GANG
 from api.integration.common.placement_templates import encoded, encoded_size, placement_template
+from api.integration.common.rules import no_slices
 from api.integration.jobset.groups import pod_group_name
 from api.integration.jobset.start_order import is_ordered, stages
 from api.integration.jobset.view import JobSetView, ReplicatedJob
@@ -38,6 +39,10 @@ TEMPLATE_TEXT: Final = (
     f"must be at most {MAX_EXPECTED_TEMPLATE} bytes of labels, affinity, tolerations and other "
     "scheduling fields, because the gang expects these pods: remove some of them, or use "
     "gang-mode on the replicatedJobs"
+)
+SLICES_TEXT: Final = (
+    "the gang expects pods that this order creates later, and these have no slice: use gang-mode "
+    "on the replicatedJobs, or remove this annotation"
 )
 COUNT_TEXT: Final = (
     f"must be at most {MAX_EXPECTED_PODS} pods of one kind, because the gang expects these pods: "
@@ -78,6 +83,8 @@ def faults(view: JobSetView) -> Iterator[Cause]:
     """Yield causes for an ordered JobSet whose groups would expect more than is allowed."""
     jobs = [job for job in view.wanted if not job.is_empty]
     if is_expecting(view, jobs):
+        for options in (view.options, *(job.options for job in jobs)):
+            yield from no_slices(options, SLICES_TEXT)
         for kinds in _kinds(view, jobs):
             yield from _faults(view, kinds)
 

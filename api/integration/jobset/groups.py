@@ -22,6 +22,7 @@ from api.constants import (
 from api.integration.common.objects import (
     as_root,
     group_object,
+    in_slices,
     priority_of,
     template,
     workload_object,
@@ -145,7 +146,11 @@ def _wide_objects(
     name = pod_group_name(view, jobs[0], 0)
     return [
         workload_object(owner, workload, {"podGroupTemplates": [made_from]}),
-        as_root(group_object(POD_GROUP, owner, name, workload, made_from), view.options),
+        in_slices(
+            as_root(group_object(POD_GROUP, owner, name, workload, made_from), view.options),
+            view.options,
+            indexes_of_jobs(jobs),
+        ),
     ]
 
 
@@ -163,7 +168,11 @@ def _separate_objects(
         templates.append(made_from)
         own = made_from | priority_of(job.pod_spec)
         groups += [
-            as_root(group_object(POD_GROUP, owner, name, workload, own), job.options)
+            in_slices(
+                as_root(group_object(POD_GROUP, owner, name, workload, own), job.options),
+                job.options,
+                0 if job.group_scope == SCOPE_JOB else job.indexes_of_job,
+            )
             for name in pod_group_names(view, job)
         ]
     return [workload_object(owner, workload, {"podGroupTemplates": templates}), *groups]
@@ -194,11 +203,19 @@ def _composite_objects(
             group_object(COMPOSITE_POD_GROUP, owner, parent, workload, child, parent=root_name)
         )
         leaves += [
-            group_object(POD_GROUP, owner, group, workload, leaf, parent=parent)
+            in_slices(
+                group_object(POD_GROUP, owner, group, workload, leaf, parent=parent), job.options
+            )
             for group in pod_group_names(view, job)
         ]
     templates = {"compositePodGroupTemplates": [root | {"compositePodGroupTemplates": children}]}
     return [workload_object(owner, workload, templates), *composites, *leaves]
+
+
+def indexes_of_jobs(jobs: list[ReplicatedJob]) -> int:
+    """Return how many indexes each Job of the replicatedJobs has; 0 if they differ."""
+    counts = {job.indexes_of_job for job in jobs}
+    return counts.pop() if len(counts) == 1 else 0
 
 
 def _leaf(

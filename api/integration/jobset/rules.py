@@ -31,8 +31,10 @@ from api.integration.common.rules import (
     GROUPED_TEXT,
     check_minimum,
     check_schedulers,
+    check_slices,
     check_tree,
     frozen,
+    no_slices,
     one_priority,
     unused,
 )
@@ -57,6 +59,9 @@ ORDER_TEXT: Final = (
 )
 NOT_HERE_TEXT: Final = (
     "the JobSet is one owner in a tree: set this annotation, and gang-mode, on the JobSet"
+)
+COMPOSITE_SLICES_TEXT: Final = (
+    "gang-mode Composite creates a PodGroup for each Job: set this annotation on the Job templates"
 )
 COMPOSITE_CLAIMS_TEXT: Final = (
     "a ResourceClaim belongs to one PodGroup, and gang-mode Composite creates a PodGroup for "
@@ -212,9 +217,11 @@ def _minimums(view: JobSetView) -> Iterator[Cause]:
     if view.options.mode == COMPOSITE:
         count = sum(not job.is_empty for job in view.wanted)
         yield from check_minimum(view.options, max(1, count), "replicatedJobs with pods")
+        yield from no_slices(view.options, COMPOSITE_SLICES_TEXT)
     elif view.options.asks:
         pods = sum(job.replicas * job.members for job in view.wanted)
         yield from check_minimum(view.options, max(1, pods), "pods")
+        yield from _slices(view.options, view.wanted, pods)
     for job in view.wanted:
         yield from _job_minimums(job)
 
@@ -222,9 +229,22 @@ def _minimums(view: JobSetView) -> Iterator[Cause]:
 def _job_minimums(job: ReplicatedJob) -> Iterator[Cause]:
     if job.scope == SCOPE_JOB:
         yield from check_minimum(job.options, max(1, job.members), "pods of a Job")
+        yield from check_slices(job.options, job.members, "pods of a Job")
         yield from check_minimum(job.composite_options, max(1, job.replicas), "Jobs")
     elif job.scope == SCOPE_REPLICATED_JOB:
         yield from check_minimum(job.options, max(1, job.replicas * job.members), "pods")
+        yield from _slices(job.options, [job], job.replicas * job.members)
+
+
+def _slices(options: Options, jobs: list[ReplicatedJob], pods: int) -> Iterator[Cause]:
+    """Yield causes for slices of a group with the pods of these replicatedJobs."""
+    yield from check_slices(options, pods, "pods")
+    # Otherwise a slice would have pods of two Jobs, whose indexes do not follow each other.
+    if len({job.indexes_of_job for job in jobs}) > 1:
+        for job in jobs:
+            yield from check_slices(
+                replace(options, min_count=None), job.members, f"pods of each Job of {job.name}"
+            )
 
 
 def _disruption(view: JobSetView) -> Iterator[Cause]:

@@ -114,6 +114,11 @@ class ReplicatedJob:
         return not (self.replicas and self.members)
 
     @property
+    def indexes_of_job(self) -> int:
+        """Number of completion indexes of each of its Jobs."""
+        return self.parallelism if self.completions is None else self.completions
+
+    @property
     def group_scope(self) -> str:
         """Scope of its pods' group: the annotation if set, else the requested one."""
         return self.noted.scope or self.scope

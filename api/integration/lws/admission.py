@@ -28,6 +28,7 @@ from api.integration.common.native import (
 from api.integration.common.objects import (
     as_root,
     group_object,
+    in_slices,
     priority_of,
     template,
     workload_object,
@@ -210,6 +211,7 @@ class _Groups:
         if not self._view.leader_first:
             group = workers_group(self._view, index)
             made = self._group(POD_GROUP, group, self._of_now(made_from, index), parent)
+            made = in_slices(made, self._root_options)
             return [made if parent else as_root(made, self._root_options)]
         above = names.lws_composite(self._view.namespace, name, index)
         made = self._group(COMPOSITE_POD_GROUP, above, made_from, parent)

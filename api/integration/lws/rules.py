@@ -1,6 +1,7 @@
 """Rules of LeaderWorkerSets, and their immutable options."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
 from api import causes
@@ -15,8 +16,10 @@ from api.integration.common.options import COMPOSITE, annotation_path
 from api.integration.common.rules import (
     check_minimum,
     check_schedulers,
+    check_slices,
     check_tree,
     frozen,
+    no_slices,
     one_priority,
     unused,
 )
@@ -29,6 +32,10 @@ from api.scheduler_names import USUAL, SchedulerNames
 LEADER_FIRST_TEXT: Final = (
     "the workers of a replica are created after its leader has a node. Muster schedules the "
     "leader first, and then all workers together or none, which can be long after the leader"
+)
+LEADER_SLICES_TEXT: Final = (
+    "the workers of a replica are in another group than its leader, because they are created after "
+    "it has a node: remove this annotation, or use startupPolicy LeaderCreated"
 )
 NAME_TEXT: Final = "the names of the groups begin with it: use name instead of generateName"
 REPLICAS_TEXT: Final = (
@@ -123,10 +130,16 @@ def _unsupported(view: LwsView) -> Iterator[Cause]:
 def _bounds(view: LwsView) -> Iterator[Cause]:
     if view.replicas > MAX_REPLICAS:
         yield causes.invalid("spec.replicas", view.replicas, REPLICAS_TEXT)
-    if view.options.mode == COMPOSITE:
+    composite = view.options.mode == COMPOSITE
+    if composite:
         yield from check_minimum(view.options, max(1, view.replicas), "replicas")
     else:
         yield from check_minimum(view.options, view.size, "pods of a replica")
+    if view.leader_first:
+        yield from no_slices(view.options, LEADER_SLICES_TEXT)
+    else:
+        counted = replace(view.options, min_count=None) if composite else view.options
+        yield from check_slices(counted, view.size, "pods of a replica")
 
 
 def _templates(view: LwsView, schedulers: SchedulerNames) -> Iterator[Cause]:

@@ -20,6 +20,8 @@ from api.constants import (
     ANNOTATION_MIN_COUNT,
     ANNOTATION_MIN_COUNT_BASIS,
     ANNOTATION_PREFERRED_TOPOLOGY,
+    ANNOTATION_SLICE_SIZE,
+    ANNOTATION_SLICE_TOPOLOGY,
     ANNOTATION_TOPOLOGY,
     FINALIZER_POD_GROUP,
     LABEL_MANAGED_BY,
@@ -29,12 +31,14 @@ from api.constants import (
     POD_GROUP,
 )
 from api.groups import Form, GroupBy, GroupReference
-from api.integration.common.objects import template
+from api.integration.common.objects import in_slices, template
 from api.integration.common.options import ALL, SINGLE, Options, annotation_path, read_group_options
+from api.integration.common.rules import check_slices
 from api.names import is_label_key, is_label_value
 from api.ownership import Noted, OwnerId, created_for
 from api.reading import annotations_of, dig, integer, labels_of, listing, mapping, text
 from api.rules.table import LABEL_KEY_TEXT
+from api.slices import SliceOptions
 
 Json = dict[str, Any]
 
@@ -45,6 +49,8 @@ OF_GROUP: Final = (
     ANNOTATION_TOPOLOGY,
     ANNOTATION_PREFERRED_TOPOLOGY,
     ANNOTATION_DISRUPTION_MODE,
+    ANNOTATION_SLICE_SIZE,
+    ANNOTATION_SLICE_TOPOLOGY,
 )
 """Annotations by which pods describe their group."""
 
@@ -66,6 +72,8 @@ class GroupDescription(NamedTuple):
     disruption: str = ""
     priority_class: str = ""
     preemption_policy: str = ""
+    slice_size: int = 0
+    slice_topology: str = ""
 
     @property
     def fixed(self) -> "GroupDescription":
@@ -107,6 +115,7 @@ def _ask(
         options.disruption or SINGLE,
         priority_class,
         preemption_policy,
+        *(options.slices or ()),
     )
 
 
@@ -120,7 +129,8 @@ def check_pod(groups: list[GroupReference], pod: Mapping[str, Any], path: str = 
     if not said or not groups or not _may_ask(groups[0], annotations):
         return []
     report: list[Cause] = []
-    read_group_options(pod, path, report)
+    options = read_group_options(pod, path, report)
+    report += check_slices(options, options.min_count or 0, "pods of min-count")
     # A template's pods may get more labels, so a missing one is no fault there.
     labels = None if path else labels_of(pod)
     return [*report, *_wrong_key(annotations.get(ANNOTATION_GROUP_BY), labels, path)]
@@ -164,6 +174,7 @@ def group_object(namespace: str, name: str, ask: GroupDescription, owner: Json |
         topology=ask.topology,
         preferred=ask.preferred,
         disruption=ask.disruption,
+        slices=SliceOptions(ask.slice_size, ask.slice_topology) if ask.slice_size else None,
     )
     said = {
         "priorityClassName": ask.priority_class,
@@ -185,12 +196,13 @@ def group_object(namespace: str, name: str, ask: GroupDescription, owner: Json |
     }
     if owner is not None:
         metadata["ownerReferences"] = [owner]
-    return {
+    group = {
         "apiVersion": POD_GROUP.api_version,
         "kind": POD_GROUP.kind,
         "metadata": metadata,
         "spec": spec,
     }
+    return in_slices(group, options)
 
 
 def ask_in(spec: Mapping[str, Any]) -> GroupDescription:

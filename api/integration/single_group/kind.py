@@ -49,6 +49,7 @@ from api.integration.common.result import Admission, Operation, drop_entry, esca
 from api.integration.common.rules import (
     check_minimum,
     check_scheduler,
+    check_slices,
     check_tree,
     frozen,
     one_priority,
@@ -278,6 +279,7 @@ class SingleGroupKind(OwnerKind):
             yield causes.forbidden(options.at(ANNOTATION_PROVISIONING_REQUEST), NOT_HERE_TEXT)
         if options.mode == BASIC and options.min_count is not None:
             yield from check_minimum(options, options.min_count, self.members)
+        yield from check_slices(options, view.pods, "pods")
         yield from self.faults(view)
         yield from one_priority([(f"{it.path}.spec", it.spec) for it in view.templates])
         for it in view.templates:

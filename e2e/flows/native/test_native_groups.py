@@ -13,6 +13,8 @@ import pytest
 
 from api.constants import (
     ANNOTATION_EVICTION_COST,
+    ANNOTATION_SLICE_SIZE,
+    ANNOTATION_SLICE_TOPOLOGY,
     NATIVE_COMPOSITE_POD_GROUP,
     NATIVE_GROUP,
     NATIVE_POD_GROUP,
@@ -336,6 +338,29 @@ async def test_the_group_with_the_lowest_cost_goes_and_counts_it(env: Environmen
 
         await env.until("the preemption to be counted", counted)
         assert await env.running("gang=costly") == await env.running("gang=usual") == 1
+
+
+async def test_a_native_group_is_cut_into_slices_by_its_annotations(env: Environment) -> None:
+    """No webhook of Muster sees the group: a wrong value ends in its condition."""
+    for number in range(3):
+        await env.add_node(cpu=3, labels={RACK: f"r{number}"})
+    await group(env, "g", 4)
+    notes = {ANNOTATION_SLICE_SIZE: "1000000000", ANNOTATION_SLICE_TOPOLOGY: RACK}
+    await env.client.patch(
+        GROUPS, "g", PatchBuilder().add("/metadata/annotations", notes), env.name
+    )
+    await pods(env, "g", 4)
+
+    refused = await until(env, "g", "PodGroupError", words="slice-size")
+    assert "must be an integer between 1 and 100000" in refused["message"]
+    assert await env.bound() == 0
+
+    right = PatchBuilder().add("/metadata/annotations", notes | {ANNOTATION_SLICE_SIZE: "2"})
+    await env.client.patch(GROUPS, "g", right, env.name)
+    await env.runs("gang=g", 4)
+
+    nodes = [each["spec"]["nodeName"] for each in await env.pods("gang=g")]
+    assert sorted(nodes.count(node) for node in set(nodes)) == [2, 2]
 
 
 @pytest.mark.long

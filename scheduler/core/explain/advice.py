@@ -29,6 +29,9 @@ SHOWN_REASONS: Final = 10
 _WAIT: Final = "it starts when this capacity is free"
 """Advice if the group only has to wait."""
 
+_SLICES: Final = "use a smaller slice-size, request less, or use another slice-topology"
+"""Advice if a slice does not fit any domain, even an empty one."""
+
 _DEVICES: Final = "request fewer or other devices, or add nodes that have them"
 """Advice if even empty nodes do not have the devices."""
 
@@ -60,8 +63,10 @@ def need(short: Shortage) -> str:
     # With a topology constraint, free capacity of all domains together does not help the group.
     if best := short.best:
         where, free = f" in one {best.key}", f"{free} in {best.value}, the best one"
-    if short.minimum:
-        text = f"the group needs capacity for {count(short.needed, 'more pod')}{where}; {free}"
+    if short.minimum or short.part:
+        who = short.part or "the group"
+        who = who if short.minimum else f"{who}, beyond the minimum,"
+        text = f"{who} needs capacity for {count(short.needed, 'more pod')}{where}; {free}"
     else:
         verb = "needs" if short.needed == 1 else "need"
         pods = count(short.needed, "pod")
@@ -126,6 +131,8 @@ def _advice(
     if not most:
         return _too_large(framework, shape)
     spec = group.spec if group is not None else None
+    if short.part and not missing.tree:
+        return _SLICES
     if missing.tree or missing.resource:
         return _together(missing, lower_minimum(None if missing.tree else spec))
     if short.best is not None:

@@ -62,7 +62,8 @@ def excess(state: State, short: Shortage, shape: Shape) -> Excess | None:
     found = _of_shape(state, shape, short.needed, domains)
     # With more pods than minCount, the smaller ones may be enough.
     if found is None and group is not None and short.minimum:
-        found = _together(state, least(group), domains)
+        # The slices of a group may be in several of these domains.
+        found = _together(state, least(group), None if short.part else domains)
     if group is None or group.parent is None or group.top.pending_total > _MOST_PODS:
         return found
     if found is not None:

@@ -56,6 +56,8 @@ def explain(state: State, refusal: Refusal) -> Blocker:
     if shape is None or short.kind != "capacity":
         counts: tuple[tuple[str, int], ...] = ()
         nodes, summary = "", short.message or _children(needed, free)
+        if short.part:
+            summary = f"{short.part[0].upper()}{short.part[1:]}: {summary}"
         if shape is not None and is_only_missing(shape, framework.nodes):
             counts = reasons(framework, shape)
             nodes = advice.available(len(framework.nodes.row_of), counts)

@@ -443,6 +443,7 @@ def _faulty(group: Group) -> bool:
         or group.clashing
         or group.faulty_children
         or group.template_flaw
+        or (group.slicing is not None and group.slicing.flaw != "")
     ):
         return True
     mixed = group.foreign > 0 or len(group.schedulers) > 1

@@ -198,7 +198,8 @@ class Group:
     """A PodGroup, which has pods, or a CompositePodGroup, which has child groups.
 
     `minimum` is the minCount or minGroupCount, None if
-    the object or its policy does not exist yet; `topology` is its own topology constraint, if any.
+    the object or its policy does not exist yet; `topology` is its own topology constraint, if any,
+    `slicing` are its slices.
     `parent` is the linked parent. A group whose link would close a cycle, or make its tree deeper
     than MAX_DEPTH, is `cut_from` the parent that it names, and is in that parent's `cut_children`.
     `made_from` is the Workload that it names, or a pod of it as long as the group does not exist.
@@ -215,9 +216,8 @@ class Group:
         "leaving", "made_from", "members", "minimum", "off", "off_children", "parent", "pending",
         "pending_total",
         "priorities", "quorate", "quorate_children", "running", "running_total", "schedulers",
-        "settled", "size", "spec", "standing", "standing_children", "start_wait", "state",
-        "template_flaw",
-        "topology", "traits",
+        "settled", "size", "slicing", "spec", "standing", "standing_children", "start_wait",
+        "state", "template_flaw", "topology", "traits",
     )  # fmt: skip
 
     def __init__(self, key: GroupKey, spec: GroupSpec | None = None) -> None:
@@ -274,6 +274,7 @@ class Group:
         self.spec = spec
         self.minimum = spec.minimum if spec is not None else None
         self.topology = spec.topology if spec is not None else None
+        self.slicing = spec.slicing if spec is not None else None
         return before
 
     def __repr__(self) -> str:
@@ -455,8 +456,16 @@ def outer_topology_keys(group: Group, key: str) -> tuple[str, ...]:
     return tuple(reversed(keys))
 
 
+def slice_topology_keys(group: Group, key: str) -> tuple[str, ...]:
+    """Return the keys around the domains of the group's slices, the outermost first."""
+    own = () if group.topology is None or group.topology.key == key else (group.topology.key,)
+    return (*(it for it in outer_topology_keys(group, key) if it not in own), *own)
+
+
 def topology_keys_around(group: Group | None, key: str) -> tuple[str, ...]:
     """Return the outer keys of the nearest constraint on `key`, of the group or an ancestor."""
+    if group is not None and group.slicing is not None and group.slicing.key == key:
+        return slice_topology_keys(group, key)
     while group is not None and (group.topology is None or group.topology.key != key):
         group = group.parent
     return () if group is None else outer_topology_keys(group, key)

@@ -43,7 +43,7 @@ def check(top: Group) -> TreeFlaw | None:
     """
     group = top
     while group.faulty:
-        own = _of_its_own(group)
+        own = _of_its_own(group) or _of_slices(group)
         if own:
             return TreeFlaw(group, own)
         suspects = list(group.faulty_children.values()) + list(group.cut_children.values())
@@ -85,6 +85,11 @@ def _of_its_own(group: Group) -> str:
             " Use the same priorityClassName for the group and its pods."
         )
     return ""
+
+
+def _of_slices(group: Group) -> str:
+    """Return what is wrong with the slices of a group; empty if nothing is."""
+    return "" if group.slicing is None else group.slicing.flaw
 
 
 def has_pods_of_priorities(group: Group) -> str:

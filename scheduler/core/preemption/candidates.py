@@ -346,5 +346,11 @@ def _keys(root: object) -> tuple[str | None, list[str]]:
     if not isinstance(root, Group):
         return (None, [])
     own = root.spec.topology if root.spec else None
-    lower = {g.spec.topology.key for g in root.walk() if g.spec and g.spec.topology}
+    lower = {g.topology.key for g in root.walk() if g.topology}
+    # The domains of slices are of use if one slice is enough. Several are seldom in one domain.
+    lower |= {
+        leaf.slicing.key
+        for leaf in root.leaves()
+        if leaf.slicing and (leaf.minimum or 0) - leaf.running <= leaf.slicing.size
+    }
     return (own.key if own and not own.preferred else None, sorted(lower))

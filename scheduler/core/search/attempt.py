@@ -122,6 +122,22 @@ class Attempt:
         self.total += len(groups) * size
         return True
 
+    def take_places(self, group: Group, shape: Shape, places: Ints) -> bool:
+        """Take a slot for each of these rows, which may repeat, in the order of the group's pods.
+
+        Takes all or none, with a single reservation.
+        """
+        if not self._reserve(shape, *np.unique(places, return_counts=True)):
+            return False
+        self.log.append(PodRun(group, shape, places, np.ones(len(places), np.int64)))
+        self._taken[group, shape] += len(places)
+        self.total += len(places)
+        return True
+
+    def taken(self) -> Iterator[tuple[Group, int]]:
+        """Yield the number of pods placed so far by group, for each of its shapes."""
+        return ((group, pods) for (group, _), pods in self._taken.items())
+
     def _reserve(self, shape: Shape, rows: Ints, counts: Ints) -> bool:
         mark = self.nodes.savepoint()
         # `slots` counts devices for each node alone; nodes that share some may lack them together.

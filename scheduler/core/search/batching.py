@@ -42,7 +42,8 @@ def signature(root: Group | Pod) -> Signature | None:
     """Return the signature of a root that may be batched; None if it must be decided alone.
 
     Single pods have one. So do valid gangs of one leaf that need all their pods, none of them
-    running, of one shape whose order does not matter, and without a preferred topology constraint.
+    running, of one shape whose order does not matter, without slices, and without a preferred
+    topology constraint.
     The signature does not change while the root waits unchanged.
     """
     if isinstance(root, Pod):
@@ -52,7 +53,7 @@ def signature(root: Group | Pod) -> Signature | None:
         return None
     if not root.pending_total == root.available == spec.minimum:
         return None
-    if root.expected_waiting:
+    if root.expected_waiting or root.slicing is not None:
         return None
     shape = next(iter(root.pending))
     preferred = spec.topology is not None and spec.topology.preferred

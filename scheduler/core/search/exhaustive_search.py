@@ -7,7 +7,7 @@ within its budget, the minimums do not fit. The next attempt continues where the
 
 from __future__ import annotations
 
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Callable, Iterator, MutableMapping
 from typing import Final
 
 import numpy as np
@@ -37,12 +37,17 @@ class ExhaustiveSearch:
         placements: TopologyPlacements,
         chosen: MutableMapping[Group, CandidatePlacement],
         most: int,
+        as_composite: Callable[[Group], Group],
     ) -> None:
-        """End the walk after `most` steps, or with the time. `Search` keeps `chosen`, too."""
+        """End the walk after `most` steps, or with the time. `Search` keeps `chosen`, too.
+
+        `as_composite` returns a group with slices as the parent of these.
+        """
         self._attempt = attempt
         self._placements = placements
         self._chosen = chosen
         self._most = most
+        self._as_composite = as_composite
         self.steps = 0
         self._resume: Cursor = ()
         self._path: list[int] = []
@@ -112,6 +117,12 @@ class ExhaustiveSearch:
             rows = region if inner.rows is None else inner.rows
             if group.standing:
                 yield
+            elif group.slicing is not None:
+                parent = self._as_composite(group)
+                self._chosen[parent] = inner
+                parts = parent.children_in_order()
+                yield from self._children(parts, parent.minimum or 0, rows)
+                self._chosen.pop(parent, None)
             elif group.composite:
                 children = [it for it in group.children_in_order() if it.quorate]
                 waiting = [it for it in children if not it.standing]

@@ -31,6 +31,8 @@ def equal_need(group: Group) -> EqualNeed | None:
     """Return the need of a leaf that may be filled with others; None if it may not be."""
     if group.composite or group.topology is not None or len(group.pending) != 1:
         return None
+    if group.slicing is not None:
+        return None
     shape, pods = next(iter(group.pending.items()))
     wants = shape.requirements
     if shape.order_sensitive or shape.needs_other_pods or wants.claims or wants.unsupported:

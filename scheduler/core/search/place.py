@@ -21,6 +21,7 @@ from scheduler.core.groups.forest import Group, Pod, in_order
 from scheduler.core.nodes.node_table import Region
 from scheduler.core.pods.shapes import Shape
 from scheduler.core.search.needs import shapes_of
+from scheduler.core.search.slices import SlicePods
 from scheduler.core.search.tree import TreeSearch
 from scheduler.core.state.search_memory import SearchMemory, asked_by
 from scheduler.core.state.shortage import Shortage
@@ -196,7 +197,9 @@ def _placement(state: State, root: Group, search: TreeSearch, minimums: int) -> 
         key = (run.group, run.shape)
         if key not in queues:
             waiting = run.group.pending[run.shape].values()
-            queues[key] = iter(in_order(waiting))
+            # Those of slices are in order already: by slice, and by index within it.
+            ordered = isinstance(run.group, SlicePods)
+            queues[key] = iter(waiting if ordered else in_order(waiting))
         targets = np.repeat(run.rows, run.counts).tolist()
         pods.extend(islice(queues[key], len(targets)))
         rows.extend(targets)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from scheduler.core.groups.forest import Group, outer_topology_keys
+from scheduler.core.groups.groups import slice_topology_keys
 from scheduler.core.nodes.node_table import Ints, Region
 from scheduler.core.pods.never_fits import never_fits
 from scheduler.core.pods.shapes import Shape, demands_of
@@ -75,6 +76,9 @@ class TopologyPlacements:
         if len(pins) > 1 or UNLABELLED in pins:
             return _in_several_domains(group, domains, pins)
         ranked = sorted(pins) or self._ranked(group, domains, region, demand)
+        if not ranked and group.slicing is not None:
+            # Complete slices do not fit. The search for them states what the best domain lacks.
+            ranked = self._ranked(group, domains, region, demand, in_slices=False)[:1]
         if not ranked:
             return self._nowhere(group, domains, region, demand)
         return self._required(domains, ranked, region)
@@ -95,11 +99,23 @@ class TopologyPlacements:
         key = group.topology.key
         return self._topologies.of_groups(key, outer_topology_keys(group, key))
 
+    def slice_domains(self, group: Group) -> Domains:
+        """Return the domains of the group's slices, inside those of the group and groups above.
+
+        Raises LookupError for a group without slices.
+        """
+        if group.slicing is None:
+            raise LookupError(group.key)
+        key = group.slicing.key
+        return self._topologies.of_groups(key, slice_topology_keys(group, key))
+
     def in_one_domain(self, group: Group, region: Region | None) -> bool:
         """Return True if the group's constraint holds wherever in the region its pods are.
 
         Pods that run already have to be in the region's domain as well.
         """
+        if group.slicing is not None:
+            return False
         if group.topology is None:
             return True
         domains = self.domains(group)
@@ -160,7 +176,13 @@ class TopologyPlacements:
         return domains.of(rows)
 
     def _ranked(
-        self, group: Group, domains: Domains, region: Region | None, demand: Demand
+        self,
+        group: Group,
+        domains: Domains,
+        region: Region | None,
+        demand: Demand,
+        *,
+        in_slices: bool = True,
     ) -> list[int]:
         """Return the domains that fit the demand: by most pods placed, then by fewest slots.
 
@@ -168,11 +190,14 @@ class TopologyPlacements:
         other sizes; then by name.
         """
         wanted = _wanted(group)
+        in_slices = in_slices and group.slicing is not None and len(wanted) == 1
         placed = np.zeros(len(domains.values), np.int64)
         spare = np.zeros(len(domains.values), np.int64)
         possible = np.ones(len(domains.values), np.bool_)
         for shape, count in wanted.items():
             sums = self._sums(shape, domains, region)
+            if in_slices:
+                sums = self._sums_of_slices(group, shape, domains, region)
             placed += np.minimum(sums, count)
             spare += sums
             possible &= sums >= demand.get(shape, 0)
@@ -230,6 +255,22 @@ class TopologyPlacements:
     def _sums(self, shape: Shape, domains: Domains, region: Region | None) -> Ints:
         self._pause()
         return domains.sums(self._framework.optimistic_slots(shape, region), region)
+
+    def _sums_of_slices(
+        self, group: Group, shape: Shape, domains: Domains, region: Region | None
+    ) -> Ints:
+        """Return the slots per domain (D,) that complete slices of the group can use."""
+        size = 1 if group.slicing is None else group.slicing.size
+        inner = self.slice_domains(group)
+        sums = self._sums(shape, inner, region)
+        # All nodes of an inner domain are in the same outer one, so any of them tells which.
+        outer = np.full(len(inner.values) + 1, UNLABELLED, np.int64)
+        outer[inner.codes] = domains.codes
+        at = np.flatnonzero(outer[:-1] != UNLABELLED)
+        found = np.bincount(
+            outer[at], weights=sums[at] - sums[at] % size, minlength=len(domains.values)
+        )
+        return found.astype(np.int64)
 
     def _nowhere(
         self, group: Group, domains: Domains, region: Region | None, demand: Demand

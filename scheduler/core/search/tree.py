@@ -19,6 +19,7 @@ from scheduler.core.search.joint_packing import pack_jointly
 from scheduler.core.search.needs import EqualNeed, Needs, equal_need, rank_of, shapes_of
 from scheduler.core.search.node_selection import choose
 from scheduler.core.search.shared_claims import SharedClaims
+from scheduler.core.search.slice_search import SliceSearch
 from scheduler.core.search.topology_placement import CandidatePlacement, TopologyPlacements
 from scheduler.core.state.search_memory import SearchMemory
 from scheduler.core.state.shortage import Shortage
@@ -53,22 +54,37 @@ class TreeSearch:
         self._shared = SharedClaims(state)
         self._chosen: dict[Group, CandidatePlacement] = {}
         self._left_out: dict[Group, Shortage] = {}
+        self._state = state
+        self._slice_search: SliceSearch | None = None
         self.complete: bool | None = None
         """True if all ways were tried; None if the exhaustive search did not run."""
+
+    @property
+    def _slices(self) -> SliceSearch:
+        """The search for slices, which few roots have."""
+        if self._slice_search is None:
+            self._slice_search = SliceSearch(self, self._state, self._placements, self._chosen)
+        return self._slice_search
 
     def minimums(self, group: Group, region: Region | None) -> Shortage | None:
         """Place the pods that the subtree's minimums lack, inside the region, all or nothing."""
         if group.composite:
-            work = self._children if group.parent is not None else self._in_one_domain_or_any
-            return self._in_candidates(group, region, self._needs.least(group), work)
+            work = self.children if group.parent is not None else self._in_one_domain_or_any
+            return self.in_candidates(group, region, self._needs.least(group), work)
+        if group.slicing is not None:
+            return self._slices.minimums(group, region)
         need = (group.minimum or 0) - group.running
         if need <= 0:
             # No pod is needed, but extras and children still need the group's domain.
-            return self._in_candidates(group, region, {}, lambda *_: None)
+            return self.in_candidates(group, region, {}, lambda *_: None)
         if group.available < (group.minimum or 0):
             waiting = group.available - group.running
             message = f"The group has {group.available} of {group.minimum} pods."
             return Shortage("quorum", group.key, message, need, waiting, resolvable=False)
+        return self._any_pods(group, need, region)
+
+    def _any_pods(self, group: Group, need: int, region: Region | None) -> Shortage | None:
+        """Place `need` of the leaf's pods that wait, all or nothing; they may have a choice."""
         shortage: Shortage | None = None
         for demand in self._needs.demands(group, need):
 
@@ -77,7 +93,7 @@ class TreeSearch:
             ) -> Shortage | None:
                 return self.attempt.fill(group, demand, inner)
 
-            shortage = self._in_candidates(group, region, demand, fill)
+            shortage = self.in_candidates(group, region, demand, fill)
             if shortage is None:
                 return None
         # Which pods meet the minimum is open. The demands above are two of many choices.
@@ -86,7 +102,7 @@ class TreeSearch:
             def fill_some(group: Group, inner: Region | None) -> Shortage | None:
                 return None if self.attempt.fill_some(group, need, inner) else shortage
 
-            if self._in_candidates(group, region, {}, fill_some) is None:
+            if self.in_candidates(group, region, {}, fill_some) is None:
                 return None
         # The last demand is the easiest: its shortage names no pod beyond the minimum's need.
         return shortage
@@ -98,22 +114,31 @@ class TreeSearch:
         """
         shapes = shapes_of(root)
         # This runs after each refusal, so most roots must leave here.
-        if root.pending_total > MOST_PODS or (len(shapes) == 1 and not root.composite):
+        one_shape = len(shapes) == 1 and not root.composite and root.slicing is None
+        if root.pending_total > MOST_PODS or one_shape:
+            return False
+        if root.slicing is not None and self._slices.by_arithmetic(root):
             return False
         # Greedy and joint packing cover it if only resources decide, and the root's topology.
         simple = all(self.attempt.framework.independent(it) for it in shapes) and all(
             group.topology is None for group in root.walk() if group is not root
         )
+        simple = simple and all(leaf.slicing is None for leaf in root.leaves())
         if simple or self._insufficient_capacity(root, region):
             return False
         memory = self._memory
-        walk = ExhaustiveSearch(self.attempt, self._placements, self._chosen, most)
+        walk = ExhaustiveSearch(
+            self.attempt, self._placements, self._chosen, most, self._as_composite
+        )
         found = walk.place(root, region, memory.cursor if memory is not None else ())
         self.complete = walk.complete
         if memory is not None:
             memory.cursor = walk.cursor or ()
             memory.walked += walk.steps
         return found
+
+    def _as_composite(self, leaf: Group) -> Group:
+        return self._slices.as_composite(leaf)
 
     def extras(self, root: Group) -> None:
         """Place pods beyond the minimums, as far as capacity allows.
@@ -124,7 +149,7 @@ class TreeSearch:
         for group in list(root.walk()):
             self.attempt.budget.pause()
             self._join(group)
-        remaining = self.attempt.remaining_demand
+        remaining = self._remaining_demand
         leaves = [it for it in root.leaves() if it in self._chosen and it.pending and remaining(it)]
         ranks = {leaf: rank_of(leaf) for leaf in leaves}
         for rank in sorted(set(ranks.values())):
@@ -167,17 +192,27 @@ class TreeSearch:
         """Place extras in the fewest other domains if their preferred domain is full."""
         regions = {}
         for leaf in leaves:
-            inner, left = self._chosen[leaf], self.attempt.remaining_demand(leaf)
+            inner, left = self._chosen[leaf], self._remaining_demand(leaf)
             if left and inner.prefers is not None and inner.rows is not None:
                 regions[leaf] = self._placements.wider(inner, left)
         self._rounds(list(regions), regions)
 
     def _rounds(self, leaves: list[Group], regions: Mapping[Group, Region | None]) -> None:
         while leaves:
-            left = sum(self.attempt.remaining_pods(leaf) for leaf in leaves)
+            left = sum(sum(self._remaining_demand(leaf).values()) for leaf in leaves)
             # One pod per leaf and round if few are left, else more: it limits the rounds.
             share = 1 + left // (len(leaves) * _ROUNDS) if len(leaves) > 1 else left
-            leaves = [leaf for leaf in leaves if self.attempt.extras(leaf, regions[leaf], share)]
+            leaves = [leaf for leaf in leaves if self._extras(leaf, regions[leaf], share)]
+
+    def _extras(self, leaf: Group, region: Region | None, most: int) -> int:
+        if leaf.slicing is not None:
+            return self._slices.extras(leaf, region, most)
+        return self.attempt.extras(leaf, region, most)
+
+    def _remaining_demand(self, leaf: Group) -> Demand:
+        if leaf.slicing is not None:
+            return self._slices.remaining_demand(leaf)
+        return self.attempt.remaining_demand(leaf)
 
     def extras_shortage(self, group: Group) -> Shortage:
         """Return why nothing was placed although all minimums are met: an extra does not fit.
@@ -188,6 +223,8 @@ class TreeSearch:
             if child not in self._chosen:
                 return replace(shortage, minimum=False)
         for leaf in group.leaves():
+            if leaf.slicing is not None and leaf.pending:
+                return self._slices.extras_shortage(leaf)
             for shape, pods in leaf.pending.items():
                 inner = self._chosen.get(leaf)
                 free = int(
@@ -198,7 +235,7 @@ class TreeSearch:
                 return self.attempt.short(leaf, shape, len(pods), free, minimum=False)
         return Shortage("quorum", group.key, "No pods are pending.")
 
-    def _in_candidates(
+    def in_candidates(
         self,
         group: Group,
         region: Region | None,
@@ -309,16 +346,16 @@ class TreeSearch:
         The first pod decides the domain for all pods with affinity to it, in the other children as
         well.
         """
-        shortage = self._children(group, region)
+        shortage = self.children(group, region)
         if shortage is not None:
             demand = self._needs.least(group) or self._any(group)
             for part in self.attempt.common_domains(demand, region):
                 self.attempt.steps += 1
-                if self._children(group, part) is None:
+                if self.children(group, part) is None:
                     return None
         return shortage
 
-    def _children(self, group: Group, region: Region | None) -> Shortage | None:
+    def children(self, group: Group, region: Region | None) -> Shortage | None:
         """Place the minimums of as many children as the composite's minimum still needs."""
         # More children may have met their minimum than the group needs.
         needed = max(0, (group.minimum or 0) - group.standing_children)

@@ -139,6 +139,7 @@ def asked_by(root: Group) -> Hashable:
             group.key,
             group.minimum,
             group.topology,
+            group.slicing,
             group.running,
             # The shapes themselves: the index of one that is gone is used again.
             frozenset((shape, len(pods)) for shape, pods in group.pending.items()),

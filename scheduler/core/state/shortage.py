@@ -50,6 +50,7 @@ class Shortage:
     own: int = 0
     beside: int = 0
     siblings: tuple[GroupKey, ...] = ()
+    part: str = ""
 
     def within(self, value: str, *, key: str) -> Shortage:
         """Return the same shortage, found inside a domain. An inner domain stays if it has one."""

@@ -88,7 +88,7 @@ class State:
         self.pods: dict[str, Pod] = {}
         self.shapes = Shapes(self.selectors, self.framework)
         self.forest = Forest()
-        self.units = Units(self.framework, self.forest, self.devices)
+        self.units = Units(self.framework, self.forest, self.devices, self.topologies)
         self.searches = SearchMemories()
         self.singles: dict[GroupKey, Pod] = {}
         self.held: dict[GroupKey, Pod] = {}
@@ -151,6 +151,10 @@ class State:
             self.devices.node_changed(row)
         if before is not None and before.labels != node.labels:
             self._domains_changed()
+            for pod in self.node_pods.on(node.name):
+                # Slices of pods without indexes are by domain.
+                if pod.group is not None and pod.group.slicing is not None:
+                    self.units.stale(pod)
         # Watches of pods and nodes are independent: a bound pod may come before its node.
         if known is None:
             for pod in self.node_pods.on(node.name):

@@ -1,7 +1,8 @@
 """Units of preemption: pods that can only be evicted together (KEP-4671), as a table of pods.
 
-A unit is all running pods under the highest ancestor of disruption mode `all`, or else one pod. The
-table is updated pod by pod, so a decision reads arrays and walks no trees.
+A unit is all running pods under the highest ancestor of disruption mode `all`, or else the running
+pods of one slice, or else one pod. The table is updated pod by pod, so a decision reads arrays and
+walks no trees.
 """
 
 from __future__ import annotations
@@ -17,12 +18,15 @@ from scheduler.core.devices.sole_use import ALONE, FIRST_POSITIONS, OTHERWISE, H
 from scheduler.core.devices.table import DeviceTable
 from scheduler.core.framework.framework import Framework
 from scheduler.core.groups.forest import Forest, Group, Pod
+from scheduler.core.groups.groups import slice_topology_keys
+from scheduler.core.groups.slices import Slice, slices_of
 from scheduler.core.nodes.node_table import Bools, Floats, Ints
 from scheduler.core.pods.shapes import Shape
 from scheduler.core.state.eviction_costs import CLOCK_SKEW, EvictionCosts
 from scheduler.core.state.node_daemons import NodeDaemons
 from scheduler.core.state.released_claims import ReleasedClaims
 from scheduler.core.state.shape_requests import ShapeRequests
+from scheduler.core.topology.topology import Topologies
 from scheduler.core.values.model import GroupKey, plain_kind
 from scheduler.core.values.run_protection import NO_PROTECTION
 from scheduler.core.values.search_budget import nothing
@@ -43,9 +47,13 @@ _TREES: Final = 1024
 """Changed trees that are kept before they are walked, even if no caller needs them yet."""
 
 
+UnitId = GroupKey | str | tuple[GroupKey, int]
+"""What a unit belongs to: a group, a pod by its UID, or a slice of a group by its number."""
+
+
 @dataclass(slots=True, eq=False)
 class Unit:
-    """Pods that are evicted together; `group` is None if the unit is a single pod.
+    """Pods that are evicted together; `group` is None if the unit is a single pod or a slice.
 
     `priority` is the lowest of its root group's and its pods' own: a pod of low priority cannot
     hide in a group of high priority. `priorities` counts the pods by priority. These are few,
@@ -62,6 +70,7 @@ class Unit:
     priorities: Counter[int] = field(default_factory=Counter)
     spared: set[str] = field(default_factory=set)
     slow: set[str] = field(default_factory=set)
+    owner: UnitId = ""
 
     @property
     def name(self) -> str:
@@ -141,8 +150,11 @@ class Units:
     `places` is the number of expected pods, which do not exist yet.
     """
 
-    def __init__(self, framework: Framework, forest: Forest, devices: DeviceTable) -> None:
+    def __init__(
+        self, framework: Framework, forest: Forest, devices: DeviceTable, topologies: Topologies
+    ) -> None:
         self._framework = framework
+        self._topologies = topologies
         self._devices = devices
         self._claims = ReleasedClaims(devices)
         self._forest = forest
@@ -155,7 +167,7 @@ class Units:
         self._slots: dict[str, int] = {}
         self._pods: list[Pod | None] = []
         self._vacant: list[int] = []
-        self._units: dict[GroupKey | str, Unit] = {}  # by group, or by UID of a pod alone
+        self._units: dict[UnitId, Unit] = {}
         self._by_index: list[Unit | None] = []
         self._in_namespace: dict[str, set[int]] = {}
         self._vacant_units: list[int] = []
@@ -330,10 +342,41 @@ class Units:
                     self._forget(uid)
                 yield
         while self._changed_gangs:
-            self._rank_extras(self._changed_gangs.popitem()[1])
+            gang = self._changed_gangs.popitem()[1]
+            yield from self._join_slices(gang)
+            self._changed_gangs.pop(gang.key, None)
+            self._rank_extras(gang)
             yield
         if len(self._devices.consumers):
             yield from self._refresh_held()
+
+    def _join_slices(self, gang: Group) -> Iterator[None]:
+        """Let the running pods of each slice of a gang be one unit, slice by slice."""
+        for part in self._slices(gang):
+            found = self._slots_alone([pod.info.uid for pod in part.running])
+            for pod, slot in zip(part.running, found.tolist(), strict=True):
+                owner = (gang.key, part.number)
+                if slot >= 0 and self.unit(int(self.owners[slot])).owner != owner:
+                    self._leave(slot, pod.info.uid)
+                    self.costs.remove(pod.info.uid)
+                    self._join(slot, pod, owner)
+            yield
+
+    def _slices(self, gang: Group) -> tuple[Slice, ...]:
+        """Return the slices of a PodGroup; none if it has no slices."""
+        slicing = gang.slicing
+        if slicing is None or not gang.members:
+            return ()
+        keys = slice_topology_keys(gang, slicing.key)
+        return slices_of(gang, self._topologies.of_groups(slicing.key, keys).codes).all
+
+    def by_slice(self, gang: Group) -> dict[str, list[Pod]]:
+        """Return by UID the running pods of the slice of each running pod of a PodGroup.
+
+        Evicted ones are among them. Empty without slices.
+        """
+        parts = self._slices(gang)
+        return {pod.info.uid: part.running for part in parts for pod in part.running}
 
     def _rank_extras(self, gang: Group) -> None:
         """Let the newest pods of a gang beyond its minCount count as the youngest.
@@ -355,12 +398,24 @@ class Units:
         slots = found[order]
         # Pods that have succeeded count for the minimum, too.
         needed = max(0, minimum - max(0, gang.running - len(slots)))
+        if gang.slicing is not None:
+            slots = self._slice_by_slice(slots)
         extras = slots[needed:] if is_gang else slots[:0]
+        # A slice of which some pods are needed is needed.
+        extras = extras[~np.isin(self.owners[extras], self.owners[slots[:needed]])]
         broken = is_gang and len(slots) < needed
         starts = [infos[at].started for at in order] if broken else self.started[slots]
         self.youth[slots] = starts
         self.youth[extras] += EXTRA
         (self._elastic.add if len(extras) else self._elastic.discard)(gang.key)
+
+    def _slice_by_slice(self, slots: Ints) -> Ints:
+        """Return the slots of one group so that those of a unit follow each other.
+
+        Units whose first slot comes first are first.
+        """
+        _, first, unit = np.unique(self.owners[slots], return_index=True, return_inverse=True)
+        return slots[np.argsort(first[unit], kind="stable")]
 
     def extras(self, slots: Ints) -> Bools:
         """Return which of these pods are beyond the minCount of their gang, (len(slots),)."""
@@ -624,8 +679,11 @@ class Units:
         if not evicted and not self.daemons.add(pod):
             self._join(slot, pod)
 
-    def _join(self, slot: int, pod: Pod) -> None:
-        """Add the pod to its unit; a pod that others deleted is a unit of its own."""
+    def _join(self, slot: int, pod: Pod, part: UnitId = "") -> None:
+        """Add the pod to its unit; a pod that others deleted is a unit of its own.
+
+        `part` is the slice to which the pod belongs. It is known once the others are.
+        """
         group, rank, root, min_run = unit_owner(pod, self._forest)
         since = self._runs_since(pod, root)
         self.costs.add(pod, root)
@@ -637,7 +695,7 @@ class Units:
             group, since = None, np.inf
         elif group is None and pod.group is not None:
             self._changed_gangs[pod.group.key] = pod.group
-        unit, uid = self._unit_of(pod, group), pod.info.uid
+        unit, uid = self._unit_of(pod, group, part), pod.info.uid
         unit.pods[uid] = pod
         unit.slots.add(slot)
         if uid in self._spared:
@@ -685,7 +743,7 @@ class Units:
             del unit.priorities[rank]
         self._set_priority(unit)
         if not unit.pods:
-            del self._units[uid if unit.group is None else unit.group.key]
+            del self._units[unit.owner]
             self._by_index[unit.index] = None
             there = self._in_namespace[unit.key[1]]
             there.discard(unit.index)
@@ -693,13 +751,15 @@ class Units:
                 del self._in_namespace[unit.key[1]]
             self._vacant_units.append(unit.index)
 
-    def _unit_of(self, pod: Pod, group: Group | None) -> Unit:
+    def _unit_of(self, pod: Pod, group: Group | None, part: UnitId) -> Unit:
         # Use the UID: expected pods have no names of their own.
-        owner = pod.info.uid if group is None else group.key
+        owner = part or (pod.info.uid if group is None else group.key)
         unit = self._units.get(owner)
         if unit is None:
             key = pod.key if group is None else group.key
-            unit = self._units[owner] = Unit(key, self._new_unit(), group)
+            if part and pod.group is not None:
+                key = pod.group.key
+            unit = self._units[owner] = Unit(key, self._new_unit(), group, owner=owner)
             self._by_index[unit.index] = unit
             self._in_namespace.setdefault(key[1], set()).add(unit.index)
         return unit

@@ -386,6 +386,21 @@ class Topology:
 
 
 @dataclass(frozen=True, slots=True)
+class Slicing:
+    """Slices of a PodGroup: each has `size` pods, which share a domain of the topology `key`.
+
+    A `flaw` is what is wrong with the values, for users; then no pod of the group gets a node.
+    `job_pods` is the number of indexes of each Job if several Jobs have pods in the group, 0 if it
+    is not known.
+    """
+
+    size: int
+    key: str
+    flaw: str = ""
+    job_pods: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class GroupSpec:
     """PodGroup or CompositePodGroup.
 
@@ -408,7 +423,8 @@ class GroupSpec:
     names a disabled feature gate by which the group was created: it waits unless it was scheduled
     before. `shared` means that the group is of an API that other schedulers serve, too: it is this
     scheduler's if its pods are. It need not agree with a template, nor with the priority and
-    disruption mode of its parent: all pods must have the priority of the root.
+    disruption mode of its parent: all pods must have the priority of the root. `slicing` are the
+    slices of a PodGroup, None without any.
     """
 
     key: GroupKey
@@ -437,6 +453,7 @@ class GroupSpec:
     hold: float | None = None
     reserves: bool = False
     shared: bool = False
+    slicing: Slicing | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -142,3 +142,27 @@ def test_a_name_that_the_api_server_generates() -> None:
     lines = simulate(builder.state, [named | {"spec": spec}], "ns", SearchBudget()).lines
 
     assert lines[0] == "Pod a-new-0"
+
+
+def test_the_jobs_of_all_replicated_jobs_are_counted_together() -> None:
+    made = jobset(replicas=3)
+    second = made["spec"]["replicatedJobs"][0] | {"name": "x"}
+    made["spec"]["replicatedJobs"].append(second)
+
+    labels = pod_of_job(job_of_jobset(made, second, 1), 0)["metadata"]["labels"]
+
+    assert labels["jobset.sigs.k8s.io/job-global-index"] == "4"
+
+
+@pytest.mark.parametrize(("size", "fits"), [(8, True), (16, True), (32, False)])
+def test_slices_of_a_jobset_are_simulated(size: int, fits: bool) -> None:
+    """Two racks with 16 cores each, for 32 pods: a slice of 32 has no rack."""
+    notes = {
+        "scheduling.muster.dev/gang-mode": "Gang",
+        "scheduling.muster.dev/slice-size": str(size),
+        "scheduling.muster.dev/slice-topology": "rack",
+    }
+
+    lines = simulated(jobset(replicas=8, pods=4, notes=notes))
+
+    assert ("Slice 1 of 1 (indexes 0-31)" in "\n".join(lines)) is not fits

@@ -4,7 +4,7 @@ A decision names its root, the node of each pod, the devices of claims, the volu
 the victims by unit. The check finds rules that a decision violates, but not wrong rejections.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator
 from typing import Final
 
@@ -134,11 +134,24 @@ def _unit(cluster: Cluster, name: str) -> set[str]:
         it["name"] for it in cluster.above(cluster.pods[name].get("group", "")) if it.get("all")
     ]
     if not whole:
-        return {name}
+        return _slice(cluster, name)
     return {
         it["name"]
         for it in cluster.present()
         if any(above["name"] == whole[-1] for above in cluster.above(it.get("group", "")))
+    }
+
+
+def _slice(cluster: Cluster, name: str) -> set[str]:
+    """Return the pods of the slice of this one; without slices, this one."""
+    pod = cluster.pods[name]
+    size, _ = cluster.groups.get(pod.get("group", ""), {}).get("slices", (0, ""))
+    if not size:
+        return {name}
+    return {
+        it["name"]
+        for it in cluster.present()
+        if it.get("group") == pod["group"] and it["index"] // size == pod["index"] // size
     }
 
 
@@ -160,6 +173,7 @@ class _Placement(NodeRules, PeerRules, DeviceRules):
         yield from self.devices()
         yield from self._minimums()
         yield from self._topology()
+        yield from self._slices()
 
     def lasting(self) -> Iterator[str]:
         """Yield violations of rules that apply to running pods."""
@@ -222,6 +236,51 @@ class _Placement(NodeRules, PeerRules, DeviceRules):
         for name, group in sorted(groups.items()):
             if not self._standing(group):
                 yield f"{name} has pods, and fewer than its minimum"
+
+    def _slices(self) -> Iterator[str]:
+        """Yield the slices that are in several domains, or start in part; and gangs of too few."""
+        for name in sorted({pod.get("group", "") for pod in self.new}):
+            group = self.cluster.groups.get(name, {})
+            if not group.get("slices"):
+                continue
+            size, key = group["slices"]
+            there = self._members_by_slice(name, size)
+            for number in sorted({pod["index"] // size for pod in self.new_of(name)}):
+                yield from self._slice(f"slice {number} of {name}", there[number], size, key)
+            least = -(-(1 if group.get("basic") else group.get("min", 1)) // size)
+            complete = sum(len(members) == size for members in there.values())
+            before = self._runs(name) - len(self.new_of(name))
+            if before < (1 if group.get("basic") else group.get("min", 1)) and complete < least:
+                yield f"{name} has {complete} complete slices, and needs {least}"
+
+    def new_of(self, group: str) -> list[Entry]:
+        return [pod for pod in self.new if pod.get("group") == group]
+
+    def _members_by_slice(self, group: str, size: int) -> dict[int, list[Entry]]:
+        """Return the pods of each slice that have a node or have succeeded."""
+        names = {pod["name"] for pod in self.new}
+        found = defaultdict[int, list[Entry]](list)
+        for pod in (*self.cluster.pods.values(), *self.new):
+            known = pod["name"] in names and pod not in self.new
+            ended = pod.get("deleted") or pod.get("phase") == "Failed" or pod["name"] in self.gone
+            if pod.get("group") == group and pod.get("node") and not (known or ended):
+                found[pod["index"] // size].append(pod)
+        return found
+
+    def _slice(self, title: str, members: list[Entry], size: int, key: str) -> Iterator[str]:
+        names = {pod["name"] for pod in self.new}
+        if all(pod["name"] in names for pod in members) and len(members) < size:
+            yield f"{title} starts with {len(members)} of {size} pods"
+        keys = [it["key"] for it in self.cluster.above(members[0]["group"])[::-1] if it.get("key")]
+        living = [pod for pod in members if pod.get("phase") != "Succeeded"]
+        paths = {
+            tuple(self.value(pod["node"], it) for it in dict.fromkeys([*keys, key]))
+            for pod in living
+        }
+        if len(paths) > 1:
+            yield f"{title} is in {sorted(map(str, paths))}"
+        if any(self.value(pod["node"], key) is None for pod in living if pod["name"] in names):
+            yield f"{title} has pods on nodes without {key}"
 
     def _topology(self) -> Iterator[str]:
         cluster = self.cluster

@@ -6,12 +6,13 @@ nodes    name, cpu, memory, extra (an extended resource), pods, rack, block, zon
          cordoned, attach (limit of volumes), devices, counter (what its devices share);
          `network` are devices that all nodes reach
 devices  name, size, rail, uses (of the counter), shared (capacity of several claims), taint
-groups   name, min, composite, basic, parent, key, preferred, all (disruptionMode), priority, never,
-         expects: kinds of expected pods, each with name, count, stage, asks and fields of a pod
-pods     name, group, kind, cpu, memory, extra, priority, node, phase, deleted, gated, never, app,
-         port, rack, tolerates (all or an effect), affinity, anti, volumes, claims, daemon, foreign,
-         nominated, spread: app, key, skew, domains (minDomains), taints (that keep a pod out are
-         honored), everywhere (nodes that the selector excludes count)
+groups   name, min, composite, basic, parent, key, preferred, all (disruptionMode), priority,
+         never, slices: [size, key] of pods with an index, expects: kinds of expected pods, each
+         with name, count, stage, asks and fields of a pod
+pods     name, group, index, kind, cpu, memory, extra, priority, node, phase, deleted, gated, never,
+         app, port, rack, tolerates (all or an effect), affinity, anti, volumes, claims, daemon,
+         foreign, nominated, spread: app, key, skew, domains (minDomains), taints (that keep a pod
+         out are honored), everywhere (nodes that the selector excludes count)
 claims   name, ask, owner (a pod) or group, given: [node, device, option, amount] of each device
 asks     count, size, constraint (same or distinct rails), amount (of a shared device), any: options
 volumes  name, claim, zone, size;  pvcs: name, volume, size, one_pod, kind (class)
@@ -153,7 +154,7 @@ class _Draw:
             if self.some("tree", 0.5):
                 parent = f"top{at}"
                 self.add("groups", name=parent, composite=True, **fields | {"min": 1})
-            self.add("groups", name=name, parent=parent, **fields)
+            self.add("groups", name=name, parent=parent, slices=self.slices(4), **fields)
         for number in range(1 if alone else dice.randint(1, 4)):
             node = dice.choice(self.made["nodes"])
             if node.get("cordoned"):
@@ -162,7 +163,7 @@ class _Draw:
             if pod["cpu"] > self.free(node):
                 continue
             pod |= {"node": node["name"], "priority": priority, "phase": "Running"}
-            pod |= {} if alone else {"group": name}
+            pod |= {} if alone else {"group": name, "index": number}
             pod |= self.circumstance(alone=alone)
             self.made.setdefault("pods", []).append(pod)
             if self.some("devices", 0.6):
@@ -248,6 +249,8 @@ class _Draw:
         if not self.chance(0.15) and self.some("stages"):
             self.expecting(group, kinds, count)
             return
+        if slices := self.slices(count):
+            group["slices"] = slices
         own = [self.asks() for _ in kinds]
         some = next((it[0] for it in own if it), {})
         shared = self.shared_claim(name, some) if self.some("devices", 0.5) else ""
@@ -256,6 +259,7 @@ class _Draw:
             pod = kinds[kind] | {
                 "name": f"{name}-{at}",
                 "group": name,
+                "index": at,
                 "priority": common["priority"],
             }
             if self.chance(0.06):
@@ -265,6 +269,12 @@ class _Draw:
             self.made.setdefault("pods", []).append(pod)
             if "node" not in pod:
                 self.give_claims(pod, shared if self.chance(0.6) else "", own[kind])
+
+    def slices(self, pods: int) -> list[Any]:
+        """Return size and topology key of a group's slices; empty for a group without any."""
+        if not self.some("topology", 0.35):
+            return []
+        return [self.dice.randint(1, pods), self.dice.choice(KEYS)]
 
     def starts(self, pod: Entry) -> None:
         """Start a member in advance, if its own node fits it."""
@@ -397,6 +407,7 @@ _GROUP: Final[Mapping[str, Callable[[Entry], bool]]] = {
     "tree": lambda it: bool(it.get("composite")),
     "required topology": lambda it: bool(it.get("key")) and not it.get("preferred"),
     "preferred topology": lambda it: bool(it.get("key") and it.get("preferred")),
+    "slices": lambda it: bool(it.get("slices")),
     "basic": lambda it: bool(it.get("basic")),
     "mode all": lambda it: bool(it.get("all")),
     "Never": lambda it: bool(it.get("never")),

@@ -156,6 +156,12 @@ def group_objects(group: Json, instance: Mapping[str, Any], age: int) -> Iterato
     kind = "CompositePodGroup" if group.get("composite") else "PodGroup"
     made = _meta(group["name"]) | {"spec": spec, "status": status}
     made["metadata"]["creationTimestamp"] = _time(age)
+    if group.get("slices"):
+        size, key = group["slices"]
+        made["metadata"]["annotations"] = {
+            "scheduling.muster.dev/slice-size": str(size),
+            "scheduling.muster.dev/slice-topology": key,
+        }
     yield GROUPS[kind], made
 
 
@@ -164,6 +170,8 @@ def pod_object(pod: Json, age: int) -> Json:
     made = _meta(pod["name"])
     meta, labels = made["metadata"], {key: pod[key] for key in ("app", "kind") if pod.get(key)}
     meta["creationTimestamp"] = _time(age)
+    if "index" in pod:
+        labels["batch.kubernetes.io/job-completion-index"] = str(pod["index"])
     if pod.get("group"):
         labels["scheduling.muster.dev/pod-group"] = at(pod["group"])[0]
     meta["labels"] = labels

@@ -8,7 +8,7 @@ from prometheus_client import REGISTRY
 from api.features import USUAL, Feature
 from kube.base.errors import Forbidden, ServerError
 from scheduler.core.state.nominations import Nomination
-from scheduler.core.values.model import POD_GROUP, PodInfo, PreemptionInfo
+from scheduler.core.values.model import POD_GROUP, GroupSpec, PodInfo, PreemptionInfo, Slicing
 from scheduler.decoding.decode import FAR_AWAY
 from scheduler.support.config import Preemption
 from scheduler.support.metrics import PREEMPTIONS
@@ -421,6 +421,25 @@ async def test_a_new_leader_completes_evictions_that_were_begun(marked: int) -> 
         await harness.settle()
 
     assert set(harness.evictor_api.deleted) == names(low)
+
+
+async def test_a_new_leader_evicts_the_rest_of_a_slice() -> None:
+    harness = EvictionHarness()
+    harness.builder.nodes(2, cpu=4, rack_of=1)
+    key = harness.builder.group("low", 4)
+    harness.builder.state.set_group(GroupSpec(key, 4, priority=0, slicing=Slicing(2, "rack")))
+    first = harness.builder.runs("low", "n0", "n0")
+    second = harness.builder.runs("low", "n1", "n1")
+    begun = replace(second[0], preemption=PreemptionInfo(targeted=True))
+    harness.builder.state.set_pod(begun)
+
+    harness.evictor.reset()
+    harness.evictor.resume()
+    async with harness.leading():
+        await harness.settle()
+
+    assert set(harness.evictor_api.deleted) == names(second)
+    assert not names(first) & set(harness.evictor_api.deleted)
 
 
 async def test_without_preemption_no_pod_is_evicted() -> None:
