@@ -77,3 +77,5 @@ async def test_the_answer_is_what_the_scheduler_does(
         assert blocker["summary"] == waits["sentence"]
         await env.create(JOBS, small)
         await env.runs("batch.kubernetes.io/job-name=small", 3)
+        # The scheduler corrects what it said a few seconds before.
+        await env.waits("pg-job-large", needed=5, free=1)
