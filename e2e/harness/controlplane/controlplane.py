@@ -87,9 +87,7 @@ class ControlPlane:
         workloads = chosen.lws or chosen.trainer or chosen.kuberay or chosen.mpi
         build.build(neighbours=chosen.karpenter or chosen.coscheduling, workloads=workloads)
         self._write_files()
-        self._run("etcd", commands.etcd(self._layout))
-        self._run("kube-apiserver", commands.apiserver(self._layout, self.options))
-        await self._apiserver_ready()
+        await self._start_servers()
         if self.options.controllers:
             self._run(
                 "kube-controller-manager", commands.controller_manager(self._layout, self.options)
@@ -100,6 +98,12 @@ class ControlPlane:
             module = build.sources()["sigs.k8s.io/kwok"]
             self._run("kwok", commands.kwok(self._layout, module))
         await self._start_others()
+
+    async def _start_servers(self) -> None:
+        """Start etcd and kube-apiserver, and wait until it serves."""
+        self._run("etcd", commands.etcd(self._layout))
+        self._run("kube-apiserver", commands.apiserver(self._layout, self.options))
+        await self._apiserver_ready()
 
     async def _start_others(self) -> None:
         chosen = self.options

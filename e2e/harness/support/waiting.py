@@ -8,7 +8,7 @@ import aiohttp
 
 from e2e.harness.support.rest import Rest
 
-_UNREACHABLE = (aiohttp.ClientError, OSError, TimeoutError)
+UNREACHABLE = (aiohttp.ClientError, OSError, TimeoutError)
 
 
 async def eventually(probe: Callable[[], Awaitable[bool]], what: str, timeout: float = 15) -> None:
@@ -30,7 +30,7 @@ async def eventually(probe: Callable[[], Awaitable[bool]], what: str, timeout: f
 
 async def answers(client: Rest) -> bool:
     """Return True if the API server is ready; an unreachable server is not."""
-    with contextlib.suppress(*_UNREACHABLE):
+    with contextlib.suppress(*UNREACHABLE):
         async with client as rest:
             ready = await rest.get("/readyz", timeout=5)
             default = await rest.get("/api/v1/namespaces/default", timeout=5)
@@ -40,7 +40,7 @@ async def answers(client: Rest) -> bool:
 
 async def healthy(url: str) -> bool:
     """Return True if a health page responds with 200."""
-    with contextlib.suppress(*_UNREACHABLE):
+    with contextlib.suppress(*UNREACHABLE):
         async with aiohttp.ClientSession(trust_env=False) as session, session.get(url) as answer:
             return answer.status == 200
     return False
