@@ -43,6 +43,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--rounds", type=int, default=1, help="how often an upgrade goes back and again"
     )
+    group.addoption(
+        "--combinations",
+        type=int,
+        default=30,
+        help="how many random rows e2e/faults/high_availability plays",
+    )
     group.addoption("--record", action="store_true", help="write what docs/ shows of a run again")
 
 

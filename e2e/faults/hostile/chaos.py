@@ -27,7 +27,7 @@ from e2e.faults.hostile import site as sites
 from e2e.faults.hostile.faults import Faults
 from e2e.faults.hostile.inventory import Inventory
 from e2e.faults.hostile.observer import Observer
-from e2e.faults.hostile.site import CPU, REPLICAS, SCHEDULERS, Site
+from e2e.faults.hostile.site import CPU, Site
 from e2e.faults.hostile.workloads import Work
 from e2e.harness.controlplane.places import ROOT
 from e2e.harness.support.rest import Rest
@@ -123,7 +123,7 @@ class Run:
         await self._delete_all(rest, "in the end")
 
     def _count(self, faults: Faults) -> None:
-        own = (*REPLICAS, "kube-apiserver", "etcd")
+        own = (*self._site.replicas, "kube-apiserver", "etcd")
         self.result.rounds += 1
         self.result.kills = sum(self._site.kills[name] for name in own)
         self.result.bound = self._observer.bound
@@ -168,7 +168,7 @@ class Run:
     async def _user(self, rest: Rest, chance: random.Random) -> None:
         """Submit, finish or delete a workload, retrying as long as necessary."""
         if len(self._works) < chance.randint(1, 2 * _ALIVE - 1):
-            work = workloads.draw(chance, chance.choice(NAMESPACES), self._number)
+            work = self._draw(chance, chance.choice(NAMESPACES), self._number)
             self._number += 1
             self._start(lambda: self._create(rest, work))
         elif not self._works:
@@ -181,6 +181,9 @@ class Run:
             work = self._works.pop(chance.randrange(len(self._works)))
             propagation = chance.choice(("Background", "Foreground"))
             self._start(lambda: self._delete(rest, work, propagation))
+
+    def _draw(self, chance: random.Random, namespace: str, number: int) -> Work:
+        return workloads.draw(chance, namespace, number)
 
     def _start(self, act: Callable[[], Awaitable[object]]) -> None:
         task = asyncio.ensure_future(self._try(act))
@@ -249,10 +252,12 @@ class Run:
         return self._observer.peak(key) >= inventory.minimum(seen.groups[key])
 
     def _check_watched(self, when: str) -> None:
-        wrongs = list(self._observer.wrongs)
-        wrongs += [f"{name} ended by itself" for name in self._site.ended]
-        if wrongs:
+        if wrongs := self._wrongs():
             raise ChaosError("\n".join((f"{when}:", *wrongs)))
+
+    def _wrongs(self) -> list[str]:
+        """Return what was wrong at any moment so far."""
+        return [*self._observer.wrongs, *(f"{it} ended by itself" for it in self._site.ended)]
 
     async def _bury(self, rest: Rest, seen: Inventory) -> None:
         """Force-delete the pods of deleted nodes, as a cloud provider's controller does."""
@@ -310,7 +315,7 @@ class Run:
             events = (await rest.get("/api/v1/events")).ok()["items"]
             (folder / "events.json").write_text(json.dumps(events, indent=1))
             (folder / "works.json").write_text(json.dumps([w.manifest for w in self._works]))
-        for name in SCHEDULERS:
+        for name in self._site.schedulers:
             (folder / f"{name}.snapshot.json").write_bytes(await self._site.snapshot(name))
         shutil.copytree(self._site.muster.logs, folder / "logs", dirs_exist_ok=True)
         self._say(f"the evidence is in {folder}")

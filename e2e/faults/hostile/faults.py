@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 
 from e2e.faults.hostile.inventory import ended, node_of
-from e2e.faults.hostile.site import CONTROLLERS, REPLICAS, SCHEDULERS, Site
+from e2e.faults.hostile.site import Site
 from e2e.harness.muster import WEBHOOK
 from e2e.harness.support.rest import Rest
 
@@ -73,14 +73,14 @@ class Faults:
     # Processes.
 
     async def _kill_scheduler(self, chance: random.Random) -> None:
-        self._site.kill(chance.choice(SCHEDULERS), after=chance.choice((0.0, 0.0, 1.0)))
+        self._site.kill(chance.choice(self._site.schedulers), after=chance.choice((0.0, 0.0, 1.0)))
 
     async def _kill_schedulers(self, chance: random.Random) -> None:
-        for name in SCHEDULERS:
+        for name in self._site.schedulers:
             self._site.kill(name, after=chance.random())
 
     async def _kill_controller(self, chance: random.Random) -> None:
-        self._site.kill(chance.choice(CONTROLLERS), after=chance.choice((0.0, 0.0, 1.0)))
+        self._site.kill(chance.choice(self._site.controllers), after=chance.choice((0.0, 0.0, 1.0)))
 
     async def _kill_webhook(self, chance: random.Random) -> None:
         self._site.kill(WEBHOOK, after=chance.random())
@@ -94,14 +94,14 @@ class Faults:
         self._site.kill(name, after=chance.uniform(0.0, 2.0))
 
     async def _stop(self, chance: random.Random) -> None:
-        name = chance.choice((*SCHEDULERS, *CONTROLLERS))
+        name = chance.choice((*self._site.schedulers, *self._site.controllers))
         self._later(self._site.pause(name, chance.uniform(_LEASE, 1.6 * _LEASE)))
 
     async def _cut(self, chance: random.Random) -> None:
-        self._site.cut(chance.choice(REPLICAS))
+        self._site.cut(chance.choice(self._site.replicas))
 
     async def _freeze(self, chance: random.Random) -> None:
-        name = chance.choice(REPLICAS)
+        name = chance.choice(self._site.replicas)
         self._later(self._site.freeze(name, chance.uniform(1.0, 1.6 * _LEASE)))
 
     def _later(self, work: Awaitable[None]) -> None:

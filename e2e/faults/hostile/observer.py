@@ -1,8 +1,9 @@
-"""Observer that follows all pods with its own watch, and records violated invariants."""
+"""Observers that follow objects with watches of their own, and record violated invariants."""
 
 import asyncio
 import contextlib
 from collections import defaultdict
+from collections.abc import Sequence
 from pathlib import Path
 
 import aiohttp
@@ -15,16 +16,58 @@ _PODS = "/api/v1/pods"
 _LOST = (aiohttp.ClientError, OSError, EOFError, AssertionError, ValueError)
 
 
-class Observer:
+class Follower:
+    """A watch of its own on all objects at a path, listed again whenever it breaks."""
+
+    def __init__(self, kubeconfig: Path, path: str) -> None:
+        self._kubeconfig = kubeconfig
+        self._path = path
+
+    async def run(self) -> None:
+        """Follow the objects until cancelled."""
+        while True:
+            with contextlib.suppress(*_LOST):
+                async with Rest.open(self._kubeconfig) as rest:
+                    await self._follow(rest)
+            await asyncio.sleep(0.1)
+
+    def begin(self, objects: Sequence[Json]) -> None:
+        """Process a list of all objects."""
+        raise NotImplementedError
+
+    def see(self, obj: Json) -> None:
+        """Process the current state of an object."""
+        raise NotImplementedError
+
+    def forget(self, uid: str) -> None:
+        """Process the deletion of an object."""
+        raise NotImplementedError
+
+    async def _follow(self, rest: Rest) -> None:
+        page = (await rest.get(self._path, timeout=10)).ok()
+        self.begin(page["items"])
+        version = page["metadata"]["resourceVersion"]
+        async with rest.watch(self._path, {"resourceVersion": version}) as watch:
+            while True:
+                event = await watch.next(timeout=3600)
+                if event["type"] not in ("ADDED", "MODIFIED", "DELETED"):
+                    return
+                if event["type"] == "DELETED":
+                    self.forget(event["object"]["metadata"]["uid"])
+                else:
+                    self.see(event["object"])
+
+
+class Observer(Follower):
     """Observer; `wrongs` has a line for each pod with a second node or on an overcommitted node.
 
     `capacity` is every node's, in millicores. `bound` counts Bindings.
     """
 
     def __init__(self, kubeconfig: Path, capacity: int) -> None:
+        super().__init__(kubeconfig, _PODS)
         self.wrongs: list[str] = []
         self.bound = 0
-        self._kubeconfig = kubeconfig
         self._capacity = capacity
         self._nodes: dict[str, str] = {}  # by UID
         self._pods: dict[str, Json] = {}  # by UID
@@ -34,36 +77,22 @@ class Observer:
         """Return the maximum number of the group's pods that had a node at the same time."""
         return self._peaks[group]
 
-    async def run(self) -> None:
-        """Follow the pods until cancelled."""
-        while True:
-            with contextlib.suppress(*_LOST):
-                async with Rest.open(self._kubeconfig) as rest:
-                    await self._follow(rest)
-            await asyncio.sleep(0.1)
+    def rewind(self) -> None:
+        """Forget the nodes of pods: the data of the cluster are those of an earlier moment."""
+        self._nodes.clear()
 
-    async def _follow(self, rest: Rest) -> None:
-        page = (await rest.get(_PODS, timeout=10)).ok()
-        self._pods = {pod["metadata"]["uid"]: pod for pod in page["items"]}
-        for pod in page["items"]:
+    def begin(self, objects: Sequence[Json]) -> None:
+        self._pods = {pod["metadata"]["uid"]: pod for pod in objects}
+        for pod in objects:
             self._note(pod)
-        version = page["metadata"]["resourceVersion"]
-        async with rest.watch(_PODS, {"resourceVersion": version}) as watch:
-            while True:
-                event = await watch.next(timeout=3600)
-                pod = event["object"]
-                if event["type"] not in ("ADDED", "MODIFIED", "DELETED"):
-                    return
-                if event["type"] == "DELETED":
-                    self._pods.pop(pod["metadata"]["uid"], None)
-                    continue
-                self.see(pod)
 
-    def see(self, pod: Json) -> None:
-        """Process the current state of a pod."""
-        self._pods[pod["metadata"]["uid"]] = pod
-        if self._note(pod):
-            self._check_room(pod)
+    def forget(self, uid: str) -> None:
+        self._pods.pop(uid, None)
+
+    def see(self, obj: Json) -> None:
+        self._pods[obj["metadata"]["uid"]] = obj
+        if self._note(obj):
+            self._check_room(obj)
 
     def _note(self, pod: Json) -> bool:
         """Record the pod's node; return True if it is new."""

@@ -35,7 +35,11 @@ _UNREACHABLE = (aiohttp.ClientError, OSError)
 
 
 class Site:
-    """Muster's processes by name (`REPLICAS`), the cluster's, and the nodes."""
+    """Muster's processes by name (`replicas`), the cluster's, and the nodes."""
+
+    schedulers: Sequence[str] = SCHEDULERS
+    controllers: Sequence[str] = CONTROLLERS
+    replicas: Sequence[str] = REPLICAS
 
     def __init__(self, cluster: Local | ControlPlane, nodes: int) -> None:
         self.cluster = cluster
@@ -43,6 +47,8 @@ class Site:
         self.kills: Counter[str] = Counter()
         self.ended: list[str] = []
         """Processes that ended without being killed."""
+        self.held_down: set[str] = set()
+        """Processes that a fault ended, and starts again itself."""
         self.names = [f"node-{number}" for number in range(nodes)]
         self._forwarders: dict[str, Forwarder] = {}
         self._restarts: dict[str, asyncio.Task[None]] = {}
@@ -64,13 +70,7 @@ class Site:
             stack.callback(self.muster.stop)
             await self.muster.install()
             await self.cluster.kinds_installed()
-            target = forwarder.port_of(self.cluster.kubeconfig)
-            for name in REPLICAS:
-                made = self._forwarders[name] = Forwarder(target)
-                await made.start()
-                stack.push_async_callback(made.stop)
-                self._add(name, made)
-            await self.muster.start(WEBHOOK, *SCHEDULERS, *CONTROLLERS)
+            await self._start_muster(stack)
             async with Rest.open(self.cluster.kubeconfig) as rest:
                 await self._create_classes(rest)
                 await asyncio.gather(*(self.add_node(rest, name) for name in self.names))
@@ -82,6 +82,16 @@ class Site:
                     task.cancel()
                     with suppress(asyncio.CancelledError):
                         await task
+
+    async def _start_muster(self, stack: AsyncExitStack) -> None:
+        """Start all replicas of the installed Muster; `stack` ends what they use."""
+        target = forwarder.port_of(self.cluster.kubeconfig)
+        for name in self.replicas:
+            made = self._forwarders[name] = Forwarder(target)
+            await made.start()
+            stack.push_async_callback(made.stop)
+            self._add(name, made)
+        await self.muster.start(*self.replicas)
 
     def _add(self, name: str, made: Forwarder) -> None:
         process = name.partition("-")[0]
@@ -103,7 +113,7 @@ class Site:
 
     def kill(self, name: str, *, after: float = 0.0) -> None:
         """Send SIGKILL; the process restarts after `after` seconds."""
-        if name in REPLICAS:
+        if name in self.replicas:
             self.muster.kill(name)
         else:
             assert isinstance(self.cluster, ControlPlane)
@@ -119,7 +129,7 @@ class Site:
 
     async def _start_later(self, name: str, after: float) -> None:
         await asyncio.sleep(after)
-        if name in REPLICAS:
+        if name in self.replicas:
             self.muster.launch(name)
         else:
             assert isinstance(self.cluster, ControlPlane)
@@ -163,14 +173,16 @@ class Site:
         """Restart processes that ended by themselves, and record them."""
         while True:
             await asyncio.sleep(0.5)
-            for name in (*REPLICAS, *self.servers):
-                if not self._alive(name) and name not in self._restarts_pending():
-                    if name in REPLICAS:
+            for name in (*self.replicas, *self.servers):
+                if name in self.held_down or self._alive(name):
+                    continue
+                if name not in self._restarts_pending():
+                    if name in self.replicas:
                         self.ended.append(name)
                     self._come_back(name, 1.0)
 
     def _alive(self, name: str) -> bool:
-        if name in REPLICAS:
+        if name in self.replicas:
             return self.muster.running(name)
         assert isinstance(self.cluster, ControlPlane)
         return self.cluster.processes[name].running
@@ -179,14 +191,14 @@ class Site:
 
     async def ready(self) -> list[str]:
         """Return the replicas that are not ready."""
-        pages = {name: self.muster.page(name, "/readyz") for name in REPLICAS}
+        pages = {name: self.muster.page(name, "/readyz") for name in self.replicas}
         answers = await asyncio.gather(*(healthy(page) for page in pages.values()))
         return [name for name, good in zip(pages, answers, strict=True) if not good]
 
     async def decide(self) -> str | None:
         """Make the leader decide on all pending pods; return its name, None without a leader."""
         async with aiohttp.ClientSession(trust_env=False) as session:
-            for name in SCHEDULERS:
+            for name in self.schedulers:
                 page = self.muster.page(name, "/debug/decide")
                 timeout = aiohttp.ClientTimeout(total=10)
                 with suppress(*_UNREACHABLE, TimeoutError):

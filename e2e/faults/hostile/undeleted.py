@@ -15,7 +15,7 @@ from api.constants import ANNOTATION_MADE_FOR
 from cli.cleanup.gc import check
 from e2e.faults.hostile import inventory
 from e2e.faults.hostile.inventory import KINDS, Inventory
-from e2e.faults.hostile.site import CONTROLLERS, Site
+from e2e.faults.hostile.site import Site
 from e2e.harness.controlplane.controlplane import ControlPlane
 from e2e.harness.objects import Json
 from kube.base.errors import KubeError
@@ -94,7 +94,7 @@ async def _of_gc(site: Site) -> list[str]:
 
 async def _of_the_controllers(site: Site) -> list[str]:
     lines = []
-    for name in CONTROLLERS:
+    for name in site.controllers:
         for path in ("/readyz", "/metrics"):
             text = await _text(site.muster.page(name, path))
             found = busy_queues(text, "muster") if path == "/metrics" else text.splitlines()

@@ -14,7 +14,7 @@ from e2e.harness.objects import Json, job, jobset, of_job, of_jobset, pod, repli
 from kube.client.resources import JOBS, JOBSETS, PODS, Resource
 
 _NEVER_FAILS = 1_000_000
-_CLASSES = (None, None, None, "some", "more", "most")
+CLASSES = (None, None, None, "some", "more", "most")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ def draw(chance: random.Random, namespace: str, number: int) -> Work:
 def _pod(chance: random.Random, namespace: str, name: str) -> Work:
     made = pod(name, ROOM)
     made["metadata"]["labels"]["work"] = name
-    _shape(made["spec"], chance, chance.choice(_CLASSES))
+    _shape(made["spec"], chance, chance.choice(CLASSES))
     return Work(PODS, namespace, made, f"work={name}")
 
 
@@ -56,7 +56,7 @@ def _job(chance: random.Random, namespace: str, name: str) -> Work:
     if mode:
         annotations |= _wishes(chance, ANNOTATION_TOPOLOGY, ANNOTATION_PREFERRED_TOPOLOGY)
         annotations |= _disruption(chance)
-    _finish(made["spec"], chance, chance.choice(_CLASSES))
+    finish(made["spec"], chance, chance.choice(CLASSES))
     return Work(JOBS, namespace, made, of_job(name))
 
 
@@ -74,12 +74,12 @@ def _jobset(chance: random.Random, namespace: str, name: str) -> Work:
     if mode != "inner":
         annotations |= _wishes(chance, ANNOTATION_TOPOLOGY, ANNOTATION_PREFERRED_TOPOLOGY)
         annotations |= _disruption(chance)
-    rank = chance.choice(_CLASSES)
+    rank = chance.choice(CLASSES)
     for each in jobs:
         own = each["template"].setdefault("metadata", {}).setdefault("annotations", {})
         if mode == "Composite" and ANNOTATION_TOPOLOGY not in annotations:
             own |= _wishes(chance, ANNOTATION_TOPOLOGY, None)
-        _finish(each["template"]["spec"], chance, rank)
+        finish(each["template"]["spec"], chance, rank)
     return Work(JOBSETS, namespace, made, of_jobset(name))
 
 
@@ -94,7 +94,7 @@ def _disruption(chance: random.Random) -> dict[str, str]:
     return {ANNOTATION_DISRUPTION_MODE: "All"} if chance.random() < 0.4 else {}
 
 
-def _finish(spec: Json, chance: random.Random, rank: str | None) -> None:
+def finish(spec: Json, chance: random.Random, rank: str | None) -> None:
     """Set a backoff limit that never fails the Job, however often its pods are lost."""
     spec["backoffLimit"] = _NEVER_FAILS
     _shape(spec["template"]["spec"], chance, rank)

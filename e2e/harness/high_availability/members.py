@@ -79,8 +79,16 @@ def etcd(layout: Layout, member: Member, everyone: Sequence[Member]) -> list[str
 def apiserver(layout: Layout, options: Options, member: Member) -> list[str | Path]:
     """Return the command of a member's API server, which reaches its etcd through the link."""
     own = replace(layout, etcd_client=member.link.port, apiserver=member.apiserver)
+    certificate, key = serving(layout.folder)
     return [
         *commands.apiserver(own, options),
+        f"--tls-cert-file={certificate}",
+        f"--tls-private-key-file={key}",
         f"--audit-log-path={member.audit_log}",
         f"--apiserver-count={COUNT}",
     ]
+
+
+def serving(folder: Path) -> tuple[Path, Path]:
+    """Return the files of the API servers' certificate and key, which no other process uses."""
+    return folder / "serving" / "tls.crt", folder / "serving" / "tls.key"

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import shutil
 import signal
+import ssl
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -11,13 +12,14 @@ from pathlib import Path
 from e2e.harness.controlplane.commands import Options
 from e2e.harness.controlplane.controlplane import ControlPlane
 from e2e.harness.high_availability import members
+from e2e.harness.high_availability.health import Health
 from e2e.harness.high_availability.members import Member
 from e2e.harness.support import kubeconfig, pki
 from e2e.harness.support.forwarder import Forwarder
+from e2e.harness.support.pki import Pki
 from e2e.harness.support.rest import Rest
 from e2e.harness.support.waiting import UNREACHABLE, answers
 
-_PROBE_SECONDS = 1.0
 _PROBE_TIMEOUT = 3.0
 """Seconds after which the load balancer gives no new connections to a server."""
 _READY_SECONDS = 180.0
@@ -41,9 +43,11 @@ class ThreeServers(ControlPlane):
     ) -> None:
         super().__init__(options, folder=folder, logs=logs)
         self.members = members.members(self.folder)
-        self._unready: set[int] = set()
-        self._probes: list[asyncio.Task[None]] = []
+        self._health = Health(
+            {each.apiserver: partial(self._says_ready, each) for each in self.members}
+        )
         self._links: list[Forwarder] = [each.link for each in self.members]
+        self._authorities: list[Pki] = []
         self.balancer = self._new_link()
         self._layout = replace(self._layout, apiserver=self.balancer.port)
 
@@ -59,10 +63,7 @@ class ThreeServers(ControlPlane):
         return made
 
     async def stop(self) -> None:
-        for probe in self._probes:
-            probe.cancel()
-        await asyncio.gather(*self._probes, return_exceptions=True)
-        self._probes.clear()
+        await self._health.stop()
         await super().stop()
         await asyncio.gather(*(link.stop() for link in self._links))
 
@@ -86,7 +87,7 @@ class ThreeServers(ControlPlane):
 
     def is_ready(self, member: Member) -> bool:
         """Return True if the load balancer gives new connections to the member's API server."""
-        return member.apiserver not in self._unready
+        return self._health(member.apiserver)
 
     async def stop_apiserver(self) -> None:
         for member in self.members:
@@ -119,20 +120,40 @@ class ThreeServers(ControlPlane):
             self.processes[member.etcd].start()
         await self.start_apiserver()
 
-    def rotate_authority(self) -> bytes:
-        """Give all API servers a certificate of a new CA; return the PEM of the old and the new.
+    @property
+    def authority(self) -> bytes:
+        """The PEM of the CA of the API servers' certificate."""
+        return self._authorities[0].ca_pem
 
-        They load it within a minute, and use it for new connections.
+    @property
+    def authorities(self) -> bytes:
+        """The PEM of that CA and of the next one."""
+        return b"".join(each.ca_pem for each in self._authorities)
+
+    def rotate_authority(self) -> None:
+        """Give all API servers the certificate of the next CA, and make the current one the next.
+
+        They load it within a minute, and use it for new connections. The kubeconfig trusts both.
         """
-        before = (self.certificates / "ca.crt").read_bytes()
-        issued = pki.issue(self.folder / "next")
-        for name in ("tls.key", "tls.crt", "ca.crt"):
-            shutil.copyfile(self.folder / "next" / name, self.certificates / name)
-        return before + issued.ca_pem
+        self._authorities.reverse()
+        self._serve_certificate()
+
+    async def uses_authority(self, member: Member) -> bool:
+        """Return True if a member's API server has the certificate of the current CA."""
+        context = ssl.create_default_context(cadata=self.authority.decode())
+        try:
+            async with asyncio.timeout(_PROBE_TIMEOUT):
+                _, writer = await asyncio.open_connection(
+                    "127.0.0.1", member.apiserver, ssl=context
+                )
+        except (OSError, TimeoutError):
+            return False
+        writer.transport.abort()
+        return True
 
     def _new_link(self) -> Forwarder:
         ports = [member.apiserver for member in self.members]
-        made = Forwarder(*ports, healthy=lambda port: port not in self._unready)
+        made = Forwarder(*ports, healthy=self._health)
         self._links.append(made)
         return made
 
@@ -145,7 +166,26 @@ class ThreeServers(ControlPlane):
             command = members.apiserver(self._layout, self.options, member)
             self._run(member.server, command)
         await asyncio.gather(*map(self.ready, self.members))
-        self._probes = [asyncio.ensure_future(self._probe(each)) for each in self.members]
+        self._health.start()
+
+    def _write_files(self) -> None:
+        super()._write_files()
+        folders = (self.folder / "authority-0", self.folder / "authority-1")
+        self._authorities = [pki.issue(folder) for folder in folders]
+        self._serve_certificate()
+        access = kubeconfig.read(self.kubeconfig)
+        assert access.token is not None
+        kubeconfig.write(
+            self.kubeconfig, server=self.server, ca_pem=self.authorities, token=access.token
+        )
+
+    def _serve_certificate(self) -> None:
+        """Copy the certificate and the key to where the API servers read them."""
+        now = self._authorities[0]
+        certificate, key = members.serving(self.folder)
+        certificate.parent.mkdir(exist_ok=True)
+        shutil.copyfile(now.key, key)
+        shutil.copyfile(now.certificate, certificate)
 
     async def _answers(self, member: Member) -> bool:
         return await answers(self._direct(member))
@@ -153,15 +193,6 @@ class ThreeServers(ControlPlane):
     def _direct(self, member: Member) -> Rest:
         """Return a client of one member's API server, without a link."""
         return Rest(replace(kubeconfig.read(self.kubeconfig), server=member.url))
-
-    async def _probe(self, member: Member) -> None:
-        """Record if the API server is ready, as the health checks of a load balancer do."""
-        while True:
-            if await self._says_ready(member):
-                self._unready.discard(member.apiserver)
-            else:
-                self._unready.add(member.apiserver)
-            await asyncio.sleep(_PROBE_SECONDS)
 
     async def _says_ready(self, member: Member) -> bool:
         with contextlib.suppress(*UNREACHABLE):

@@ -41,6 +41,19 @@ def write(path: Path, *, server: str, ca_pem: bytes, token: str, user: str = "ad
     return path
 
 
+def write_with_files(path: Path, *, server: str, authority: Path, token: Path) -> Path:
+    """Write the same with the names of files, which a client reads again when they change."""
+    write(path, server=server, ca_pem=b"", token="", user="muster")
+    document = yaml.safe_load(path.read_text())
+    document["clusters"][0]["cluster"] = {
+        "server": server,
+        "certificate-authority": str(authority),
+    }
+    document["users"][0]["user"] = {"tokenFile": str(token)}
+    path.write_text(yaml.safe_dump(document, sort_keys=False))
+    return path
+
+
 def derive(admin: Path, path: Path, token: str) -> Path:
     """Write a kubeconfig for the same cluster as in `admin`, for the user of another token."""
     document = yaml.safe_load(admin.read_text())

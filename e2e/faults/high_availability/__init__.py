@@ -1,0 +1,1 @@
+"""A table of faults on a control plane of three, with three replicas of each process of Muster."""
