@@ -1,7 +1,8 @@
 """The reflector: keeps a sink in sync with one resource of the API server by list and watch.
 
-It survives restarts of the API server, lost and silent streams, and expired resource versions. An
-object that cannot be decoded, or that the sink cannot apply, is skipped, and all others go on.
+It survives restarts of the API server, lost and silent streams, expired resource versions, and data
+that were restored from a snapshot. An object that cannot be decoded, or that the sink cannot apply,
+is skipped, and all others go on.
 """
 
 import asyncio
@@ -43,6 +44,7 @@ from kube.informers.watching import (
     Upserted,
     WatchState,
     is_at,
+    is_beyond,
     version_of_list,
 )
 
@@ -152,6 +154,7 @@ class Reflector(Generic[T]):
         self._whole_list = False
         self._expired = False
         self._version: str | None = None  # of the content of the sink
+        self._may_be_restored = False
         # Lists are numbered: the last begun, the last complete, and the next that is required.
         self._begun = self._complete = self._wanted = 0
         self._listed = float("-inf")  # when the last complete list was begun
@@ -187,9 +190,10 @@ class Reflector(Generic[T]):
         """
         if self._listed >= since:
             return
+        known = self._version
         wanted = await self._current_version(permitted=permitted)
         until = self._clock.monotonic() + patience
-        while not is_at(self._version, wanted):
+        while is_beyond(known, wanted) or not is_at(self._version, wanted):
             # One page is cheap to list, so the watch gets no time to catch up.
             if self._state.size <= self._requests.page_size or self._clock.monotonic() >= until:
                 await self.relist()
@@ -224,6 +228,7 @@ class Reflector(Generic[T]):
             self._expired = True
         except (Unreachable, TooManyRequests, ConfigError) as error:
             failure = error
+            self._may_be_restored |= isinstance(error, Unreachable)
         except (ApiError, ProtocolError) as error:
             failure = error
             # The version itself may be what the server cannot serve, after a restore for
@@ -245,6 +250,8 @@ class Reflector(Generic[T]):
         """List or watch once; return False if a watch ended before it delivered anything."""
         try:
             async with asyncio.timeout(None) as self._interrupt:
+                if self._may_be_restored:
+                    await self._check_history()
                 if self._state.version is not None and self._complete >= self._wanted:
                     return await self._watch()
                 await self._list()
@@ -253,6 +260,19 @@ class Reflector(Generic[T]):
         finally:
             self._interrupt = None
         return True
+
+    async def _check_history(self) -> None:
+        """Forget the version if the server's current one is earlier.
+
+        API servers are stopped while etcd is restored, so this is necessary after a failure to
+        reach one. A watch of a version that does not exist yet is accepted, and silent: it would
+        miss all changes until the server comes to that version.
+        """
+        known = self._version
+        if known is not None and is_beyond(known, await self._read_version()):
+            _log.warning("older data were restored", resource=self._resource.full_name, known=known)
+            self._state.forget()
+        self._may_be_restored = False
 
     async def relist(self) -> None:
         """Abandon the current request, and wait for a list that begins after this call."""
@@ -265,11 +285,10 @@ class Reflector(Generic[T]):
     async def _current_version(self, *, permitted: bool) -> str:
         """Return the server's version of the resource by a consistent read; see `catch_up`."""
         waits = Backoff(random=self._requests.jitter)
-        params, refused_since = self._params | {"limit": "1"}, math.inf
+        refused_since = math.inf
         while True:
             try:
-                body = await self._client.request("GET", self._path, params=params)
-                return version_of_list(body)
+                return await self._read_version()
             except KubeError as error:
                 now = self._clock.monotonic()
                 refused = isinstance(error, Forbidden)
@@ -282,6 +301,11 @@ class Reflector(Generic[T]):
                     error=str(error),
                 )
                 await self._clock.sleep(waits.next(error))
+
+    async def _read_version(self) -> str:
+        """Return the server's version of the resource by one consistent read. Raises KubeError."""
+        params = self._params | {"limit": "1"}
+        return version_of_list(await self._client.request("GET", self._path, params=params))
 
     async def _list(self) -> None:
         self._begun += 1

@@ -207,6 +207,14 @@ def is_at(version: str | None, wanted: str) -> bool:
     return _is_number(version) and _is_number(wanted) and int(version) >= int(wanted)
 
 
+def is_beyond(version: str | None, current: str) -> bool:
+    """Return whether that version is later than the server's current one; False if not known.
+
+    Only older data, restored from a snapshot, explain that.
+    """
+    return version not in (None, current) and is_at(version, current)
+
+
 def _is_number(version: str) -> bool:
     return version.isascii() and version.isdecimal() and len(version) <= 39
 

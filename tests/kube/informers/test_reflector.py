@@ -208,11 +208,46 @@ async def test_survives_an_api_server_that_goes_away_and_comes_back(
         await clock.advance_to_next()
         await clock.sleeping()
         await server.start()
-        await server.answer(Stream({"type": "ADDED", "object": pod("c", 12)}))
+        await server.answer(at("11"), Stream({"type": "ADDED", "object": pod("c", 12)}))
         await clock.advance_to_next()
         await sink.until("+a", "+b", "+c")
 
     assert server.seen[-1].query["resourceVersion"] == "11"
+
+
+async def test_data_that_were_restored_meanwhile_are_listed_anew(
+    server: ScriptedServer, sink: Record, clock: FakeClock, following: Following
+) -> None:
+    """A watch from version 11 would be accepted, and silent until the server comes to it."""
+    await server.answer(page("a", version="10"), Stream({"type": "ADDED", "object": pod("b", 11)}))
+
+    async with following():
+        await sink.until("+a", "+b")
+        await server.stop()
+        await clock.sleeping()
+        await clock.advance_to_next()
+        await clock.sleeping()
+        await server.start()
+        await server.answer(at("10"), page("a", version="10"), Stream())
+        await clock.advance_to_next()
+        await sink.until("+a", "+b", "+a", "-b")
+        await server.received(5)
+
+    assert server.seen[-1].query["resourceVersion"] == "10"
+
+
+async def test_a_new_leader_lists_data_that_were_restored_without_its_notice(
+    server: ScriptedServer, sink: Record, clock: FakeClock, following: Following
+) -> None:
+    await server.answer(page("a", "b", token="more"), page("c", version="10"), Stream())
+
+    async with following(page_size=2) as reflector:
+        await reflector.synced.wait()
+        await server.received(3)
+        await server.answer(at("9"), page("a", version="9"), Stream())
+        await clock.play(reflector.catch_up(clock.monotonic() + 1))
+
+    assert sink.told[3:] == ["+a", "-b", "-c"]
 
 
 async def test_a_long_outage_does_not_delay_the_list_after_it(
@@ -429,7 +464,7 @@ async def test_it_is_interrupted_from_the_second_failure_until_it_is_let_in_agai
         assert reflector.interrupted()
 
         await server.start()
-        await server.answer(Stream({"type": "ADDED", "object": pod("c", 12)}))
+        await server.answer(at("11"), Stream({"type": "ADDED", "object": pod("c", 12)}))
         await clock.advance_to_next()
         await sink.until("+a", "+b", "+c")
         assert not reflector.interrupted()
