@@ -5,10 +5,14 @@
 Two schedulers run with the default times of leader election. In each round the leader is ended,
 killed or stopped, and a pod is created at that moment. The report has the time until the pod is
 bound by the other one, and the requests for leases of both while nothing happens.
+
+With `--servers 3` there are three API servers, each with an etcd member, and one of each is killed
+in turn, too.
 """
 
 import argparse
 import asyncio
+import itertools
 import json
 import signal
 import statistics
@@ -24,6 +28,7 @@ from e2e.harness.clusters.local import Local
 from e2e.harness.clusters.protocol import Cluster
 from e2e.harness.controlplane.commands import Options
 from e2e.harness.controlplane.controlplane import ControlPlane
+from e2e.harness.high_availability.servers import ThreeServers
 from e2e.harness.muster import ALL, CONFIG, NAMESPACE, SCHEDULER, Muster
 from e2e.harness.objects import pod
 from e2e.harness.support.waiting import eventually
@@ -44,6 +49,9 @@ WAYS: Final[Mapping[str, tuple[Act, float, float]]] = {
     "stopped": (lambda muster, name: muster.send(name, signal.SIGSTOP), 5.0, 8.0),
 }
 """What happens to the leader, and the ranges of the median and of the worst time in seconds."""
+SERVER, ETCD = "apiserver-killed", "etcd-killed"
+SERVERS: Final[Mapping[str, tuple[float, float]]] = {SERVER: (1.0, 8.0), ETCD: (1.0, 8.0)}
+"""The processes of three of which one is killed, and the ranges of the times."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +64,13 @@ class Way:
     @property
     def kept(self) -> bool:
         """True if the median and the worst time are in their ranges."""
-        _, median, worst = WAYS[self.name]
+        median, worst = ranges(self.name)
         return statistics.median(self.seconds) < median and max(self.seconds) < worst
 
     def __str__(self) -> str:
         found = sorted(self.seconds)
         at = [found[min(len(found) - 1, len(found) * part // 100)] for part in (50, 90, 99)]
-        _, median, worst = WAYS[self.name]
+        median, worst = ranges(self.name)
         return (
             f"| {self.name} | {len(found)} | {at[0]:.2f} s | {at[1]:.2f} s | {at[2]:.2f} s |"
             f" {found[-1]:.2f} s | < {median:g} s, < {worst:g} s |"
@@ -70,13 +78,22 @@ class Way:
         )
 
 
+def ranges(way: str) -> tuple[float, float]:
+    """Return the limits of the median and of the worst time, in seconds."""
+    return SERVERS[way] if way in SERVERS else WAYS[way][1:]
+
+
 class Failover:
     """Two schedulers on a cluster; one leads."""
 
-    def __init__(self, muster: Muster, client: Client) -> None:
+    def __init__(self, cluster: Cluster, muster: Muster, client: Client) -> None:
+        self._cluster = cluster
         self._muster = muster
         self._client = client
         self._number = 0
+        self._members = itertools.cycle(
+            cluster.members if isinstance(cluster, ThreeServers) else ()
+        )
 
     async def leader(self) -> str:
         """Wait until one of the two leads, and return its name."""
@@ -111,13 +128,26 @@ class Failover:
         await self._client.delete(PODS, name, ROOM, grace_seconds=0)
         return seconds
 
-    async def round(self, act: Act) -> float:
-        """Let it happen to the leader; return the seconds until the other one has bound a pod."""
+    async def round(self, way: str) -> float:
+        """Let it happen; return the seconds until a pod is bound that is created then."""
         leader = await self.leader()
         await self.bound()
-        act(self._muster, leader)
+        if way in SERVERS:
+            return await self._without(way)
+        WAYS[way][0](self._muster, leader)
         seconds = await self.bound()
         await self._muster.restart(leader)
+        return seconds
+
+    async def _without(self, process: str) -> float:
+        """Kill one of the three, and start it again afterwards."""
+        assert isinstance(self._cluster, ThreeServers)
+        member = next(self._members)
+        name = member.server if process == SERVER else member.etcd
+        self._cluster.kill(name)
+        seconds = await self.bound()
+        await self._cluster.restart(name)
+        await self._cluster.ready(member)
         return seconds
 
 
@@ -133,24 +163,31 @@ async def measure(cluster: Cluster, ways: Sequence[str], rounds: int) -> list[Wa
         await muster.start(OTHER)
         async with await Client.connect(cluster.kubeconfig) as client:
             await make_room(client, cluster, ROOM, 10)
-            failover = Failover(muster, client)
+            failover = Failover(cluster, muster, client)
             await failover.bound()
-            if cluster.audit_log:
-                print(await at_rest(cluster.audit_log), flush=True)
+            if logs := audit_logs(cluster):
+                print(await at_rest(logs), flush=True)
             found: dict[str, list[float]] = {way: [] for way in ways}
             for _ in range(rounds):
                 for way, seconds in found.items():
-                    seconds.append(await failover.round(WAYS[way][0]))
+                    seconds.append(await failover.round(way))
             return [Way(way, seconds) for way, seconds in found.items()]
     finally:
         muster.stop()
 
 
-async def at_rest(audit: Path) -> str:
+def audit_logs(cluster: Cluster) -> Sequence[Path]:
+    """Return the audit logs of all API servers, if known."""
+    if isinstance(cluster, ThreeServers):
+        return [member.audit_log for member in cluster.members]
+    return [cluster.audit_log] if cluster.audit_log else []
+
+
+async def at_rest(logs: Sequence[Path]) -> str:
     """Return the requests for Muster's leases in a second while nothing happens."""
-    before = _requests(audit)
+    before = sum(map(_requests, logs), Counter[str]())
     await asyncio.sleep(_REST)
-    counts = _requests(audit) - before
+    counts = sum(map(_requests, logs), Counter[str]()) - before
     each = ", ".join(f"{verb}: {n / _REST:.2f}" for verb, n in sorted(counts.items()))
     return f"requests for leases in a second at rest: {each}"
 
@@ -175,17 +212,23 @@ def main() -> int:
     )
     parser.add_argument("--cluster", choices=("local", "real"), default="local")
     parser.add_argument("--rounds", type=int, default=10)
-    parser.add_argument("--way", action="append", choices=WAYS)
+    parser.add_argument("--way", action="append", choices=[*WAYS, *SERVERS])
+    parser.add_argument("--servers", type=int, choices=(1, 3), default=1, help="3: --cluster real")
     options = parser.parse_args()
-    ways = asyncio.run(_on(options.cluster, options.way or list(WAYS), options.rounds))
-    print("| the leader is | rounds | P50 | P90 | P99 | worst | range | |")
+    three = options.servers == 3
+    wanted = options.way or [*WAYS, *(SERVERS if three else ())]
+    if (not three and set(wanted) & set(SERVERS)) or (three and options.cluster != "real"):
+        parser.error(f"--way {' and '.join(SERVERS)} are for --cluster real --servers 3")
+    ways = asyncio.run(_on(options.cluster, wanted, options.rounds, three=three))
+    print("| the leader is, or what is killed | rounds | P50 | P90 | P99 | worst | range | |")
     print("|---|---:|---:|---:|---:|---:|---:|---|")
     print("\n".join(map(str, ways)))
     return 0 if all(way.kept for way in ways) else 1
 
 
-async def _on(kind: str, ways: Sequence[str], rounds: int) -> list[Way]:
-    cluster = Local() if kind == "local" else ControlPlane(Options())
+async def _on(kind: str, ways: Sequence[str], rounds: int, *, three: bool) -> list[Way]:
+    plane = ThreeServers if three else ControlPlane
+    cluster = Local() if kind == "local" else plane(Options())
     try:
         await cluster.start()
         return await measure(cluster, ways, rounds)
