@@ -104,34 +104,37 @@ class Matrix(chaos.Run):
 
     async def _play(self, row: Row, seed: int) -> None:
         chance = random.Random(f"{row}/{seed}")
-        fault = FAULTS[row.fault]
         hit = await table.hit(self.three, self.rest, row.who, chance)
         began = time.monotonic()
+        await self._hit(Scene(self.three, self.rest, hit, self._observer.rewind), row, chance)
+        healed = time.monotonic()
+        seen = await self._come_to_rest(self.rest, f"{row}, {hit}", REST_SECONDS)
+        self._check_rest(row, seen)
+        placed = sum(node_of(pod) is not None for pod in seen.of("pods"))
+        waiting = sum(inventory.waits(pod) for pod in seen.of("pods"))
+        self._say(
+            f"{row.who}, {row.fault} ({hit}, seed {seed}): {healed - began:.0f} s, at rest after "
+            f"{time.monotonic() - healed:.0f} s, {placed} pods run, {waiting} wait, "
+            f"{self._observer.bound} bound so far, {self._claims.allocated} claims, "
+            f"{self._fences.writes} writes of leaders"
+        )
+
+    async def _hit(self, scene: Scene, row: Row, chance: random.Random) -> None:
+        """Let the fault begin, hold and be over, with users at work."""
+        fault = FAULTS[row.fault]
         users = asyncio.ensure_future(self._users(chance))
         try:
             await asyncio.sleep(chance.uniform(*_PAUSE))
-            scene = Scene(self.three, self.rest, hit, self._observer.rewind)
             async with fault.during(scene):
                 await asyncio.sleep(fault.seconds)
         finally:
             users.cancel()
             with suppress(asyncio.CancelledError):
                 await users
-        healed = time.monotonic()
-        seen = await self._come_to_rest(self.rest, f"{row}, {hit}", REST_SECONDS)
-        self._check_rest(row, seen, fault.late_writes)
-        rested, seconds = time.monotonic() - healed, healed - began
-        placed = sum(node_of(pod) is not None for pod in seen.of("pods"))
-        waiting = sum(inventory.waits(pod) for pod in seen.of("pods"))
-        self._say(
-            f"{row.who}, {row.fault} ({hit}, seed {seed}): {seconds:.0f} s, at rest after "
-            f"{rested:.0f} s, {placed} pods run, {waiting} wait, {self._observer.bound} bound so "
-            f"far, {self._claims.allocated} claims, {self._fences.writes} writes of leaders"
-        )
 
-    def _check_rest(self, row: Row, seen: inventory.Inventory, late_writes: int) -> None:
+    def _check_rest(self, row: Row, seen: inventory.Inventory) -> None:
         late = self._fences.late()
-        wrongs = late if len(late) > late_writes else []
+        wrongs = late if len(late) > FAULTS[row.fault].late_writes else []
         now = _places(seen)
         wrongs += [f"{name} is on {now.get(name)}" for name, at in self._kept.items()
                    if now.get(name) != at]  # fmt: skip
