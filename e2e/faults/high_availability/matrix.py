@@ -31,6 +31,7 @@ from e2e.harness.devices import (
     with_claims,
 )
 from e2e.harness.objects import Json, job, jobset, of_job, of_jobset, replicated_job
+from e2e.harness.support.rest import Rest
 from kube.client.client import Client
 from kube.client.resources import JOBS, JOBSETS
 
@@ -55,6 +56,8 @@ class Matrix(chaos.Run):
         logs = [member.audit_log for member in site.plane.members]
         self._fences = Fences(logs, site.muster_replicas.credentials)
         self._kept: dict[str, str | None] = {}
+        self._deleted: list[Work] = []
+        """The workloads that users deleted during the fault."""
 
     @classmethod
     @asynccontextmanager
@@ -106,7 +109,7 @@ class Matrix(chaos.Run):
         chance = random.Random(f"{row}/{seed}")
         hit = await table.hit(self.three, self.rest, row.who, chance)
         began = time.monotonic()
-        await self._hit(Scene(self.three, self.rest, hit, self._observer.rewind), row, chance)
+        await self._hit(Scene(self.three, self.rest, hit, self._rewind), row, chance)
         healed = time.monotonic()
         seen = await self._come_to_rest(self.rest, f"{row}, {hit}", REST_SECONDS)
         self._check_rest(row, seen)
@@ -122,6 +125,7 @@ class Matrix(chaos.Run):
     async def _hit(self, scene: Scene, row: Row, chance: random.Random) -> None:
         """Let the fault begin, hold and be over, with users at work."""
         fault = FAULTS[row.fault]
+        self._deleted.clear()
         users = asyncio.ensure_future(self._users(chance))
         try:
             await asyncio.sleep(chance.uniform(*_PAUSE))
@@ -140,6 +144,15 @@ class Matrix(chaos.Run):
                    if now.get(name) != at]  # fmt: skip
         if wrongs:
             raise ChaosError("\n".join((f"{row}:", *wrongs)))
+
+    def _rewind(self) -> None:
+        """Take note of restored data: what users deleted since the snapshot may be there again."""
+        self._observer.rewind()
+        self._works += self._deleted
+
+    async def _delete(self, rest: Rest, work: Work, propagation: str) -> None:
+        self._deleted.append(work)
+        await super()._delete(rest, work, propagation)
 
     async def _users(self, chance: random.Random) -> None:
         while True:
