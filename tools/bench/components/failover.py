@@ -19,8 +19,10 @@ import statistics
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -32,6 +34,7 @@ from e2e.harness.high_availability.servers import ThreeServers
 from e2e.harness.muster import ALL, CONFIG, NAMESPACE, SCHEDULER, Muster
 from e2e.harness.objects import pod
 from e2e.harness.support.waiting import eventually
+from kube.base.errors import AlreadyExists, NotFound, ServerError, Unreachable
 from kube.client.client import Client
 from kube.client.resources import LEASES, PODS
 from tools.bench.components.created import make_room
@@ -109,7 +112,7 @@ class Failover:
             ]
             return bool(found)
 
-        await eventually(probe, "a scheduler to lead", 60)
+        await eventually(partial(_reached, probe), "a scheduler to lead", 60)
         return found[0]
 
     async def bound(self) -> float:
@@ -118,14 +121,24 @@ class Failover:
         name, begun = f"p{self._number}", time.monotonic()
         made = pod(name, ROOM)
         made["spec"]["terminationGracePeriodSeconds"] = 0
-        await self._client.create(PODS, made, ROOM)
+
+        async def create() -> bool:
+            with suppress(AlreadyExists):  # the response to an earlier attempt was lost
+                await self._client.create(PODS, made, ROOM)
+            return True
 
         async def probe() -> bool:
             return "nodeName" in (await self._client.get(PODS, name, ROOM))["spec"]
 
-        await eventually(probe, f"{name} to be bound", 60)
+        async def delete() -> bool:
+            with suppress(NotFound):
+                await self._client.delete(PODS, name, ROOM, grace_seconds=0)
+            return True
+
+        await eventually(partial(_reached, create), f"{name} to be created", 60)
+        await eventually(partial(_reached, probe), f"{name} to be bound", 60)
         seconds = time.monotonic() - begun
-        await self._client.delete(PODS, name, ROOM, grace_seconds=0)
+        await eventually(partial(_reached, delete), f"{name} to be deleted", 60)
         return seconds
 
     async def round(self, way: str) -> float:
@@ -149,6 +162,14 @@ class Failover:
         await self._cluster.restart(name)
         await self._cluster.ready(member)
         return seconds
+
+
+async def _reached(act: Callable[[], Awaitable[bool]]) -> bool:
+    """Return what the act returns; False if the server that had our connection is gone."""
+    try:
+        return await act()
+    except (Unreachable, ServerError):
+        return False
 
 
 async def measure(cluster: Cluster, ways: Sequence[str], rounds: int) -> list[Way]:
