@@ -308,9 +308,13 @@ class WorkloadsChange(Message):
 
 
 class History(Message):
-    """Steps of `step` seconds, the oldest first; utilisation is 0 to 1, by domain."""
+    """Steps of `step` seconds, the oldest first; utilisation is 0 to 1, by domain.
+
+    `first` is when the first step ends; null once there is one, or while the cluster is read.
+    """
 
     step: int
+    first: str | None
     at: list[str]
     waiting: list[int]
     arrivals: list[int]
