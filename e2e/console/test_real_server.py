@@ -123,7 +123,7 @@ async def test_a_gang_that_waits_would_start_with_another_node(browser: Browser)
 async def test_history_begins_when_the_console_does(browser: Browser) -> None:
     async with looking(browser) as (_stage, view):
         await view.open("/history")
-        await view.see("There is no data yet.")
+        await view.see("The first point comes at")
 
 
 async def test_without_the_key_there_is_only_the_login(browser: Browser) -> None:
