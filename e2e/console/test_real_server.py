@@ -99,7 +99,7 @@ async def test_every_view_is_served_and_offered(browser: Browser) -> None:
     async with looking(browser) as (_stage, view):
         links = await view.page.locator("nav a").all_inner_texts()
 
-        assert links == ["Cluster map", "Queue", "What if", "History"]
+        assert links == ["Cluster map", "Queue", "Workloads", "What if", "History"]
 
 
 @pytest.mark.long
@@ -149,6 +149,10 @@ async def test_names_that_are_hostile_are_text(browser: Browser) -> None:
         for path in ("/queue", "/map?resource=memory", f"/map?node={quote(LONG)}"):
             await view.open(path)
             await view.settled()
+        await view.open("/workloads?namespace=ns")
+        await view.see(TAG, "tbody")
+        await view.page.locator("button.turn").first.click()
+        await view.see(f"{SCRIPT}1", ".opened")
         await view.open("/queue")
         await view.see("The group has 2 of 3 pods")
         await view.open(address(f"ns/PodGroup/{TAG}"))
