@@ -259,26 +259,62 @@ class Why(Message):
     reasons: list[str]
 
 
-class Found(Message):
-    """A workload that a search found."""
+WorkloadStatus = Literal["waiting", "running", "finished"]
+"""`waiting`: its minimum has no nodes; `finished`: all of its pods have ended, or it is deleted."""
+
+
+class WorkloadRow(Message):
+    """A row of the list of workloads.
+
+    `deleted` means that only this row of it is left: `pods` is the largest number that it had, and
+    its state is `Ended` if the console did not see how its pods ended. `ended` is null if it ended
+    before the console started.
+    """
 
     id: str
+    namespace: str
+    kind: str
+    name: str
+    status: WorkloadStatus
     state: str
+    priority: int
     pods: int
     bound: int
+    running: int
+    minimum: int | None
+    created: str | None
+    ended: str | None
+    deleted: bool
 
 
-class Search(Message):
-    """The first results of a search, and the total number."""
+class WorkloadsPage(Message):
+    """A page of rows; `next` requests those after them.
 
-    items: list[Found]
+    `running`, `waiting` and `finished` count all that match the other filters.
+    """
+
+    items: list[WorkloadRow]
+    next: str | None
     total: int
+    running: int
+    waiting: int
+    finished: int
+
+
+class WorkloadsChange(Message):
+    """The event `workloads`: some that the viewer may see changed; `at` is when it was sent."""
+
+    at: str
 
 
 class History(Message):
-    """Steps of `step` seconds, the oldest first; utilisation is 0 to 1, by domain."""
+    """Steps of `step` seconds, the oldest first; utilisation is 0 to 1, by domain.
+
+    `first` is when the first step ends; null once there is one, or while the cluster is read.
+    """
 
     step: int
+    first: str | None
     at: list[str]
     waiting: list[int]
     arrivals: list[int]

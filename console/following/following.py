@@ -21,21 +21,30 @@ from console.views.refusals import (
     safely,
     status_blocker,
 )
+from console.views.workload_index import WorkloadIndex
+from kube.base.clock import Clock, SystemClock
 from scheduler.core.groups.forest import Group
 from scheduler.core.values.model import GroupKey
 
 
 class Following:
-    """One cluster with its map and its queue.
+    """One cluster with its map, its queue and its workloads.
 
     `roots` are those that changed since the last `take_roots`, for streams of workloads.
     """
 
-    def __init__(self, cluster: ClusterState, now: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        cluster: ClusterState,
+        now: Callable[[], float] = time.time,
+        clock: Clock | None = None,
+    ) -> None:
         """Set up the views; `now` is in seconds since 1970."""
+        self.clock = clock or SystemClock()
         self.cluster = cluster
         self.map = ClusterMap(cluster)
         self.queue = QueueView(cluster)
+        self.workloads = WorkloadIndex(cluster, now, self.clock)
         self._roots: set[GroupKey] = set()
         self._known: set[GroupKey] = set()
         self._arrived: Counter[str] = Counter()
@@ -62,6 +71,7 @@ class Following:
             self._note(root, changed.refused.get(root))
         self._begun = True
         self.queue.follow(changed.roots)
+        self.workloads.follow(changed.roots, changed.singles)
         self._roots |= changed.roots
         return changed
 

@@ -6,6 +6,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from math import ceil
 from typing import Final
 
 from console.base import messages
@@ -96,6 +97,7 @@ class RecentHistory:
         domains = {name for step in steps for name in step.utilisation} if viewer.nodes else ()
         return messages.History(
             step=int(STEP),
+            first=None if steps or self._ends is None else rfc3339(ceil(self._ends)),
             at=[step.at for step in steps],
             waiting=[step.waiting.seen_by(viewer) for step in steps],
             arrivals=[step.arrivals.seen_by(viewer) for step in steps],

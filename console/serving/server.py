@@ -42,7 +42,9 @@ from console.serving.api import Api
 from console.serving.stream import Streams, wanted_of
 from console.views import why_not
 from console.views import workload as workload_view
+from console.views import workloads as workloads_view
 from console.views.queue import Filters
+from console.views.workloads import WorkloadFilters
 
 STATIC: Final = Path(__file__).parents[1] / "static"
 _TYPES: Final = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
@@ -68,7 +70,10 @@ MOST_QUESTIONS: Final = 16
 """Concurrent what-if questions, one per session. Those whose body is still being sent count."""
 
 MOST_ROWS: Final = 500
-"""Rows of the queue, or of a search, in one response."""
+"""Rows of the queue, or of the workloads, in one response."""
+
+MOST_LISTED: Final = 500
+"""Pods of a workload whose tree is opened in the list. Further ones are counted."""
 
 T = TypeVar("T")
 
@@ -76,6 +81,7 @@ EVENTS: Final = (
     messages.MapChange,
     messages.QueueChange,
     messages.Workload,
+    messages.WorkloadsChange,
     messages.HistoryStep,
     messages.Cluster,
 )
@@ -100,6 +106,7 @@ def _limited(least: int, most: int) -> AfterValidator:
 # FastAPI resolves these types of parameters as it adds the routes.
 CurrentViewer = Annotated[Viewer, Depends(_viewer)]
 WorkloadId = Annotated[str, Depends(_id)]
+Listed = Annotated[WorkloadFilters, Depends()]
 Rows = Annotated[int, _limited(1, MOST_ROWS)]
 Hours = Annotated[int, _limited(1, 24)]
 
@@ -145,8 +152,9 @@ class Server:
             ("/api/map/largest", self.largest),
             ("/api/map/pods", self.pods),
             ("/api/queue", self.queue),
-            ("/api/workloads", self.search),
+            ("/api/workloads", self.workloads),
             (_WORKLOAD, self.workload),
+            (f"{_WORKLOAD}/tree", self.tree),
             (f"{_WORKLOAD}/why", self.why),
             ("/api/history", self.history),
         ):
@@ -248,11 +256,20 @@ class Server:
         filters = Filters(namespace=namespace, priority=priority_min, reason=reason)
         return (await self._fresh()).queue.page(viewer, filters, after, limit)
 
-    async def search(
-        self, viewer: CurrentViewer, search: str = "", limit: Rows = 50
-    ) -> messages.Search:
-        """Return workloads whose ID contains a text."""
-        return workload_view.search((await self._fresh()).cluster, search[:512], limit, viewer)
+    async def workloads(
+        self,
+        viewer: CurrentViewer,
+        *,
+        filters: Listed,
+        limit: Rows = 200,
+        after: str = "",
+    ) -> messages.WorkloadsPage:
+        """Return a page of rows of the workloads that run, wait, or have finished recently."""
+        following = await self._fresh()
+        return await workloads_view.page(
+            following.workloads, viewer, filters, after, limit,
+            fresh=self._fresh, clock=following.clock,
+        )  # fmt: skip
 
     async def workload(
         self, request: Request, viewer: CurrentViewer, id_: WorkloadId
@@ -267,6 +284,12 @@ class Server:
         following = await self._fresh()
         subject = workload_view.find(following.cluster, id_, viewer)
         return workload_view.complete_view(following.cluster, subject, text)
+
+    async def tree(self, viewer: CurrentViewer, id_: WorkloadId) -> messages.Branch:
+        """Return the groups of a workload with their first pods."""
+        cluster = (await self._fresh()).cluster
+        subject = workload_view.find(cluster, id_, viewer)
+        return workload_view.tree_of(cluster, subject, most_pods=MOST_LISTED)
 
     async def why(self, viewer: CurrentViewer, id_: WorkloadId, node: str = "") -> messages.Why:
         """Return the reasons why no pod of the workload fits a node."""
@@ -304,7 +327,7 @@ class Server:
     async def events(
         self, request: Request, viewer: CurrentViewer, views: str = "", resource: str = "cpu"
     ) -> Response:
-        """Return the stream of changes of `map`, `queue`, `history` and one `workload:ID`."""
+        """Return the stream of `map`, `queue`, `workloads`, `history` and one `workload:ID`."""
         wanted = wanted_of(views, resource, viewer)
         secret = self._secret(request)
         stream = self._streams.open(viewer, wanted, lambda: self._viewers.viewer(secret))

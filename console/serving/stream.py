@@ -18,6 +18,7 @@ import structlog
 
 from console.base import messages
 from console.base.protocols import NO_NODES, RefusedError, Viewer
+from console.base.times import rfc3339
 from console.following.following import Following
 from console.following.history import RecentHistory
 from console.views import workload as workload_view
@@ -40,6 +41,9 @@ PER_SECOND: Final = 500_000
 """Bytes of large events per second: the next one waits as long as the last one takes at this
 rate."""
 
+LISTED: Final = 3.0
+"""Seconds between two events about the list of workloads: each page requests it again."""
+
 MOST_STREAMS: Final = 256
 """Streams of all sessions. Further ones get status 429."""
 
@@ -57,23 +61,27 @@ class StreamSubject:
 
     map: bool = False
     queue: bool = False
+    workloads: bool = False
     history: bool = False
     resource: str = "cpu"
     workload: str = ""
 
 
 def wanted_of(listed: str, resource: str, viewer: Viewer) -> StreamSubject:
-    """Parse a list of views: `map,queue,workload:ID,history`. Raises RefusedError."""
+    """Parse a list of views: `map,queue,workloads,workload:ID,history`. Raises RefusedError."""
     views = [view for view in listed.split(",") if view]
-    known = {"map", "queue", "history"}
+    known = {"map", "queue", "workloads", "history"}
     workloads = [view for view in views if view.startswith(_WORKLOAD)]
     if len(workloads) > 1 or not known.issuperset(set(views) - set(workloads)):
-        raise RefusedError(400, "views must be map, queue, history and at most one workload:ID.")
+        raise RefusedError(
+            400, "views must be map, queue, workloads, history and at most one workload:ID."
+        )
     if "map" in views and not viewer.nodes:
         raise RefusedError(403, NO_NODES)
     return StreamSubject(
         map="map" in views,
         queue="queue" in views,
+        workloads="workloads" in views,
         history="history" in views,
         resource=resource[:253],
         workload=workloads[0].removeprefix(_WORKLOAD) if workloads else "",
@@ -97,6 +105,9 @@ class Stream:
         self.due = False
         self.not_before = 0.0
         """`due` is true if the workload has to be sent, but not before `not_before` (monotonic)."""
+        self.changed = False
+        self.listed_at = float("-inf")
+        """`changed` is true if the list of workloads is no longer what it was at `listed_at`."""
         self.step = ""
         self.current: bool | None = True
         """The last value of `current` that was sent; None if that event was lost."""
@@ -256,6 +267,8 @@ class Streams:
         for stream in list(self._open):
             if stream.wanted.workload and (roots or stream.due):
                 self._send_workload(stream, roots, now)
+            if stream.wanted.workloads:
+                self._send_workloads(stream, roots, now)
             if stream.wanted.history:
                 self._send_history(stream)
 
@@ -319,6 +332,14 @@ class Streams:
         if event != stream.told:
             stream.told = event
             stream.put(event)
+
+    def _send_workloads(self, stream: Stream, roots: set[GroupKey], now: float) -> None:
+        """Report that some workload changed. The page requests its rows, by its filters."""
+        if not stream.changed:
+            stream.changed = any(stream.viewer.sees(root[1]) for root in roots)
+        if stream.changed and now - stream.listed_at >= LISTED:
+            stream.changed, stream.listed_at = False, now
+            stream.put(_event("workloads", messages.WorkloadsChange(at=rfc3339(time.time()))))
 
     def _send_history(self, stream: Stream) -> None:
         step = self._history.latest(stream.viewer)

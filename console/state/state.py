@@ -100,9 +100,11 @@ class Changed:
     """Roots whose rows may have changed. Nodes have versions of their own.
 
     `refused` are new refusals by the scheduler, though the group may be scheduled by now.
+    `singles` are pods without a group that changed, by key; some may be deleted by now.
     """
 
     roots: set[GroupKey] = field(default_factory=set)
+    singles: dict[GroupKey, Pod] = field(default_factory=dict)
     refused: dict[GroupKey, Any] = field(default_factory=dict)
     everything: bool = False
 
@@ -173,6 +175,7 @@ class ClusterState:
         while True:
             taken = self.state.take_changes()
             found.everything = found.everything or taken.everything
+            found.singles |= taken.singles
             self._follow(taken.entities)
             # A group that was a root may have a parent now: its former row changes, too.
             found.roots.update(taken.entities, map(self._root, taken.entities))

@@ -1,4 +1,4 @@
-"""One workload: its tree of groups and pods, with states and conditions; search."""
+"""One workload: its tree of groups and pods, with states and conditions."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Final
 
 from api.constants import JOBSET, TRAIN_JOB
 from console.base import messages
-from console.base.messages import Branch, Condition, Counts, Found, PodRow, PodsOnNode
+from console.base.messages import Branch, Condition, Counts, PodRow, PodsOnNode
 from console.base.protocols import RefusedError, Viewer
 from console.base.times import rfc3339
 from console.state.state import ClusterState
 from console.views import timeline
-from console.views.queue import minimum_of, owner_of
+from console.views.queue import minimum_of
 from scheduler.core.groups.forest import Group, Pod
 from scheduler.core.groups.groups import in_order
 from scheduler.core.values.model import COMPOSITE_POD_GROUP, POD_GROUP, SINGLE_POD, plain_kind
@@ -79,7 +79,7 @@ def find(cluster: ClusterState, id_: str, viewer: Viewer) -> Subject:
 
 def complete_view(cluster: ClusterState, subject: Subject, yaml: str = "") -> messages.Workload:
     """Return the complete workload, with the YAML that was read for it."""
-    tree = _tree(cluster, subject)
+    tree = tree_of(cluster, subject)
     conditions = [each for group in subject.groups for each in _conditions(cluster, group)]
     return messages.Workload(
         id=subject.id,
@@ -94,34 +94,6 @@ def pods_on_nodes(subject: Subject) -> list[PodsOnNode]:
     """Return the number of its pods on each node, without those that have ended."""
     nodes = Counter(pod.node for pod in subject.pods() if pod.node)
     return [PodsOnNode(node=node, pods=number) for node, number in sorted(nodes.items())]
-
-
-def search(cluster: ClusterState, text: str, limit: int, viewer: Viewer) -> messages.Search:
-    """Return workloads whose ID contains the text, by ID. Costs O(workloads)."""
-    wanted = text.casefold().strip()
-    ids = sorted(id_ for id_ in _ids(cluster, viewer) if wanted in id_.casefold())
-    items = []
-    for id_ in ids[:limit]:
-        tree = _tree(cluster, find(cluster, id_, viewer), pods=False)
-        items.append(
-            Found(id=id_, state=tree.state, pods=tree.counts.pods, bound=tree.counts.bound)
-        )
-    return messages.Search(items=items, total=len(ids))
-
-
-def _ids(cluster: ClusterState, viewer: Viewer) -> set[str]:
-    found = set()
-    for key, group in cluster.state.forest.groups.items():
-        if group.parent is not None or not viewer.sees(key[1]):
-            continue
-        owner = owner_of(cluster, group)
-        if owner is not None and (key[1], owner.kind, owner.name) in cluster.observed.owned:
-            found.add(f"{key[1]}/{owner.kind}/{owner.name}")
-        else:
-            found.add(f"{key[1]}/{key[0]}/{key[2]}")
-    for singles in (cluster.state.singles, cluster.state.held):
-        found.update(f"{key[1]}/{key[0]}/{key[2]}" for key in singles if viewer.sees(key[1]))
-    return found
 
 
 def _pod(cluster: ClusterState, namespace: str, name: str) -> Pod | None:
@@ -151,11 +123,12 @@ def _groups(cluster: ClusterState, namespace: str, kind: str, name: str) -> Iter
     ]
 
 
-def _tree(cluster: ClusterState, subject: Subject, *, pods: bool = True) -> Branch:
+def tree_of(cluster: ClusterState, subject: Subject, *, most_pods: int = MOST_PODS) -> Branch:
+    """Return the tree, with the first pods. Costs O(pods of the workload)."""
     if subject.pod is not None:
         return _single(subject.pod)
     # A list, so that all branches share the number of pods that may still be shown.
-    room = [MOST_PODS if pods else 0]
+    room = [most_pods]
     children = [_branch(cluster, group, room) for group in subject.groups]
     if len(children) == 1 and children[0].kind == subject.kind:
         return children[0]
@@ -192,8 +165,8 @@ _WORST_FIRST: Final = (
 
 def _branch(cluster: ClusterState, group: Group, room: list[int]) -> Branch:
     children = [_branch(cluster, child, room) for child in group.children_in_order()]
-    members = in_order(group.members.values())
-    shown = members[: room[0]]
+    members = group.members.values()
+    shown = in_order(members)[: room[0]] if room[0] else []
     room[0] -= len(shown)
     counts = _counts(members, children, minimum_of(group))
     return Branch(

@@ -31,6 +31,8 @@ class Contents:
     flags: dict[str, Json] = field(default_factory=dict)
     queue: list[Json] = field(default_factory=list)
     workloads: dict[str, Json] = field(default_factory=dict)
+    listed: list[Json] = field(default_factory=list)
+    """The rows of the list of workloads, in its order."""
     history: Json = field(default_factory=dict)
     user: str = "admin@example.com"
 
@@ -150,6 +152,30 @@ def filled(contents: Contents, seed: int = 7) -> Contents:
                 part = usual + draw.choice((-0.25, 0.0, 0.0, 0.0, 0.25))
                 contents.full[name] = min(1.0, max(0.0, part))
     return contents
+
+
+def listed(id_: str, status: str, state: str, **more: Any) -> Json:
+    """Return a row of the list of workloads; a finished one is deleted."""
+    namespace, kind, name = id_.split("/")
+    gone = status == "finished"
+    pods = more.pop("pods", 16)
+    return {
+        "id": id_,
+        "namespace": namespace,
+        "kind": kind,
+        "name": name,
+        "status": status,
+        "state": state,
+        "priority": 0,
+        "pods": pods,
+        "bound": 0 if gone or status == "waiting" else pods,
+        "running": 0 if gone or status == "waiting" else pods,
+        "minimum": None if gone else pods,
+        "created": ago(7200),
+        "ended": ago(300) if gone else None,
+        "deleted": gone,
+        **more,
+    }
 
 
 def waiting(number: int, reason: str, sentence: str, waits_for: str = "", **more: Any) -> Json:

@@ -2,7 +2,17 @@
 
 import math
 
-from e2e.console.clusters import BLOCK, RACK, Contents, Json, ago, blocks, filled, waiting
+from e2e.console.clusters import (
+    BLOCK,
+    RACK,
+    Contents,
+    Json,
+    ago,
+    blocks,
+    filled,
+    listed,
+    waiting,
+)
 from scheduler.core.explain.advice import available, need
 from scheduler.core.state.shortage import BestDomain, Shortage
 
@@ -29,6 +39,12 @@ def small() -> Contents:
     contents.flags["node-2-1-5"] = {"ready": False, "schedulable": False}
     contents.queue = _queue()
     contents.workloads[GANG] = gang(GANG, running=12)
+    contents.listed = [
+        listed(GANG, "running", "Starting", running=12),
+        listed("research/Job/train-1", "waiting", "Waiting"),
+        listed("vision/JobSet/nightly", "finished", "Succeeded"),
+        listed("vision/Pod/notebook", "running", "Running", pods=1, minimum=None),
+    ]
     contents.history = history()
     return contents
 
@@ -56,6 +72,10 @@ def hostile() -> Contents:
     ]
     id_ = f"{TURNED}/PodGroup/{LONG}"
     contents.workloads[id_] = gang(id_, running=1) | {"yaml": SCRIPT}
+    contents.listed = [
+        listed(id_, "running", SCRIPT),
+        *(listed(f"{TURNED}/{TAG}/{name}", "finished", SCRIPT) for name in HOSTILE),
+    ]
     branch = contents.workloads[id_]["tree"]
     branch["children"][0] |= {"name": SCRIPT, "state": SCRIPT}
     branch["children"][0]["pods"][0] |= {"name": TURNED, "node": names[0], "state": SCRIPT}
@@ -230,6 +250,7 @@ def history(points: int = 180) -> Json:
     wave = [math.sin(step / 17) + math.sin(step / 5) / 3 for step in range(points)]
     return {
         "step": 60,
+        "first": None,
         "at": [ago(60 * (points - step)) for step in range(points)],
         "waiting": [max(0, round(9 + 8 * height)) for height in wave],
         "arrivals": [max(0, round(3 * height + step % 3)) for step, height in enumerate(wave)],

@@ -102,6 +102,7 @@ class Fake:
                 Route("/api/queue", self._queue),
                 Route("/api/workloads", self._workloads),
                 Route("/api/workloads/{ns}/{kind}/{name}", self._workload),
+                Route("/api/workloads/{ns}/{kind}/{name}/tree", self._tree),
                 Route("/api/workloads/{ns}/{kind}/{name}/why", self._why),
                 Route("/api/what-if", self._what_if, methods=["POST"]),
                 Route("/api/fit", self._fit, methods=["POST"]),
@@ -186,12 +187,25 @@ class Fake:
         )
 
     async def _workloads(self, request: Request) -> Response:
+        chosen = request.query_params
         found = [
-            {"id": id_, "state": one["tree"]["state"], "pods": 16, "bound": 16}
-            for id_, one in self.contents.workloads.items()
-            if request.query_params.get("search", "") in id_
+            row
+            for row in self.contents.listed
+            if chosen.get("search", "") in row["id"]
+            and all(chosen.get(key, row[key]) == row[key] for key in ("namespace", "kind"))
         ]
-        return JSONResponse({"items": found, "total": len(found)})
+        counts = {
+            status: sum(row["status"] == status for row in found)
+            for status in ("running", "waiting", "finished")
+        }
+        items = [row for row in found if chosen.get("status", row["status"]) == row["status"]]
+        start, limit = int(chosen.get("after", 0)), int(chosen.get("limit", 200))
+        end = start + limit
+        page = {"items": items[start:end], "total": len(items), **counts}
+        return JSONResponse({**page, "next": str(end) if end < len(items) else None})
+
+    async def _tree(self, request: Request) -> Response:
+        return JSONResponse(self.contents.workloads["/".join(request.path_params.values())]["tree"])
 
     async def _workload(self, request: Request) -> Response:
         found = self.contents.workloads.get("/".join(request.path_params.values()))

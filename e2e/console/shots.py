@@ -50,6 +50,12 @@ async def _running(view: Shown) -> None:
     await view.settled()
 
 
+async def _opened(view: Shown) -> None:
+    await view.page.get_by_role("button", name="Groups and pods of JobSet training").click()
+    await view.page.locator(".opened .tree").wait_for()
+    await view.settled()
+
+
 async def _asked_for_a_token(view: Shown) -> None:
     await view.page.get_by_label("Token").wait_for()
 
@@ -68,6 +74,7 @@ PREEMPTING: Final = {"queue": Shot("/queue", _evicted)}
 STARTED: Final = {
     "map": Shot(f"/map?workload={TRAINING}"),
     "map-dark": Shot("/map?domain=block-2/rack-2-1&node=node-2-1-1", dark=True),
+    "workloads": Shot("/workloads", _opened),
     "workload": Shot(address(TRAINING), _running),
     "what-if": Shot(f"/what-if?changes={CHANGES}", _tried),
     "history": Shot("/history?hours=1", _plotted),

@@ -18,7 +18,7 @@ from e2e.console.chromium import FLAGS
 from e2e.console.page import Shown, address, shown
 from e2e.harness.environment import Environment
 from e2e.harness.groups import leaf, members, remove_finalizers
-from e2e.harness.objects import jobset, of_jobset, replicated_job
+from e2e.harness.objects import POD_GROUPS, jobset, of_jobset, replicated_job
 from kube.client.client import Client
 from kube.client.resources import JOBSETS
 
@@ -127,6 +127,30 @@ async def test_every_view_answers(env: Environment, view: Shown) -> None:
 
     await view.open("/history")
     await view.see("The same in numbers")
+
+
+@pytest.mark.long
+async def test_a_workload_is_listed_from_its_start_to_after_its_end(
+    env: Environment, view: Shown
+) -> None:
+    await env.add_node(cpu=2, labels={RACK: f"{env.name}-r"})
+    await view.open(f"/workloads?namespace={env.name}")
+    await view.see("No workload matches these filters.")
+    await leaf(env, "done", 2)
+    await env.runs(members("done"), 2)
+    await leaf(env, "waits", 2)
+
+    # The page shows each change without a reload.
+    await view.see("1 running, 1 waiting, 0 finished.")
+    await view.page.get_by_role("button", name="Groups and pods of PodGroup done").click()
+    await view.page.locator(".opened .pods tbody tr").nth(1).wait_for()
+
+    await env.delete_pods(members("done"))
+    await env.delete(POD_GROUPS, "done")
+    await view.see("1 running, 0 waiting, 1 finished.")
+    await view.see("Ended", "tbody")
+    await view.open(f"/workloads?namespace={env.name}&status=finished&search=DONE")
+    await view.see("ago", "tbody")
 
 
 @pytest.mark.long

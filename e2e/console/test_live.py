@@ -200,12 +200,14 @@ async def test_a_session_that_ends_leads_to_the_login_and_back(browser: Browser)
 async def test_an_empty_cluster_is_no_error(browser: Browser) -> None:
     async with served(Contents({})) as fake, shown(browser, fake.url) as view:
         fake.contents.history = {
-            "step": 60, "at": [], "waiting": [], "arrivals": [], "preemptions": [],
-            "utilisation": {},
+            "step": 60, "first": ago(-40), "at": [], "waiting": [], "arrivals": [],
+            "preemptions": [], "utilisation": {},
         }  # fmt: skip
         await view.open("/map")
         await view.see("There are no nodes that you can see.")
         await view.open("/queue")
         await view.see("No workload that you can see is waiting.")
+        await view.open("/workloads")
+        await view.see("There is no workload that you can see.")
         await view.open("/history")
-        await view.see("There is no data yet.")
+        await view.see("The first point comes at")

@@ -11,13 +11,13 @@ from playwright.async_api import Browser, ViewportSize
 from e2e.console.clusters import Contents
 from e2e.console.examples import GANG, LONG, OVERRIDE, SCRIPT, TAG, TURNED, hostile, large, small
 from e2e.console.fake import served
-from e2e.console.page import DESK, PHONE, WALL, address, shown
+from e2e.console.page import DESK, PHONE, WALL, Shown, address, shown
 from tools.testing.effort import selected
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 AXE: Final = Path(__file__).parent / "axe" / "axe.min.js"
-VIEWS: Final = ("/map", "/queue", address(GANG), "/what-if", "/history")
+VIEWS: Final = ("/map", "/queue", "/workloads", address(GANG), "/what-if", "/history")
 
 
 @pytest.mark.parametrize("dark", selected({"light": False, "dark": True}, ("light",)))
@@ -26,6 +26,7 @@ async def test_no_view_breaks_a_rule_of_accessibility(browser: Browser, dark: bo
         for path in VIEWS:
             await view.open(path)
             await view.settled()
+            await _open_tree(view)
             await view.page.wait_for_timeout(100)
             assert await _violations(view.run) == [], path
 
@@ -56,7 +57,13 @@ async def test_hostile_names_are_text(browser: Browser) -> None:
     contents = hostile()
     workload = address(next(iter(contents.workloads)))
     async with served(contents) as fake, shown(browser, fake.url) as view:
-        for path in ("/map?node=" + contents.nodes()[1], "/queue", workload, "/history"):
+        for path in (
+            "/map?node=" + contents.nodes()[1],
+            "/queue",
+            "/workloads",
+            workload,
+            "/history",
+        ):
             await view.open(path)
             await view.settled()
             await view.page.wait_for_timeout(200)
@@ -120,6 +127,14 @@ _REDRAW: Final = """
   return performance.now() - start;
 })
 """
+
+
+async def _open_tree(view: Shown) -> None:
+    """Open the first workload of the list, if the page shows it."""
+    turn = view.page.locator(".workloads button.turn")
+    if await turn.count():
+        await turn.first.click()
+        await view.page.locator(".opened .tree").wait_for()
 
 
 async def _violations(run: object) -> list[str]:

@@ -99,7 +99,7 @@ async def test_every_view_is_served_and_offered(browser: Browser) -> None:
     async with looking(browser) as (_stage, view):
         links = await view.page.locator("nav a").all_inner_texts()
 
-        assert links == ["Cluster map", "Queue", "What if", "History"]
+        assert links == ["Cluster map", "Queue", "Workloads", "What if", "History"]
 
 
 @pytest.mark.long
@@ -123,7 +123,7 @@ async def test_a_gang_that_waits_would_start_with_another_node(browser: Browser)
 async def test_history_begins_when_the_console_does(browser: Browser) -> None:
     async with looking(browser) as (_stage, view):
         await view.open("/history")
-        await view.see("There is no data yet.")
+        await view.see("The first point comes at")
 
 
 async def test_without_the_key_there_is_only_the_login(browser: Browser) -> None:
@@ -149,6 +149,10 @@ async def test_names_that_are_hostile_are_text(browser: Browser) -> None:
         for path in ("/queue", "/map?resource=memory", f"/map?node={quote(LONG)}"):
             await view.open(path)
             await view.settled()
+        await view.open("/workloads?namespace=ns")
+        await view.see(TAG, "tbody")
+        await view.page.locator("button.turn").first.click()
+        await view.see(f"{SCRIPT}1", ".opened")
         await view.open("/queue")
         await view.see("The group has 2 of 3 pods")
         await view.open(address(f"ns/PodGroup/{TAG}"))

@@ -49,7 +49,7 @@ async def test_a_view_that_the_user_may_not_see_is_not_offered(browser: Browser)
         await view.see("Live", ".link-state")
 
         links = await view.page.locator("nav a").all_inner_texts()
-        assert links == ["Queue", "History"]
+        assert links == ["Queue", "Workloads", "History"]
         assert await view.page.title() == "Queue – Muster"
         await view.page.goto(f"{fake.url}/map")
         await view.see("There is no page at this address.")

@@ -3,7 +3,7 @@ import { get } from "./api.js";
 import { clock, duration, instant, number, percent } from "./format.js";
 import { html, useEffect, useLayoutEffect, useMemo, useRef, useState } from "./lib.js";
 import { useFollowed } from "./live.js";
-import { Name, Note, Panel, Problem } from "./parts.js";
+import { Name, Note, Panel, Problem, useNow } from "./parts.js";
 import { useRoute } from "./router.js";
 
 const HOURS = [1, 3, 6, 12, 24];
@@ -27,7 +27,14 @@ export function HistoryView() {
         </select></label></div>
     </div>
     ${error && html`<${Panel} label="Problem"><${Problem} error=${error} /><//>`}
-    ${data && (data.at.length ? html`<${Plots} of=${data} />` : html`<${Panel} label="History"><${Note}>There is no data yet.<//><//>`)}`;
+    ${data && (data.at.length ? html`<${Plots} of=${data} />` : html`<${Panel} label="History"><${Note}><${First} at=${data.first} /><//><//>`)}`;
+}
+
+// When the first point comes: a console that just started has none.
+function First({ at }) {
+  const seconds = (instant(at)?.getTime() - useNow()) / 1000;
+  if (!at) return html`The first point comes a minute after the console has read the cluster.`;
+  return html`The first point comes at ${clock(at)}${seconds > 0 ? `, in ${duration(seconds)}` : ""}.`;
 }
 
 /** @type {(before: Message<"History">, step: Message<"HistoryStep">, hours: number) => Message<"History">} */

@@ -4,7 +4,7 @@ import { useEffect, useRef, useState } from "./lib.js";
 
 const FIRST_PAUSE = 500; // milliseconds; doubled after each attempt that fails
 const LONGEST_PAUSE = 10_000;
-const EVENTS = ["map", "queue", "workload", "history", "cluster", "resync", "end"];
+const EVENTS = ["map", "queue", "workloads", "workload", "history", "cluster", "resync", "end"];
 
 let listeners = new Set();
 let state = { live: false, attempt: 0, current: true };

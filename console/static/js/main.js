@@ -10,16 +10,17 @@ import { address, Link, Router, useRoute, VIEWS } from "./router.js";
 import { WhatIfView } from "./what-if.js";
 import { HistoryView } from "./history.js";
 import { WorkloadView } from "./workload.js";
+import { WorkloadsView } from "./workloads.js";
 
 const TITLES = {
   map: "Cluster map",
   queue: "Queue",
-  workloads: "Workload",
+  workloads: "Workloads",
   "what-if": "What if",
   history: "History",
   missing: "Page not found",
 };
-const SHOWN = { map: MapView, queue: QueueView, workloads: WorkloadView, "what-if": WhatIfView, history: HistoryView };
+const SHOWN = { map: MapView, queue: QueueView, workloads: WorkloadsView, "what-if": WhatIfView, history: HistoryView };
 
 function App() {
   const [session, setSession] = useState(undefined); // undefined: not known yet, null: none
@@ -60,7 +61,7 @@ function Frame({ session, served, onLeave }) {
     if (!first.current) scrollTo(0, 0);
     first.current = false;
   }, [route.view, route.id]);
-  const View = SHOWN[route.view];
+  const View = route.id ? WorkloadView : SHOWN[route.view];
   return html`<div class="frame">
     <a class="skip" href="#main">Skip to the content</a>
     <header class="bar">
@@ -79,7 +80,7 @@ function Frame({ session, served, onLeave }) {
 
 function Views({ now, served }) {
   return html`<ul class="views">
-    ${["map", "queue", "what-if", "history"].filter((view) => served.includes(view)).map(
+    ${["map", "queue", "workloads", "what-if", "history"].filter((view) => served.includes(view)).map(
       (view) => html`<li key=${view}>
         <${Link} to=${address(view)} aria-current=${view === now ? "page" : undefined}>${TITLES[view]}<//>
       </li>`,

@@ -6,7 +6,8 @@ import { address, Link } from "./router.js";
 
 const MANY = 24; // more pods than this are shown when they are asked for
 
-export const Tree = ({ root }) => html`<ul class="tree"><${Branch} of=${root} depth=${0} /></ul>`;
+export const Tree = ({ roots }) =>
+  html`<ul class="tree">${roots.map((root) => html`<${Branch} key=${root.kind + root.name} of=${root} depth=${0} />`)}</ul>`;
 
 /** @param {{ of: Message<"Branch">, depth: number }} branch */
 function Branch({ of: branch, depth }) {

@@ -9,24 +9,6 @@ import { Tree } from "./tree.js";
 
 export function WorkloadView() {
   const { id } = useRoute();
-  if (!id) return html`<${Choose} />`;
-  return html`<${One} id=${id} />`;
-}
-
-function Choose() {
-  const { go } = useRoute();
-  const send = (event) => {
-    event.preventDefault();
-    const id = `${new FormData(event.target).get("id")}`.trim();
-    if (id.split("/").length === 3) go(address("workloads", id));
-  };
-  return html`<div class="heading"><h1>Workload</h1></div>
-    <${Panel} label="Workload"><form class="inside one-line" onSubmit=${send}>
-      <label class="field">Which one <input name="id" placeholder="namespace/kind/name" required pattern="[^\\/]+\\/[^\\/]+\\/[^\\/]+" /></label>
-      <button>Show</button></form><//>`;
-}
-
-function One({ id }) {
   const { namespace, kind, name } = identity(id);
   const { data, error } = useFollowed((signal) => get(pathOf(id), {}, { signal }), [id], {
     views: `workload:${id}`,
@@ -43,7 +25,7 @@ function One({ id }) {
     ${data &&
     html`<div class="workload-view">
       <div class="column">
-        <${Panel} title="Tree"><div class="inside"><${Tree} root=${data.tree} /></div><//>
+        <${Panel} title="Tree"><div class="inside"><${Tree} roots=${[data.tree]} /></div><//>
         <${WhyNot} id=${id} />
         <${Panel} title="Conditions"><${Conditions} of=${data.conditions} /><//>
       </div>

@@ -3,6 +3,8 @@ import type { components, paths } from "./openapi";
 
 type Route<P extends string> = P extends `workloads/${string}/why`
   ? "/api/workloads/{namespace}/{kind}/{name}/why"
+  : P extends `workloads/${string}/tree`
+  ? "/api/workloads/{namespace}/{kind}/{name}/tree"
   : P extends `workloads/${string}`
     ? "/api/workloads/{namespace}/{kind}/{name}"
     : `/api/${P}`;

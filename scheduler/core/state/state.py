@@ -595,6 +595,7 @@ class State:
         elif pod.info.ours:
             key = self.entity(pod)
             self.changes.entities.add(key)
+            self.changes.singles[key] = pod
             if reconsider:
                 self.changes.reconsider.add(key)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
 from scheduler.core.framework.events import Reach
+from scheduler.core.groups.groups import Pod
 from scheduler.core.values.model import GroupKey
 
 
@@ -15,6 +16,7 @@ class StateChanges:
     """The changes since the last call of `State.take_changes`.
 
     `entities` changed in any way; for those in `reconsider` the decision may be different now.
+    `singles` are the pods without a group that events changed or removed, by key.
     `rows` are nodes on which a pod may fit that did not fit before. A pod whose filters read one of
     the `match_ids` may fit anywhere, and with `anywhere` every pod may. `victims` are the UIDs of
     evicted pods that are deleted. With `more`, some consequences of the events are not computed
@@ -30,6 +32,7 @@ class StateChanges:
     anywhere: bool = False
     more: bool = False
     everything: bool = False
+    singles: dict[GroupKey, Pod] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
         """Return True if the queue has anything to do for these changes."""

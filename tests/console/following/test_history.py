@@ -41,6 +41,18 @@ def test_a_step_counts_what_waits_and_what_came_since_the_last() -> None:
     assert (latest.at, latest.waiting) == (found.at[-1], 2)
 
 
+def test_before_the_first_step_it_says_when_that_comes() -> None:
+    cluster = Builder()
+    history = RecentHistory(cluster.following, now=lambda: cluster.time)
+    assert history.last_hours(3, ALL).first is None
+
+    cluster.time = 1_795_435_205.4
+    follow(cluster, history)
+    assert history.last_hours(3, ALL).first == "2026-11-23T12:01:06Z"
+    follow(cluster, history, 61)
+    assert history.last_hours(3, ALL).first is None
+
+
 def test_the_used_share_of_the_outermost_domains() -> None:
     cluster = Builder()
     cluster.racks(blocks=1, racks=2, nodes=1, cpu=4)

@@ -17,8 +17,9 @@ REQUESTS = {
     "/api/map/largest": "/api/map/largest?shape=cpu=1&key=example.com/rack",
     "/api/map/pods": "/api/map/pods?workload=ns/PodGroup/g",
     "/api/queue": "/api/queue?priorityMin=0&limit=1",
-    "/api/workloads": "/api/workloads?search=g",
+    "/api/workloads": "/api/workloads?search=g&status=waiting",
     WORKLOAD: "/api/workloads/ns/PodGroup/g",
+    f"{WORKLOAD}/tree": "/api/workloads/ns/PodGroup/g/tree",
     f"{WORKLOAD}/why": "/api/workloads/ns/PodGroup/g/why?node=n-1-1-1",
 }
 
@@ -88,5 +89,9 @@ async def test_every_route_is_documented_with_its_parameters(page: Browser) -> N
         "namespace": "string", "priorityMin": None, "reason": "string", "limit": "integer",
         "after": "string",
     }  # fmt: skip
+    listed = document["paths"]["/api/workloads"]["get"]["parameters"]
+    assert {each["name"]: each["in"] for each in listed} == dict.fromkeys(
+        ("search", "namespace", "kind", "node", "status", "limit", "after"), "query"
+    )
     body = document["paths"]["/api/what-if"]["post"]["requestBody"]["content"]
     assert body["application/json"]["schema"] == {"$ref": "#/components/schemas/WhatIfRequest"}

@@ -85,6 +85,7 @@ async def test_tokens_are_not_taken_here_and_logging_out_ends_it(page: Browser) 
     "path",
     ["/api/session", "/api/map", "/api/map/largest?shape=cpu=1&key=x", "/api/map/pods",
      "/api/queue", "/api/workloads", "/api/workloads/ns/PodGroup/g",
+     "/api/workloads/ns/PodGroup/g/tree",
      "/api/workloads/ns/PodGroup/g/why?node=x",
      "/api/history", "/api/events?views=map"],
 )  # fmt: skip
@@ -166,6 +167,8 @@ async def test_the_views_answer(page: Browser) -> None:
     assert (status, found["total"], found["items"][0]["name"]) == (200, 1, "g")
     status, found = await page.get("/api/workloads?search=g")
     assert (status, found["items"][0]["id"]) == (200, "ns/PodGroup/g")
+    status, tree = await page.get("/api/workloads/ns/PodGroup/g/tree")
+    assert (status, tree["counts"]["pods"], len(tree["pods"])) == (200, 2, 2)
     status, found = await page.get("/api/workloads/ns/PodGroup/g")
     assert (status, found["tree"]["counts"]["pods"], found["yaml"]) == (200, 2, "")
     status, found = await page.get("/api/workloads/ns/PodGroup/g/why?node=n-1-1-1")
@@ -182,7 +185,11 @@ async def test_the_views_answer(page: Browser) -> None:
         ("/api/queue?priorityMin=high", 400),
         ("/api/queue?limit=1e9", 400),
         ("/api/queue?after=x", 400),
+        ("/api/workloads?after=x", 400),
+        ("/api/workloads?limit=x", 400),
+        ("/api/workloads?status=none", 400),
         ("/api/workloads/ns/PodGroup/none", 404),
+        ("/api/workloads/ns/PodGroup/none/tree", 404),
         ("/api/workloads/ns/PodGroup/g/why", 404),
         ("/api/events?views=all", 400),
         ("/api/events?views=workload:a/b/c", 404),
@@ -351,10 +358,11 @@ async def test_a_viewer_sees_no_more_than_their_rights() -> None:
         for path in (
             "/api/map", "/api/map/largest?shape=cpu=1&key=k", "/api/map/pods?workload=a/Pod/ap",
             "/api/workloads/a/Pod/ap/why?node=n-1-1-1", "/api/events?views=map",
-            "/api/queue?namespace=b",
+            "/api/queue?namespace=b", "/api/workloads?namespace=b",
         ):  # fmt: skip
             assert (await page.get(path))[0] == 403, path
         assert (await page.get("/api/workloads/b/Pod/bp"))[0] == 404
+        assert (await page.get("/api/workloads/b/Pod/bp/tree"))[0] == 404
         assert (await page.get("/api/events?views=workload:b/Pod/bp"))[0] == 404
         assert (await page.get("/api/workloads/a/Pod/ap"))[0] == 200
         items = (await page.get("/api/queue"))[1]["items"]

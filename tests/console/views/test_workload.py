@@ -120,7 +120,6 @@ def test_what_may_not_be_seen_is_refused_like_what_is_not_there(jobset: Builder)
     assert (hidden.value.status, hidden.value.message) == (
         missing.value.status, missing.value.message,
     )  # fmt: skip
-    assert view.search(cluster, "", 10, viewer).total == 0
 
 
 def test_pods_light_up_where_they_are(jobset: Builder) -> None:
@@ -128,20 +127,6 @@ def test_pods_light_up_where_they_are(jobset: Builder) -> None:
     found = view.pods_on_nodes(view.find(cluster, "ns/JobSet/train", ALL))
 
     assert [(each.node, each.pods) for each in found] == [("n0", 1), ("n1", 1)]
-
-
-def test_search_finds_owners_and_what_has_none(jobset: Builder) -> None:
-    jobset.gang("trainee", 1)
-    jobset.pod(name="trainer")
-    cluster = jobset.refresh().cluster
-
-    found = view.search(cluster, "TRAIN", 2, ALL)
-
-    assert found.total == 3
-    assert [one.id for one in found.items] == ["ns/JobSet/train", "ns/Pod/trainer"]
-    assert [(one.state, one.pods, one.bound) for one in found.items] == [
-        ("Waiting", 4, 2), ("Waiting", 1, 0),
-    ]  # fmt: skip
 
 
 def test_an_owner_is_forgotten_with_its_groups(jobset: Builder) -> None:

@@ -21,14 +21,16 @@ import msgspec
 
 from analysis.fit.messages import FitRequest, FitResult
 from analysis.what_if.messages import FitQuestion
+from console.base.messages import WorkloadsPage
 from console.base.protocols import Creation, Viewer
 from console.fit import LiveFit
 from console.following.following import Following
 from console.following.history import RecentHistory
 from console.serving.stream import Streams, StreamSubject
 from console.state.state import ClusterState
-from console.views import workload
+from console.views import workloads
 from console.views.queue import Filters
+from console.views.workloads import WorkloadFilters
 from scheduler.core.values.model import PodInfo
 from tools.bench.decisions.clusters import SMALL, cluster, gang
 from tools.bench.report import frame
@@ -138,9 +140,19 @@ def searches(rounds: int = 20) -> Iterator[float]:
     following = watched()
     for _ in range(rounds):
         start = clock()
-        found = workload.search(following.cluster, "w29", 30, ALL)
+        found = asyncio.run(_searched(following, "w29"))
         yield clock() - start
         assert found.total > 1
+
+
+async def _searched(following: Following, text: str) -> WorkloadsPage:
+    async def fresh() -> None:
+        following.refresh()
+
+    filters = WorkloadFilters(search=text)
+    return await workloads.page(
+        following.workloads, ALL, filters, "", 30, fresh=fresh, clock=following.clock
+    )
 
 
 def rooms(rounds: int = 20) -> Iterator[float]:

@@ -90,7 +90,7 @@ function Controls({ model }) {
   const [text, setText] = useState(query.workload ?? "");
   useEffect(() => setText(query.workload ?? ""), [query.workload]);
   const search = usePaced(
-    (value) => get("workloads", { search: value, limit: 30 }).then(({ items }) => setFound(items), () => setFound([])),
+    (value) => get("workloads", { search: value, status: "running", limit: 30 }).then(({ items }) => setFound(items), () => setFound([])),
     250,
   );
   const type = (value) => {

@@ -94,6 +94,18 @@ def test_a_forgotten_assumption_frees_the_place_and_wakes() -> None:
     assert changes.reconsider == {("Pod", "ns", info.name)}
 
 
+def test_changes_have_the_pods_without_a_group_that_run_and_that_were_deleted() -> None:
+    builder = StateBuilder()
+    builder.node("n")
+    runs, gone = (builder.single(builder.pod(node="n")) for _ in range(2))
+    builder.gang("g")
+    builder.pod("g", node="n")
+    builder.state.remove_pod(gone.info.uid)
+
+    assert builder.state.take_changes().singles == {runs.key: runs, gone.key: gone}
+    assert builder.state.take_changes().singles == {}
+
+
 def test_a_shape_is_kept_as_long_as_a_place_is_nominated_for_it() -> None:
     builder = StateBuilder()
     builder.node("n")
