@@ -37,6 +37,7 @@ from cli.doctor import (
 )
 from cli.doctor.findings import About, Check, Finding, Limited, check_failed
 from cli.doctor.installation import Installation
+from cli.topology.hyper_nodes import HYPER_NODES
 from cli.trees.listing import COMPOSITE_POD_GROUPS, POD_GROUPS, WORKLOADS
 from kube.base.build import read_build
 from kube.base.errors import KubeError, NotFound
@@ -210,7 +211,7 @@ class Examination:
         nodes = groups.NodeLabels(seen.asked)
         topologies = await self._of_others(topology_levels.TOPOLOGIES)
         levels = topology_levels.TopologyLevels(topology_levels.sources_of(topologies))
-        tiers = hyper_nodes.Tiers(await self._of_others(hyper_nodes.HYPER_NODES))
+        tiers = hyper_nodes.Tiers(await self._of_others(HYPER_NODES))
 
         def see_node(node: Json) -> None:
             nodes.see([node])

@@ -8,12 +8,9 @@ from api.wording import count
 from cli.doctor.findings import About, Check, Finding, Limited
 from cli.doctor.topology_levels import CHECK
 from cli.topology import hyper_nodes
-from cli.topology.hyper_nodes import HYPER_NODES
 from cli.topology.label_nodes import changes
 from kube.base.errors import ConfigError
 from kube.client.meta import Json
-
-__all__ = ["HYPER_NODES", "Tiers"]
 
 _WRITE = "run muster label-nodes, and with --apply if its list is right"
 

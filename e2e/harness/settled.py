@@ -91,6 +91,12 @@ async def settled(env: Environment, *schedulers: str) -> None:
     )
 
 
+async def read_metrics(session: aiohttp.ClientSession, page: str) -> dict[str, float]:
+    """Return values of the scheduler's own metrics, and by name the sum over its labels."""
+    async with session.get(page) as answer:
+        return _values(await answer.text())
+
+
 class _Scheduler:
     """The leading scheduler, observed by its metrics and debug pages."""
 
@@ -119,9 +125,7 @@ class _Scheduler:
 
     async def metrics(self) -> dict[str, float]:
         """Return values of the scheduler's own metrics, and by name the sum over its labels."""
-        page = self._env.muster.page(self._name, "/metrics")
-        async with self._session.get(page) as answer:
-            return _values(await answer.text())
+        return await read_metrics(self._session, self._env.muster.page(self._name, "/metrics"))
 
     async def at_rest(self, *seen_before: Record) -> Record:
         """Wait until no work is in progress and a complete round has changed nothing."""

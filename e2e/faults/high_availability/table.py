@@ -1,7 +1,7 @@
 """The table: who is hit, and by which fault.
 
 Each fault is a context manager: it begins, holds while the block sleeps, and is over at its end.
-Faults of API servers and etcd hit the member that carries the connections of whoever is hit.
+Faults of API servers and etcd hit the member that has the victim's connections.
 """
 
 import asyncio
@@ -230,7 +230,7 @@ async def _token_expired(scene: Scene) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def _authority_rotated(scene: Scene) -> AsyncIterator[None]:
-    """The file of whoever is hit names the new CA late; those of the others name both before."""
+    """The victim's file gets the new CA late; those of the others have both CAs before."""
     site, plane = scene.site, scene.plane
     for replica in site.muster_replicas:
         if replica is not scene.replica:

@@ -30,7 +30,7 @@ class ThreeServers(ControlPlane):
 
     Its processes are "etcd-0" to "etcd-2" and "kube-apiserver-0" to "kube-apiserver-2". Clients
     reach the API servers by links, which forward to those that are ready: the kubeconfig by one
-    that all share, and whoever shall be cut alone by `new_link`. Links run in the event loop that
+    that all share, and a client that is cut alone by `new_link`. Links run in the event loop that
     called `start`.
     """
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import itertools
-import re
 from collections import Counter
 from collections.abc import Awaitable, Callable
 
@@ -13,10 +12,10 @@ from e2e.harness.environment import Environment
 from e2e.harness.muster import SCHEDULER
 from e2e.harness.objects import Json, job, jobset, of_job, of_jobset, replicated_job
 from e2e.harness.priorities import known_class
+from e2e.harness.settled import read_metrics
 from e2e.neighbours.kueue.queues import HIGH, Queue, opened, queued
 from kube.client.resources import JOBS, JOBSETS
 
-RACK = "test.muster.dev/rack"
 SECONDS, SECONDS_LONG = 60, 600
 HALF_SECONDS = 40
 """Seconds that a gang may be half bound: its pods are bound, or end, one after the other."""
@@ -116,8 +115,8 @@ async def test_each_arrival_evicts_one_gang(env: Environment, long: bool, evicts
 
     Kueue counts its evictions in its Workloads, Muster in a metric.
     """
-    for rack in ("r1", "r1", "r2", "r2"):
-        await env.add_node(cpu=4, labels={RACK: rack})
+    for _ in range(4):
+        await env.add_node(cpu=4)
     async with (
         opened(env, {env.name: 2 * GANG}) as queue,
         known_class(env, "urgent", 1000) as urgent,
@@ -145,11 +144,6 @@ async def test_each_arrival_evicts_one_gang(env: Environment, long: bool, evicts
 
 async def evicted_by_muster(env: Environment) -> int:
     """Return how many gangs the scheduler has evicted since it started."""
-    async with (
-        aiohttp.ClientSession(trust_env=False) as session,
-        session.get(env.muster.page(SCHEDULER, "/metrics")) as answer,
-    ):
-        text = await answer.text()
-    found = re.search(r"^muster_scheduler_preemption_victims_total (\S+)$", text, re.MULTILINE)
-    assert found is not None
-    return int(float(found[1])) // GANG
+    async with aiohttp.ClientSession(trust_env=False) as session:
+        found = await read_metrics(session, env.muster.page(SCHEDULER, "/metrics"))
+    return int(found["muster_scheduler_preemption_victims_total"]) // GANG

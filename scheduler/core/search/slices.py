@@ -90,7 +90,7 @@ class _Sliced:
         return found
 
     def as_composite(self, needed: int) -> Group:
-        """Return the group as the parent of its slices, of which it needs so many."""
+        """Return the group as the parent of its slices, with `needed` as its minimum."""
         views = (self.view(part) for part in self.completable)
         kind, namespace, name = self.leaf.key
         self.mirror.children = {
