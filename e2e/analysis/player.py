@@ -21,8 +21,8 @@ from kube.client.resources import PODS
 from kube.informers.cache import Cache
 
 _HOLD = "test.muster.dev/hold"
-_OTHER_WATCH = 0.5
-"""Seconds until the API server has written an event to all watches; less than a lease lasts."""
+_OTHER_WATCH = 1.0
+"""Seconds until the API server has written an event to all watches."""
 
 
 @dataclass

@@ -5,7 +5,11 @@ import pytest
 from e2e.analysis.player import Player
 from e2e.analysis.spaced import CORES, NODES, RACK, RACK_OF, expected, spaced_trace
 from e2e.harness.environment import Environment
-from e2e.harness.muster import STATUS, Muster
+from e2e.harness.muster import NAMESPACE, SCHEDULER, STATUS, Muster
+from kube.client.resources import LEASES
+
+LONG_LEASE = {"leaseSeconds": 60, "renewSeconds": 50, "retrySeconds": 0.5}
+"""The player stops the scheduler, for seconds on a busy machine; it leads on afterwards."""
 
 
 @pytest.mark.long
@@ -28,11 +32,13 @@ async def test_the_same_jobs_start_in_the_same_order_on_the_same_nodes(
     # names. Like the lab's, its decisions end by their steps, and not by the time of a busy
     # machine.
     patient = {"status": STATUS, "search": {"milliseconds": 60_000}}
-    muster.configure(scheduler=patient)
+    muster.configure(scheduler=patient, leaderElection=LONG_LEASE)
     try:
-        await muster.restart("scheduler")
+        await muster.restart(SCHEDULER)
         async with env.followed() as pods:
             await Player(env, jobs, nodes, important).play(pods, events)
     finally:
         muster.configure()
-        await muster.restart("scheduler")
+        muster.kill(SCHEDULER)
+        await env.client.delete(LEASES, "muster-scheduler", NAMESPACE)
+        await muster.start(SCHEDULER)

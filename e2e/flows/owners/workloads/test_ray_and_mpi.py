@@ -1,6 +1,7 @@
 """KubeRay's and the MPI operator's own controllers: their pods start together or not at all."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import pytest
 import yaml
@@ -219,27 +220,45 @@ async def test_the_controllers_account_may_suspend_what_has_a_limit_and_no_more(
         await env.delete(kind, name)
 
 
+@dataclass(frozen=True, slots=True)
+class Elastic:
+    """An example whose number of workers can change: its kind, its file, and their field."""
+
+    kind: Resource
+    name: str
+    workers: Sequence[str | int]
+
+    @property
+    def selector(self) -> str:
+        return SELECTORS[self.name]
+
+
+RAY = Elastic(RAY_CLUSTERS, "raycluster-gang", ("spec", "workerGroupSpecs", 0))
+MPI = Elastic(MPI_JOBS, "mpijob-gang", ("spec", "mpiReplicaSpecs", "Worker"))
+
+
+@pytest.mark.parametrize("of", [RAY, MPI], ids=["RayCluster", "MPIJob"])
 async def test_workers_that_are_added_join_the_gang_and_those_taken_away_are_not_missed(
-    env: Environment,
+    env: Environment, of: Elastic
 ) -> None:
-    selector = SELECTORS["raycluster-gang"]
     await env.add_node(cpu=COUNT + 2)
-    obj = example(env, "raycluster-gang")
-    obj["spec"]["workerGroupSpecs"][0] |= {"minReplicas": 0, "maxReplicas": 9}
-    await env.create(RAY_CLUSTERS, obj)
-    await env.runs(selector, COUNT)
+    obj = example(env, of.name)
+    if of is RAY:
+        obj["spec"]["workerGroupSpecs"][0] |= {"minReplicas": 0, "maxReplicas": 9}
+    await env.create(of.kind, obj)
+    await env.runs(of.selector, COUNT)
     group = await group_of(env)
-    path = "/spec/workerGroupSpecs/0/replicas"
     for replicas in (5, 1):
-        await patched(env, path, replicas)
-        await env.runs(selector, replicas + 1)
+        patch = PatchBuilder().add(pointer(*of.workers, "replicas"), replicas)
+        await env.client.patch(of.kind, "ring", patch, env.name)
+        await env.runs(of.selector, replicas + 1)
 
         async def probe(wanted: int = replicas + 1) -> bool:
             policy = (await env.group(group))["spec"]["schedulingPolicy"]
             return bool(policy["gang"]["minCount"] == wanted)
 
         await env.until("minCount to follow", probe)
-    await env.delete(RAY_CLUSTERS, "ring")
+    await env.delete(of.kind, "ring")
     await gone(env, group)
 
 
@@ -263,24 +282,33 @@ async def test_a_late_launcher_is_created_once_its_workers_are_ready_and_is_not_
     await gone(env, group)
 
 
-async def test_a_worker_that_is_lost_is_replaced_in_its_gang(env: Environment) -> None:
-    selector = SELECTORS["raycluster-gang"]
+@pytest.mark.parametrize(
+    ("of", "role"),
+    [
+        pytest.param(RAY, "ray.io/node-type=worker", id="worker of a RayCluster"),
+        pytest.param(RAY, "ray.io/node-type=head", id="head"),
+        pytest.param(MPI, "training.kubeflow.org/job-role=worker", id="worker of an MPIJob"),
+        pytest.param(MPI, "training.kubeflow.org/job-role=launcher", id="launcher"),
+    ],
+)
+async def test_a_pod_that_is_lost_is_replaced_in_its_gang(
+    env: Environment, of: Elastic, role: str
+) -> None:
     await env.add_node(cpu=COUNT)
-    await env.create(RAY_CLUSTERS, example(env, "raycluster-gang"))
-    await env.runs(selector, COUNT)
+    await env.create(of.kind, example(env, of.name))
+    await env.runs(of.selector, COUNT)
     group = await group_of(env)
-    worker = next(it for it in await env.pods(selector) if "worker" in it["metadata"]["name"])[
-        "metadata"
-    ]
-    await env.client.delete(PODS, worker["name"], env.name)
+    lost = (await env.pods(f"{of.selector},{role}"))[0]["metadata"]
+    await env.client.delete(PODS, lost["name"], env.name)
 
     async def replaced() -> bool:
-        pods = await env.pods(selector)
+        pods = await env.pods(of.selector)
         alive = [it for it in pods if it["status"].get("phase") == "Running"]
-        return len(alive) == COUNT and worker["uid"] not in {it["metadata"]["uid"] for it in alive}
+        return len(alive) == COUNT and lost["uid"] not in {it["metadata"]["uid"] for it in alive}
 
-    await env.until("the worker to be replaced", replaced)
-    await env.delete(RAY_CLUSTERS, "ring")
+    await env.until(f"{lost['name']} to be replaced", replaced)
+    assert await group_of(env) == group
+    await env.delete(of.kind, "ring")
     await gone(env, group)
 
 

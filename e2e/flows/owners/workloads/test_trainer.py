@@ -141,6 +141,27 @@ async def test_it_is_suspended_and_resumed(env: Environment) -> None:
     await deleted(env)
 
 
+async def test_after_a_node_failed_all_start_again_together(env: Environment) -> None:
+    await env.add_node(cpu=NODES)
+    runtime, job = example(env)
+    spec = runtime["spec"]["template"]["spec"]
+    spec["failurePolicy"] = {"maxRestarts": 1}
+    spec["replicatedJobs"][0]["template"]["spec"]["backoffLimit"] = 0
+    await created(env, runtime, job)
+    await env.runs(PODS, NODES)
+    first = {it["metadata"]["uid"] for it in await env.pods(PODS)}
+
+    at = "batch.kubernetes.io/job-completion-index=1"
+    assert await env.cluster.finish_pods(env.name, f"{PODS},{at}", "Failed") == 1
+
+    async def started_again() -> bool:
+        running = [it for it in await env.pods(PODS) if it["status"].get("phase") == "Running"]
+        return len({it["metadata"]["uid"] for it in running} - first) == NODES
+
+    await env.until("all nodes to start again", started_again)
+    await deleted(env)
+
+
 async def test_both_controllers_are_killed_while_it_waits(
     env: Environment, cluster: ControlPlane, running_muster: Muster
 ) -> None:
