@@ -47,7 +47,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--combinations",
         type=int,
         default=30,
-        help="how many random rows e2e/faults/high_availability plays",
+        help="how many rows e2e/faults/high_availability plays, in random order",
     )
     group.addoption("--record", action="store_true", help="write what docs/ shows of a run again")
 

@@ -82,10 +82,20 @@ NAMED_PARTS: Final[Mapping[str, Sequence[str]]] = {
 }
 """About three quarters of the end-to-end tests, by time."""
 
-_NAMED: Final = tuple(f"--ignore={folder}" for part in NAMED_PARTS.values() for folder in part)
+ALONE: Final[Mapping[str, Sequence[str]]] = {
+    "three servers": ("e2e/faults/high_availability/test_matrix.py",),
+}
+"""Suites on the real control plane, with `--long` only, that run when the others have ended.
+
+Three API servers and nine processes of Muster keep two cores busy.
+"""
+
+_NAMED: Final = tuple(
+    f"--ignore={suite}" for part in {**NAMED_PARTS, **ALONE}.values() for suite in part
+)
 
 PARTS: Final[Mapping[str, Sequence[str]]] = {**NAMED_PARTS, "the rest": ("e2e", *_NAMED)}
-"""Together everything: with `--long` on the embedded cluster, and again on the real one."""
+"""Everything but `ALONE`: with `--long` on the embedded cluster, and again on the real one."""
 
 REAL_PARTS: Final[Mapping[str, Sequence[str]]] = {
     "flows": (
@@ -274,7 +284,11 @@ def run_suites(*, long: bool, require_real: bool, only: Sequence[str] = ()) -> l
             made += _on_versions(versions, builder)
         chosen = [suite for suite in made if _is_chosen(suite.name, only)]
         outcomes = _in_lanes(chosen, *((LONG_LANES, LONG_FIRST) if long else (LANES, FIRST)))
-    # Alone: kubelets that wait for a processor lose their nodes.
+        for which, suites in ALONE.items() if long else ():
+            name = f"{REAL}, {which}"
+            if _is_chosen(name, only):
+                outcomes.append(real(name, suites))
+    # Alone, too: kubelets that wait for a processor lose their nodes.
     if long and _is_chosen(NODES, only):
         outcomes.append(_on_nodes(require_real=require_real))
     return outcomes

@@ -13,6 +13,7 @@ from e2e.harness.controlplane.errors import BuildError, MissingGoError
 from e2e.harness.controlplane.places import ROOT, USUAL
 from e2e.nodes.cluster import requirements
 from e2e.run_tests import (
+    ALONE,
     CHECK,
     LANES,
     LAST_PARTS,
@@ -173,6 +174,7 @@ def test_outcomes_are_in_the_order_of_the_suites(runs: Runs, long: bool) -> None
         *(f"{LOCAL}, {which}" for which in PARTS),
         *(f"{REAL}, {which}" for which in (PARTS if long else REAL_PARTS)),
         *(name for version in RELEASES if long and version != USUAL for name in on(version)),
+        *(f"{REAL}, {which}" for which in ALONE if long),
         *([NODES] if long else []),
     ]
     assert runs.most == runs.lanes
@@ -184,7 +186,7 @@ def test_outcomes_are_in_the_order_of_the_suites(runs: Runs, long: bool) -> None
         ([CHECK], {CHECK}),
         (["1.33.13"], set(on("1.33.13"))),
         ([NODES, "make"], {CHECK, NODES}),
-        ([f"{REAL}, "], {f"{REAL}, {which}" for which in PARTS}),
+        ([f"{REAL}, "], {f"{REAL}, {which}" for which in (*PARTS, *ALONE)}),
     ],
 )
 def test_some_suites_can_be_chosen(runs: Runs, only: Sequence[str], names: set[str]) -> None:
@@ -237,16 +239,18 @@ def test_no_part_on_a_real_control_plane_begins_before_it_is_built(
 
 @pytest.mark.parametrize("cluster", ["local", "real"])
 def test_the_parts_leave_nothing_out_and_run_nothing_twice(runs: Runs, cluster: str) -> None:
-    """Each folder of a named part exists, and the last part ignores it."""
+    """Each suite of a named part exists, and the last part ignores it."""
     runs.use(LONG_LANES)
     run_tests.run_suites(long=True, require_real=True)
 
     flags = {f"--cluster={cluster}", "--long"}
     *named, rest = sorted((set(it) - flags for it in runs.of(cluster)), key=lambda it: "e2e" in it)
-    folders = [folder for part in named for folder in part]
-    assert all((ROOT / folder).is_dir() for folder in folders)
-    assert len(set(folders)) == len(folders)
-    assert rest == {"e2e", *(f"--ignore={folder}" for folder in folders)}
+    suites = [suite for part in named for suite in part]
+    if cluster == "local":
+        suites += [suite for part in ALONE.values() for suite in part]
+    assert all((ROOT / suite).exists() for suite in suites)
+    assert len(set(suites)) == len(suites)
+    assert rest == {"e2e", *(f"--ignore={suite}" for suite in suites)}
 
 
 def test_what_is_not_long_runs_on_one_of_the_two_at_least(runs: Runs) -> None:
@@ -256,8 +260,8 @@ def test_what_is_not_long_runs_on_one_of_the_two_at_least(runs: Runs) -> None:
     left_out = {
         it.removeprefix("--ignore=") for part in runs.of("local") for it in part if "ignore" in it
     }
-    folders = {it for part in PARTS.values() for it in part if not it.startswith("--")}
-    assert left_out - folders == {*REAL_SUITES}
+    named = {it for part in (*PARTS.values(), *ALONE.values()) for it in part}
+    assert left_out - named == {*REAL_SUITES}
     assert LOCAL_PARTS.keys() == PARTS.keys()
 
 
