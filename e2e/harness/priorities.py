@@ -2,29 +2,38 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 
 from e2e.harness.environment import Environment
-from e2e.harness.objects import POD_GROUPS, Json, pod_group
+from e2e.harness.objects import POD_GROUPS, Json, pod, pod_group
 from kube.base.errors import Forbidden
-from kube.client.resources import PRIORITY_CLASSES
+from kube.client.resources import PODS, PRIORITY_CLASSES, Resource
 
 
 @asynccontextmanager
 async def known_class(env: Environment, name: str, value: int) -> AsyncIterator[str]:
-    """Create a priority class of the flow and yield its full name once the webhook knows it."""
+    """Create a priority class of the flow, and yield its full name once it can be used.
+
+    The webhook and the API server read classes from their caches.
+    """
     full = f"{env.name}-{name}"
     await env.client.create(PRIORITY_CLASSES, {"metadata": {"name": full}, "value": value})
-    asking: Json = pod_group(name, 1)
-    asking["spec"]["priorityClassName"] = full
+    try:
+        for kind, asking in (
+            (POD_GROUPS, pod_group(name, 1)),
+            (PODS, pod(name, "", scheduler="no")),
+        ):
+            asking["spec"]["priorityClassName"] = full
+            await env.until(f"{full} to be known", partial(_is_accepted, env, kind, asking))
+            await env.delete(kind, name)
+        yield full
+    finally:
+        await env.client.delete(PRIORITY_CLASSES, full)
 
-    async def known() -> bool:
-        try:
-            await env.create(POD_GROUPS, asking)
-        except Forbidden:
-            return False
-        return True
 
-    await env.until("the class to be known", known)
-    await env.delete(POD_GROUPS, name)
-    yield full
-    await env.client.delete(PRIORITY_CLASSES, full)
+async def _is_accepted(env: Environment, kind: Resource, obj: Json) -> bool:
+    try:
+        await env.create(kind, obj)
+    except Forbidden:
+        return False
+    return True

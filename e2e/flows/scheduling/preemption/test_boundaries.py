@@ -9,6 +9,7 @@ import pytest
 from e2e.harness.environment import Environment
 from e2e.harness.groups import leaf, members
 from e2e.harness.objects import NODE_LABEL, POD_GROUPS, Json, pod, pod_group
+from e2e.harness.priorities import known_class
 from e2e.harness.support.ports import free
 from kube.base.errors import ApiError, NotFound
 from kube.client.patch import PatchBuilder
@@ -17,7 +18,6 @@ from kube.client.resources import (
     NAMESPACES,
     NODES,
     PODS,
-    PRIORITY_CLASSES,
     VALIDATING_WEBHOOKS,
 )
 
@@ -44,19 +44,6 @@ async def terminates(env: Environment, name: str) -> bool:
     return name not in found or "deletionTimestamp" in found[name]
 
 
-@asynccontextmanager
-async def priority_class(
-    env: Environment, name: str, value: int, **fields: str
-) -> AsyncIterator[str]:
-    full = f"{env.name}-{name}"
-    body = {"metadata": {"name": full}, "value": value, **fields}
-    await env.client.create(PRIORITY_CLASSES, body)
-    try:
-        yield full
-    finally:
-        await env.client.delete(PRIORITY_CLASSES, full)
-
-
 async def test_a_pod_of_low_priority_does_not_hide_in_an_important_group(
     env: Environment, important: str
 ) -> None:
@@ -67,7 +54,7 @@ async def test_a_pod_of_low_priority_does_not_hide_in_an_important_group(
     await env.create(PODS, bound_pod(env, "low", node, group="shield"))
     await env.runs(members("shield"), 1)
 
-    async with priority_class(env, "middle", 500) as middle:
+    async with known_class(env, "middle", 500) as middle:
         high = pod("high", env.name)
         high["spec"]["priorityClassName"] = middle
         await env.create(PODS, high)
