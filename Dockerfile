@@ -12,11 +12,11 @@ RUN if [ "$COMMIT" ]; then echo "$COMMIT" > kube/base/commit.txt; fi
 RUN /opt/muster/bin/pip wheel --no-cache-dir --no-deps --wheel-dir /wheels . \
  && /opt/muster/bin/pip install --no-cache-dir --no-compile --no-deps /wheels/*.whl \
  && /opt/muster/bin/pip uninstall --yes setuptools pip
-# Tests, type stubs, NumPy's build tools and debug symbols are a quarter of what pip installs. NumPy's libraries are
-# stripped already, and auditwheel rewrote them so that strip would break them. Modules are compiled once, here: no
-# process may write.
+# Tests (NumPy's _simd is one), type stubs, sources and headers of C, NumPy's build tools and debug symbols are a quarter
+# of what pip installs. NumPy's libraries are stripped already, and auditwheel rewrote them so that strip would break
+# them. Modules are compiled once, here: no process may write.
 RUN find /opt/muster/lib -depth -type d \( -name tests -o -name __pycache__ -o -path '*/numpy/f2py' -o -path '*/numpy/distutils' \) -exec rm -rf {} + \
- && find /opt/muster/lib -name '*.pyi' -delete \
+ && find /opt/muster/lib \( -name '*.pyi' -o -name '*.pyx' -o -name '*.pxd' -o -name '*.[ah]' -o -name '_simd.*.so' \) -delete \
  && if command -v strip; then \
       find /opt/muster/lib -name '*.so' ! -path '*/numpy*' -exec strip --strip-unneeded {} +; fi \
  && python -m compileall -q --invalidation-mode unchecked-hash /opt/muster/lib

@@ -11,6 +11,10 @@ BUILD_INFO = Gauge(
     "1 for the version and the commit that this process runs.",
     ["version", "commit"],
 )
+LOG_WRITES_FAILED = Counter(
+    "muster_log_writes_failed_total",
+    "Number of log lines that could not be written, on a full disk for instance.",
+)
 API_REQUESTS = Counter(
     "muster_rest_client_requests_total",
     "Number of requests to the API server, by method and status code; the code is "

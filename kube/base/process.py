@@ -8,13 +8,13 @@ import signal
 import sys
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from typing import Any, Final, cast
+from typing import Any, Final, TextIO, cast
 
 import structlog
 import uvloop
 
 from kube.base.build import Build
-from kube.base.metrics import BUILD_INFO
+from kube.base.metrics import BUILD_INFO, LOG_WRITES_FAILED
 
 _TRIM_SECONDS: Final = 60.0
 """Seconds between two requests to glibc to return freed memory to the system."""
@@ -27,6 +27,25 @@ _malloc_trim = cast("Callable[[int], int] | None", getattr(ctypes.CDLL(None), "m
 _log = structlog.get_logger()
 
 
+class _LogOutput:
+    """Standard error for log lines. On a full disk lines are lost, and the process goes on."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> None:
+        try:
+            self._stream.write(text)
+        except OSError:
+            LOG_WRITES_FAILED.inc()
+
+    def flush(self) -> None:
+        try:
+            self._stream.flush()
+        except OSError:
+            LOG_WRITES_FAILED.inc()
+
+
 def configure_logging(process: str, level: str = "info") -> None:
     """Write every log line, those of libraries too, as one JSON object on standard error.
 
@@ -35,6 +54,7 @@ def configure_logging(process: str, level: str = "info") -> None:
     number = logging.getLevelNamesMapping().get(level.upper())
     if number is None:
         raise ValueError(f"unknown log level {level!r}")
+    output = cast("TextIO", _LogOutput(sys.stderr))
 
     def name_process(_logger: Any, _method: str, line: Any) -> Any:
         line["process"] = process
@@ -50,10 +70,10 @@ def configure_logging(process: str, level: str = "info") -> None:
     structlog.configure(
         processors=[*shared, structlog.processors.JSONRenderer()],
         wrapper_class=structlog.make_filtering_bound_logger(number),
-        logger_factory=structlog.WriteLoggerFactory(sys.stderr),
+        logger_factory=structlog.WriteLoggerFactory(output),
         cache_logger_on_first_use=False,
     )
-    handler = logging.StreamHandler(sys.stderr)
+    handler = logging.StreamHandler(output)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=shared,

@@ -53,6 +53,37 @@ async def test_a_part_that_fails_ends_the_others_and_is_raised() -> None:
     assert ended.is_set()
 
 
+def test_a_process_goes_on_when_its_log_cannot_be_written(tmp_path: Path) -> None:
+    """The lines come again as soon as there is space; the metric counts the failed writes."""
+    program = """
+import logging, resource, structlog
+from kube.base.metrics import LOG_WRITES_FAILED
+from kube.base.process import configure_logging
+configure_logging("test")
+log = structlog.get_logger()
+log.info("before")
+_, most = resource.getrlimit(resource.RLIMIT_FSIZE)
+resource.setrlimit(resource.RLIMIT_FSIZE, (0, most))
+for _ in range(1000):
+    log.info("full", padding="x" * 100)
+    logging.getLogger("library").warning("full, too")
+resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+log.info("after")
+print(LOG_WRITES_FAILED._value.get())
+"""
+    with (tmp_path / "log").open("wb") as log:
+        ended = subprocess.run(
+            [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=log, check=False
+        )
+
+    assert ended.returncode == 0
+    assert float(ended.stdout) >= 1000
+    lines = (tmp_path / "log").read_text().splitlines()
+    assert '"before"' in lines[0]
+    assert '"after"' in lines[-1]
+    assert "Traceback" not in "".join(lines)
+
+
 def test_an_unknown_log_level_is_refused() -> None:
     with pytest.raises(ValueError, match="loud"):
         configure_logging("test", "loud")
