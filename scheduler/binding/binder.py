@@ -28,7 +28,7 @@ from kube.concurrency.fair_queue import FairQueue
 from kube.leader.election import Fence
 from scheduler.binding.claim_barrier import Allocating
 from scheduler.binding.deadlines import Deadlines
-from scheduler.binding.in_flight import Intent, Intents, PodBinding
+from scheduler.binding.in_flight import Intent, Intents, PodBinding, is_half_bound
 from scheduler.binding.recovery import Recovery
 from scheduler.binding.reports import Reports
 from scheduler.binding.reservations import (
@@ -466,12 +466,20 @@ class Binder:
         if not intent.failed:
             self._reports.times.on_root_bound(intent.root)
             self._queue.succeed(intent.root)
-            # With held places the intent stays: its Reservation records where they are.
-            if not self._holds(intent.root):
+            if not self._stays(intent):
                 self._intents.complete(intent)
             return
         # The blocker is computed from the state, which has a trial in it during a decision.
         self._freeze.when_over(partial(self._end_round, intent))
+
+    def _stays(self, intent: Intent) -> bool:
+        """Return whether the intent goes on although all Bindings of its last round succeeded."""
+        # The Reservation of a root with held places records where they are.
+        if self._holds(intent.root):
+            return True
+        # This round may have been about other groups of the root than an earlier one that failed.
+        group = self._state.forest.groups.get(intent.root)
+        return intent.interrupted and group is not None and is_half_bound(group, intent.bound)
 
     def _end_round(self, intent: Intent) -> None:
         """Return the root to the queue: all Bindings have a result, and some pods wait again."""

@@ -19,7 +19,7 @@ from kube.base.errors import KubeError
 from kube.concurrency.backoff import Backoff, retry_after
 from kube.concurrency.fair_queue import FairSemaphore
 from kube.leader.election import Fence
-from scheduler.binding.in_flight import Intent, Intents, shortened
+from scheduler.binding.in_flight import Intent, Intents, in_half_bound, is_half_bound, shortened
 from scheduler.binding.reports import Reports
 from scheduler.core.groups.forest import Group, Pod
 from scheduler.core.values.model import GroupKey
@@ -135,9 +135,9 @@ class Deadlines:
             _log.exception("failed to give up a gang", root="/".join(intent.root))
 
     def _half_bound(self, intent: Intent) -> bool:
-        """Return whether some pods of the group run, but fewer than its minCount."""
+        """Return whether some pods run of the root or of a group in it, but too few."""
         group = self._state.forest.groups.get(intent.root)
-        return group is not None and group.incomplete
+        return group is not None and is_half_bound(group, intent.bound)
 
     async def _give_up(self, intent: Intent, fence: Fence) -> None:
         root = intent.root
@@ -179,17 +179,18 @@ class Deadlines:
     async def _delete_bound(self, intent: Intent, fence: Fence) -> bool:
         """Delete the pods that the intent bound; False if the lease may be lost before the end."""
         waits = Backoff(first=_FIRST_WAIT, limit=_LAST_WAIT)
-        pods = intent.bound
         while fence.valid():
             await self._freeze.over()
             # Members may have come meanwhile, or all may have ended: nothing is left to delete.
             if not self._half_bound(intent):
                 return True
+            # Other child groups of the root may be complete.
+            pods = [pod for pod in intent.bound if in_half_bound(pod.group)]
             left, problem = await self._delete(pods, fence)
             if not left:
                 return fence.valid()  # an invalid fence leaves pods out
             wait = waits.next(problem)
-            message = f"{len(left)} of {len(intent.bound)} bound pods could not be deleted"
+            message = f"{len(left)} of {len(pods)} bound pods could not be deleted"
             message = f"{message}, retry in {_minutes(wait)}: {shortened(str(problem))}"
             _log.error("failed to give up a gang", root="/".join(intent.root), error=message)
             await self._freeze.over()
@@ -197,7 +198,6 @@ class Deadlines:
             self._report(intent, message)
             self._set_stuck(intent.root, stuck=True)
             await self._clock.sleep(wait)
-            pods = left
         return False
 
     async def _delete(self, pods: list[Pod], fence: Fence) -> tuple[list[Pod], KubeError | None]:

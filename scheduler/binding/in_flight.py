@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
 from kube.base.errors import KubeError
 from kube.concurrency.backoff import Backoff
 from scheduler.binding.reservations import Reservations, StoredReservation
-from scheduler.core.groups.forest import Pod
+from scheduler.core.groups.forest import Group, Pod
 from scheduler.core.values.model import GroupKey
 from scheduler.support.retry import backoff
 
@@ -23,7 +24,8 @@ class Intent:
     `since` is when it was first stored, `open` the number of Bindings without a result, `reserved`
     the UIDs of the pods in `reservations`. `problem` is why a pod could not be bound in the last
     round. `refusals` counts the rounds of Bindings in a row in which the server refused one (403 or
-    422), which it will probably repeat.
+    422), which it will probably repeat. `interrupted` is True after a round in which one failed, or
+    that a leader did not end: then some pods may be bound without the rest of their group.
     """
 
     root: GroupKey
@@ -34,6 +36,7 @@ class Intent:
     problem: str = ""
     refused: bool = False
     refusals: int = 0
+    interrupted: bool = False
     bound: list[Pod] = field(default_factory=list)
     reserved: set[str] = field(default_factory=set)
     reservations: list[StoredReservation] = field(default_factory=list)
@@ -48,8 +51,26 @@ class Intent:
         """End a round whose Bindings all have a result; return whether the server refused one."""
         refused = self.refused
         self.refusals = self.refusals + 1 if refused else 0
+        self.interrupted = self.interrupted or self.failed
         self.failed = self.refused = False
         return refused
+
+
+def is_half_bound(root: Group, bound: Iterable[Pod]) -> bool:
+    """Return True if the root, or a group in it of these bound pods, runs below its minimum.
+
+    A root may have as many child groups as it needs, while one more is bound in part.
+    """
+    return root.incomplete or any(map(in_half_bound, {pod.group for pod in bound}))
+
+
+def in_half_bound(group: Group | None) -> bool:
+    """Return True if the group or one of its ancestors runs below its minimum."""
+    while group is not None:
+        if group.incomplete:
+            return True
+        group = group.parent
+    return False
 
 
 @dataclass(slots=True)

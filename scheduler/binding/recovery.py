@@ -11,7 +11,7 @@ import structlog
 
 from kube.base.clock import since
 from kube.leader.election import Fence
-from scheduler.binding.in_flight import Intent, Intents, PodBinding
+from scheduler.binding.in_flight import Intent, Intents, PodBinding, is_half_bound
 from scheduler.binding.reservations import StoredDecision
 from scheduler.binding.restored_places import still_held
 from scheduler.core.groups.forest import Pod
@@ -65,7 +65,11 @@ class Recovery:
         begun = since(self._clock, self._begun(decision))
         deadline = max(self._clock.monotonic(), begun + self._timeout_of(decision.root))
         intent = Intent(
-            decision.root, deadline, decision.since, reservations=list(decision.reservations)
+            decision.root,
+            deadline,
+            decision.since,
+            interrupted=True,
+            reservations=list(decision.reservations),
         )
         # These pods are stored already: a further decision on them needs no Reservation.
         intent.reserved.update(pod.uid for pod in decision.pods)
@@ -170,7 +174,7 @@ class Recovery:
     def _resume(self, intent: Intent) -> None:
         """Keep the intent of a half-bound group, which the queue completes first; end others."""
         group = self._state.forest.groups.get(intent.root)
-        if group is None or not group.incomplete:
+        if group is None or not is_half_bound(group, intent.bound):
             RESUMED.labels("given_up").inc()
             self._intents.reservations.close(intent.reservations)
         else:

@@ -184,8 +184,10 @@ async def _restored(scene: Scene, *, restarts_muster: bool) -> AsyncIterator[Non
     servers = [name for it in scene.plane.members for name in (it.server, it.etcd)]
     site.held_down.update(servers)
     await scene.plane.restore(folder)
-    site.held_down.difference_update(servers)
+    # Before an API server accepts requests: pods are bound again at once.
     scene.rewound()
+    await scene.plane.start_restored()
+    site.held_down.difference_update(servers)
     _restart(site, *CLIENTS, *(site.replicas if restarts_muster else ()))
 
 

@@ -110,12 +110,15 @@ class ThreeServers(ControlPlane):
             self._signal_etcd(signal.SIGCONT)
 
     async def restore(self, folder: Path) -> None:
-        """Replace the data of all etcd members by a snapshot, with all API servers stopped."""
+        """Replace the data of all etcd members by a snapshot. They are stopped afterwards."""
         for member in self.members:
             self.kill(member.server)
             self.kill(member.etcd)
             shutil.rmtree(member.data)
             await asyncio.to_thread(shutil.copytree, folder / member.etcd, member.data)
+
+    async def start_restored(self) -> None:
+        """Start the etcd members and the API servers again after `restore`."""
         for member in self.members:
             self.processes[member.etcd].start()
         await self.start_apiserver()

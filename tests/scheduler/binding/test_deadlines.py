@@ -83,6 +83,37 @@ async def test_members_that_ran_before_are_never_deleted() -> None:
     assert old.uid in harness.builder.state.pods
 
 
+@pytest.mark.parametrize("rest", ["fails", "has no capacity"])
+async def test_a_child_group_beyond_the_minimum_of_its_root_is_given_up_too(rest: str) -> None:
+    """The root has enough with the other child, whose pod stays."""
+    harness = Harness(timeout=20)
+    builder = harness.builder
+    root = builder.composite("tree", 1)
+    harness.observe(root, builder.gang("a", 1, parent="tree"), builder.gang("b", 3, parent="tree"))
+    builder.nodes(4, cpu=1)
+    one = builder.pod("a")
+    first, second, third = builder.pods("b", 3)
+    harness.api.fail_bind = lambda name: FAILING if name == third.name else None
+
+    async with harness.leading():
+        await harness.settle(2)
+        assert set(harness.api.bound) == {one.name, first.name, second.name}
+        if rest == "has no capacity":
+            free = {"n0", "n1", "n2", "n3"} - set(harness.api.bound.values())
+            builder.state.remove_node(free.pop())
+            # A later decision on the root succeeds, and is about another of its groups.
+            builder.node("other", cpu=1, labels={"for": "late"})
+            late = builder.pod(
+                "a", requirements=Requirements(requests(cpu=1), selector=(("for", "late"),))
+            )
+            await harness.settle(5)
+            assert harness.api.bound[late.name] == "other"
+        await harness.settle(25)
+
+    assert sorted(harness.api.deleted) == sorted([first.name, second.name])
+    assert harness.api.reservations == {}
+
+
 @pytest.mark.parametrize(
     "error",
     [

@@ -23,12 +23,16 @@ from tests.scheduler.state_builder import requests
 
 
 def left_behind(
-    harness: Harness, *pods: tuple[PodInfo, str], age: float = 0, root: str = "g"
+    harness: Harness,
+    *pods: tuple[PodInfo, str],
+    age: float = 0,
+    root: str = "g",
+    kind: str = "PodGroup",
 ) -> None:
     """Store a Reservation of an earlier leader, `age` seconds old."""
     since = rfc3339(harness.server_clock.now() - timedelta(seconds=age))
     intent = {
-        "root": {"kind": "PodGroup", "namespace": "ns", "name": root},
+        "root": {"kind": kind, "namespace": "ns", "name": root},
         "attempt": 1,
         "since": since,
         "pods": {pod.uid: node for pod, node in pods},
@@ -100,6 +104,24 @@ async def test_with_its_gate_off_what_cannot_be_completed_is_taken_back() -> Non
 
     assert harness.api.bound == {}
     assert harness.api.deleted == [first.name]
+    assert harness.api.reservations == {}
+
+
+async def test_a_half_bound_child_group_of_a_root_that_has_enough_others_is_given_up() -> None:
+    harness = Harness(timeout=20)
+    builder = harness.builder
+    builder.nodes(3, cpu=1)
+    builder.composite("tree", 1)
+    builder.gang("a", 1, parent="tree")
+    builder.gang("b", 3, parent="tree")
+    one = builder.pod("a", node="n0")
+    two = [builder.pod("b", node=name) for name in ("n1", "n2")]
+    pods = [(one, "n0"), (two[0], "n1"), (two[1], "n2"), (builder.pod("b"), "gone")]
+    left_behind(harness, *pods, root="tree", kind="CompositePodGroup")
+
+    await lead(harness, 30)
+
+    assert sorted(harness.api.deleted) == sorted(pod.name for pod in two)
     assert harness.api.reservations == {}
 
 
