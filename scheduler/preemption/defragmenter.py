@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 import structlog
 
@@ -54,6 +54,14 @@ Place = tuple[Shape, str]
 """A pod of this shape on the node of this name."""
 
 
+class _Sought(NamedTuple):
+    """The last search for a root: when the next may begin, what was reported, the sets tried."""
+
+    until: float = 0.0
+    text: str = ""
+    tried: int = 0
+
+
 @dataclass(slots=True)
 class _Move:
     """The move under way for a `root`; `left` are the places of gangs that do not run there yet."""
@@ -90,8 +98,7 @@ class Defragmenter:
         self._budget = budget
         self._move: _Move | None = None
         self._recent: deque[tuple[float, GroupKey]] = deque()
-        # Until when no moves are sought for a root, and what was reported then.
-        self._sought: dict[GroupKey, tuple[float, str]] = {}
+        self._sought: dict[GroupKey, _Sought] = {}
         self._next = 0.0
 
     def refused(
@@ -108,15 +115,18 @@ class Defragmenter:
         self.expire(now)
         if self._move is not None or not self._may_search(key, now):
             # The same as before, or the status would change with each decision.
-            return self._sought.get(key, (0.0, ""))[1]
+            return self._sought.get(key, _Sought()).text
         plan = yield from self._stepwise.steps(lambda: self._sought_plan(entity, refusal))
-        text = no_moves_text(plan) if isinstance(plan, NoMoves) and asked else ""
-        self._sought[key] = (now + _AGAIN, text)
-        if isinstance(plan, NoMoves):
-            DEFRAGMENTATIONS.labels(plan.why).inc()
-            return text
-        DEFRAGMENTATIONS.labels("moved").inc()
-        return self._carry_out(plan, entity)
+        # Removed first, as the order of the entries is that of their times.
+        self._sought.pop(key, None)
+        if isinstance(plan, MovePlan):
+            self._sought[key] = _Sought(now + _AGAIN)
+            DEFRAGMENTATIONS.labels("moved").inc()
+            return self._carry_out(plan, entity)
+        text = no_moves_text(plan) if asked else ""
+        self._sought[key] = _Sought(now + _AGAIN, text, plan.tried)
+        DEFRAGMENTATIONS.labels(plan.why).inc()
+        return text
 
     def on_root_placed(self, placement: Placement) -> None:
         """Keep the rest of the places of a moved gang of which pods are being bound."""
@@ -163,23 +173,22 @@ class Defragmenter:
 
     def _may_search(self, key: GroupKey, now: float) -> bool:
         """Return True if a search for the root may begin; otherwise it waits for its next turn."""
-        if now < max(self._next, self._sought.get(key, (0.0, ""))[0]):
-            return False
-        # The oldest are first: what is over is dropped as others are added.
-        while self._sought and next(iter(self._sought.values()))[0] <= now:
+        # The oldest are first. They are kept for the next search, which continues them.
+        while self._sought and next(iter(self._sought.values())).until + _OVERDUE <= now:
             del self._sought[next(iter(self._sought))]
-        return True
+        return now >= max(self._next, self._sought.get(key, _Sought()).until)
 
     def _sought_plan(self, entity: Group | Pod, refusal: Refusal) -> MovePlan | NoMoves:
         begun, monotonic = self._stepwise.monotonic(), self._stepwise.monotonic
         budget = replace(self._budget(), expired=lambda: monotonic() >= begun + _SECONDS)
         now = self._clock.monotonic()
         effort = SearchEffort.at(now, self._preemption.patience_seconds)
-        plan = defragment(self._state, entity, refusal, budget, self._limits(now), effort=effort)
+        limits = self._limits(now, self._sought.get(entity.key, _Sought()).tried)
+        plan = defragment(self._state, entity, refusal, budget, limits, effort=effort)
         self._next = now + _PAUSE * (monotonic() - begun)
         return plan
 
-    def _limits(self, now: float) -> MoveLimits:
+    def _limits(self, now: float, tried: int) -> MoveLimits:
         window = max(_HOUR, self._preemption.repeat_window_seconds)
         while self._recent and self._recent[0][0] <= now - window:
             self._recent.popleft()
@@ -187,9 +196,8 @@ class Defragmenter:
         # The condition Preempted states the same, once it is written.
         rests = {key for _, key in self._recent}
         most = self._config.gangs_per_hour
-        return MoveLimits(
-            self._config.gangs_per_move, lambda namespace: most - moved[namespace], rests
-        )
+        left = lambda namespace: most - moved[namespace]  # noqa: E731
+        return MoveLimits(self._config.gangs_per_move, left, rests, tried)
 
     def _carry_out(self, plan: MovePlan, entity: Group | Pod) -> str:
         now = self._clock.monotonic()

@@ -30,12 +30,13 @@ MOST_PODS: Final = 512
 class MoveLimits:
     """The limits of a plan: at most `gangs`, `left(namespace)` of each namespace.
 
-    The roots in `rests` are not moved.
+    The roots in `rests` are not moved. The first `tried` sets of gangs were tried before.
     """
 
     gangs: int = 3
     left: Callable[[str], int] = lambda _namespace: 1_000_000
     rests: Container[GroupKey] = ()
+    tried: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -56,10 +56,14 @@ others in a way that only a copy of the cluster could decide.
 
 @dataclass(frozen=True, slots=True)
 class NoMoves:
-    """There is no plan; `movable` gangs were considered."""
+    """There is no plan; `movable` gangs were considered.
+
+    If the search ended at its limit, the next one continues after the `tried` sets.
+    """
 
     why: Why
     movable: int = 0
+    tried: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,10 +136,10 @@ class _Search:
     def plan(self) -> MovePlan | NoMoves:
         """Return the first set that is a plan, of those with the fewest gangs and pods."""
         with returns_of(self._dry_run, self._likely) as returns:
-            for moved in self._sets():
+            for tried, moved in enumerate(self._sets()):
                 if self._dry_run.exhausted:
-                    return NoMoves("limit", self._movable)
-                plan = self._of(moved, returns)
+                    return NoMoves("limit", self._movable, tried)
+                plan = None if tried < self._limits.tried else self._of(moved, returns)
                 if plan is not None:
                     return plan
         complete = self._movable == len(self._likely)

@@ -15,6 +15,7 @@ import pytest
 from scheduler.core.defragmentation.movable import MoveLimits
 from scheduler.core.defragmentation.plan import MovePlan
 from scheduler.core.search.place import Placement, SearchBudget, place
+from scheduler.core.values.model import POD_GROUP, HostPort
 from tests.scheduler.move_builder import MoveBuilder
 from tests.scheduler.oracle.instances import (
     PREEMPTOR,
@@ -32,15 +33,20 @@ GANGS = 2
 
 @dataclass(frozen=True)
 class Gang:
-    """A running gang: the node of each pod, of equal pods; all in one domain of `key`."""
+    """A running gang: the node of each pod, of equal pods; all in one domain of `key`.
+
+    The pods of one that is `apart` use one host port, so they need a node each.
+    """
 
     nodes: tuple[int, ...]
     cpu: int
     key: str | None
     movable: bool
+    apart: bool
 
     def tree(self, name: str) -> Tree:
-        return Tree(name, len(self.nodes), ((self.cpu,),) * len(self.nodes), key=self.key)
+        pods = ((self.cpu,),) * len(self.nodes)
+        return Tree(name, len(pods), pods, key=self.key, apart=self.apart)
 
     def running(self) -> Running:
         pods = tuple(RunningPod(node, (self.cpu,)) for node in self.nodes)
@@ -98,7 +104,8 @@ def _gang(rng: random.Random, nodes: tuple[Node, ...], free: list[int]) -> Gang 
         if able:
             chosen.append(rng.choice(able))
             free[chosen[-1]] -= cpu
-    return Gang(tuple(chosen), cpu, key, rng.random() < 0.8) if chosen else None
+    apart = len(set(chosen)) == len(chosen) and rng.random() < 0.5
+    return Gang(tuple(chosen), cpu, key, rng.random() < 0.8, apart) if chosen else None
 
 
 def build(drawn: Cluster) -> MoveBuilder:
@@ -108,8 +115,11 @@ def build(drawn: Cluster) -> MoveBuilder:
     for at, gang in enumerate(drawn.gangs):
         names = [f"n{node}" for node in gang.nodes]
         infos = builder.movable(f"g{at}", *names, cpu=gang.cpu, topology=gang.key)
-        if not gang.movable and infos[0].group is not None:
-            builder.change(("PodGroup", "ns", infos[0].group), movable=None)
+        for info in infos if gang.apart else ():
+            wants = replace(info.requirements, ports=(HostPort("TCP", 1000 + at),))
+            builder.state.set_pod(replace(info, requirements=wants))
+        if not gang.movable:
+            builder.change((POD_GROUP, "ns", f"g{at}"), movable=None)
     builder.group(ROOT, drawn.root.minimum, topology=drawn.root.key)
     builder.waits(ROOT, len(drawn.root.pods), cpu=drawn.root.pods[0][0])
     return builder

@@ -294,6 +294,33 @@ def test_a_search_ends_with_its_time() -> None:
     assert builder.defragment("large", budget=late) == NoMoves("limit", 1)
 
 
+def test_the_next_search_continues_the_last_one() -> None:
+    """Of nine gangs only the one that is tried last fits elsewhere."""
+    builder = MoveBuilder()
+    builder.node("free", 1)
+    for at in range(9):
+        builder.node(f"n{at}", 2, labels={"rack": f"r{at}"})
+        (info,) = builder.movable(f"g{at}", f"n{at}")
+        if at:
+            wants = replace(info.requirements, selector=(("rack", f"r{at}"),))
+            _set(builder, replace(info, requirements=wants))
+    builder.group("root", 1)
+    builder.waits("root", 1, cpu=2)
+    tried, searches = 0, 0
+    while True:
+        calls, searches = iter(range(1_000_000)), searches + 1
+        short = SearchBudget(expired=lambda calls=calls: next(calls) > 12)  # type: ignore[misc]
+        plan = builder.defragment("root", MoveLimits(1, tried=tried), short)
+        if isinstance(plan, MovePlan):
+            break
+        assert plan.why == "limit"
+        assert plan.tried > tried
+        tried = plan.tried
+
+    assert [mover.root.name for mover in plan.moves] == ["g0"]
+    assert searches > 1
+
+
 def test_gangs_with_too_many_pods_stay() -> None:
     builder = MoveBuilder()
     builder.node("full", MOST_PODS + 1, pods=MOST_PODS + 1)
