@@ -249,6 +249,11 @@ ANNOTATION_START_TIMEOUT: Final = f"{GROUP}/start-timeout"
 ANNOTATION_EVICTION_COST: Final = f"{GROUP}/eviction-cost"
 # On a root or one of its pods: when it saved its work last, in RFC 3339.
 ANNOTATION_LAST_CHECKPOINT: Final = f"{GROUP}/last-checkpoint"
+# On a root: `true` if it may be moved so that another root fits, `false` if not. The same label, on
+# a namespace, is for roots without the annotation.
+ANNOTATION_MOVABLE: Final = f"{GROUP}/movable"
+# On a root that waits: until when others may be moved for it, in RFC 3339.
+ANNOTATION_DEFRAGMENT_UNTIL: Final = f"{GROUP}/defragment-until"
 # On a root: the time before any pod is evicted for it.
 ANNOTATION_PREEMPTION_DELAY: Final = f"{GROUP}/preemption-delay"
 # On a root, or on its Job or JobSet: request capacity while the root waits for it.

@@ -22,6 +22,7 @@ COST_TEXT: Final = (
     f"must be an integer between -{HIGHEST_COST} and {HIGHEST_COST}, inclusive, without leading "
     'zeros, such as "100"'
 )
+MOVABLE_TEXT: Final = 'must be "true" or "false"'
 CHECKPOINT_TEXT: Final = 'must be a time in RFC 3339 with a zone, such as "2026-11-30T16:00:00Z"'
 
 _COST: Final = re.compile(r"0|-?[1-9][0-9]{0,9}", re.ASCII)
@@ -49,6 +50,11 @@ def eviction_cost(written: Any) -> int | None:
         return None
     cost = int(written)
     return cost if abs(cost) <= HIGHEST_COST else None
+
+
+def movable(written: Any) -> bool | None:
+    """Return the value of the annotation `movable`; None if it is no valid one."""
+    return {"true": True, "false": False}.get(written) if isinstance(written, str) else None
 
 
 def checkpoint(written: Any) -> float | None:

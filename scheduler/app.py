@@ -47,6 +47,7 @@ from scheduler.cycle.start_limits import StartLimits
 from scheduler.cycle.starvation_monitor import StarvationMonitor
 from scheduler.events.group_events import GroupEvents
 from scheduler.held_places.held_places import HeldPlaces
+from scheduler.preemption.defragmenter import Defragmenter
 from scheduler.preemption.evictor import Evictor
 from scheduler.preemption.preemptor import Preemptor
 from scheduler.queue.scheduling_queue import Queue
@@ -143,6 +144,7 @@ class Scheduler:
         self._binder = self._new_binder()
         self._evictor = Evictor(client, self._shell, self._events, config.preemption)
         self._preemptor = self._new_preemptor()
+        self._defragmenter = self._new_defragmenter()
         self._starvation = StarvationMonitor(
             self.state,
             self.queue,
@@ -169,6 +171,7 @@ class Scheduler:
             self.queue,
             self._binder,
             self._preemptor,
+            self._defragmenter,
             self._starvation,
             self._start_limits,
             self._cycle,
@@ -277,11 +280,23 @@ class Scheduler:
             gates=self._gates,
         )
 
+    def _new_defragmenter(self) -> Defragmenter:
+        return Defragmenter(
+            self.state,
+            self.queue,
+            (self._preemptor, self._evictor),
+            clock=self._clock,
+            config=self._config,
+            stepwise=self._stepwise,
+            budget=self._budget,
+        )
+
     def _new_cycle(self) -> Cycle:
         parts = CycleParts(
             self._binder,
             self._reporter,
             preemption=self._preemptor,
+            defragmentation=self._defragmenter,
             starvation=self._starvation,
             start_limits=self._start_limits,
             held_places=self._held_places or NoHeldPlaces(),

@@ -11,10 +11,12 @@ from typing import Any, Final
 from api import causes, duration, eviction, slices
 from api.causes import Cause
 from api.constants import (
+    ANNOTATION_DEFRAGMENT_UNTIL,
     ANNOTATION_EVICTION_COST,
     ANNOTATION_HOLD_FROM,
     ANNOTATION_LAST_CHECKPOINT,
     ANNOTATION_MIN_RUN_TIME,
+    ANNOTATION_MOVABLE,
     ANNOTATION_PREEMPTION_DELAY,
     ANNOTATION_PROVISIONING_REQUEST,
     ANNOTATION_SLICE_SIZE,
@@ -323,6 +325,15 @@ LAST_CHECKPOINT: Final = Rule(
     _I,
     eviction.CHECKPOINT_TEXT,
 )
+MOVABLE: Final = Rule(
+    "movable", (f"metadata.annotations[{ANNOTATION_MOVABLE}]",), _I, eviction.MOVABLE_TEXT
+)
+DEFRAGMENT_UNTIL: Final = Rule(
+    "defragment-until",
+    (f"metadata.annotations[{ANNOTATION_DEFRAGMENT_UNTIL}]",),
+    _I,
+    eviction.CHECKPOINT_TEXT,
+)
 START_TIMEOUT: Final = Rule(
     "start-timeout",
     (f"metadata.annotations[{ANNOTATION_START_TIMEOUT}]",),
@@ -334,6 +345,8 @@ READ: Final[Mapping[str, tuple[Rule, Callable[[Any], float | None]]]] = {
     ANNOTATION_MIN_RUN_TIME: (MIN_RUN_TIME, duration.seconds),
     ANNOTATION_EVICTION_COST: (EVICTION_COST, eviction.eviction_cost),
     ANNOTATION_LAST_CHECKPOINT: (LAST_CHECKPOINT, eviction.checkpoint),
+    ANNOTATION_MOVABLE: (MOVABLE, eviction.movable),
+    ANNOTATION_DEFRAGMENT_UNTIL: (DEFRAGMENT_UNTIL, eviction.checkpoint),
     ANNOTATION_START_TIMEOUT: (START_TIMEOUT, duration.positive_seconds),
 }
 """By annotation, the rule and the function that reads it, which returns None if it is invalid."""

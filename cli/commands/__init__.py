@@ -61,6 +61,10 @@ COMMANDS: Final[Mapping[str, Command]] = {
         "Show whether manifests would fit, where, and if not why; exit code 1 if one does not.",
     ),
     "fit": Command("fit:fit", "Show whether workloads would fit now; exit code 1 if one does not."),
+    "defrag": Command(
+        "defrag:defrag",
+        "Show which gangs would have to move so that a pending group fits; --apply asks for it.",
+    ),
     "snapshot": Command(
         "snapshots:snapshot_",
         "Write the complete input of the scheduler to a file, for explain, tree and replay.",

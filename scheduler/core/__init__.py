@@ -4,6 +4,7 @@ Each package imports only those below it.
 
 explain/     a refusal in words and numbers
 decide       decide(state, root, budget) -> Placement | Refusal: the starvation gate, then place
+defragmentation/  defragment(state, root, refusal, budget, limits) -> MovePlan | NoMoves
 preemption/  preempt(state, root, refusal, budget) -> Plan | Refusal
 search/      place(state, root, budget) -> Placement | Refusal: candidate placements, attempts
 state/       everything a decision reads, updated by events; assumed pods count as placed

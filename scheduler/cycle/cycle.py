@@ -138,7 +138,12 @@ class Cycle:
 
     def next_time(self) -> float | None:
         """Return the monotonic time at which there is something to do without a change, if any."""
-        moments = (self._queue.next_time(), self._parts.start_limits.next_time())
+        parts = self._parts
+        moments = (
+            self._queue.next_time(),
+            parts.start_limits.next_time(),
+            parts.defragmentation.next_time(),
+        )
         return min((at for at in moments if at is not None), default=None)
 
     def details(self) -> Iterator[str]:

@@ -126,6 +126,7 @@ class Outcomes:
             pods, nodes = len(placement.pods), len(set(placement.rows))
             self._log_decision(key, "scheduled", pods=pods, nodes=nodes, steps=placement.steps)
         self._parts.preemption.on_root_placed(key, placement.rows)
+        self._parts.defragmentation.on_root_placed(placement)
         self._parts.reporting.on_root_placed(key)
         # Pods beyond minCount that did not fit are refused in a cycle of their own.
         self._queue.review(key)
@@ -141,6 +142,8 @@ class Outcomes:
         yield from self._parts.starvation.refused(key, entity, refusal)
         blocker = explain(self._state, refusal)
         more = yield from preemption.refused(key, entity, refusal)
+        if not more:
+            more = yield from self._parts.defragmentation.refused(key, entity, refusal)
         if preemption.evicts:
             self.example = SharedRefusal(refusal, blocker, decided)
         if more:

@@ -16,6 +16,7 @@ from scheduler.core.values.model import GroupKey
 from scheduler.cycle.start_limits import StartLimits
 from scheduler.cycle.starvation_monitor import StarvationMonitor
 from scheduler.held_places.held_places import HeldPlaces
+from scheduler.preemption.defragmenter import Defragmenter
 from scheduler.preemption.preemptor import Preemptor
 from scheduler.support.device_budget import DeviceWork
 from scheduler.support.wait_times import GangTimes
@@ -88,6 +89,27 @@ class NoPreemption:
     def evict(self, plan: Plan, entity: Group | Pod) -> str:
         """Raise AssertionError: there are no plans."""
         raise AssertionError(plan)
+
+
+class NoDefragmentation:
+    """A stand-in without defragmentation: nothing is moved."""
+
+    def refused(
+        self, key: GroupKey, entity: Group | Pod, refusal: Refusal
+    ) -> Generator[None, None, str]:
+        """Add nothing to the blocker. See Defragmenter, for this and all below."""
+        yield from ()
+        return ""
+
+    def on_root_placed(self, placement: Placement) -> None:
+        """Ignore the root: it was not moved."""
+
+    def expire(self, now: float) -> None:
+        """Do nothing."""
+
+    def next_time(self) -> float | None:
+        """Return None: nothing is ever due."""
+        return None
 
 
 class NoStarvation:
@@ -170,6 +192,7 @@ class CycleParts:
     binding: Binding
     reporting: Reporting
     preemption: Preemptor | NoPreemption = field(default_factory=NoPreemption)
+    defragmentation: Defragmenter | NoDefragmentation = field(default_factory=NoDefragmentation)
     starvation: StarvationMonitor | NoStarvation = field(default_factory=NoStarvation)
     start_limits: StartLimits | NoStartLimits = field(default_factory=NoStartLimits)
     held_places: HeldPlaces | NoHeldPlaces = field(default_factory=NoHeldPlaces)

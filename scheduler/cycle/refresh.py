@@ -56,6 +56,7 @@ class Refresh:
         # Without keys: an overdue gate opens even if nothing changed.
         self._parts.starvation.forget_deleted(())
         self._parts.start_limits.expire(self._clock.monotonic())
+        self._parts.defragmentation.expire(self._clock.monotonic())
 
     def _notify(self, key: GroupKey) -> None:
         """Notify all parts but the queue that an entity or group changed."""

@@ -11,6 +11,7 @@ from typing import Final, Literal
 from api import features
 from api.constants import (
     ANNOTATION_CAPACITY_REQUESTED,
+    ANNOTATION_DEFRAGMENT_UNTIL,
     ANNOTATION_EVICTION_COST,
     ANNOTATION_GROUP_BY,
     ANNOTATION_HOLD_FROM,
@@ -18,6 +19,7 @@ from api.constants import (
     ANNOTATION_LAST_CHECKPOINT,
     ANNOTATION_MANAGED_GROUP,
     ANNOTATION_MIN_RUN_TIME,
+    ANNOTATION_MOVABLE,
     ANNOTATION_PREEMPTION_DELAY,
     ANNOTATION_PREFERRED_TOPOLOGY,
     ANNOTATION_SCHEDULE_TIMEOUT,
@@ -35,7 +37,7 @@ from api.constants import (
     SCHEDULER_COMPONENT,
 )
 from api.duration import seconds
-from api.eviction import checkpoint, eviction_cost, preemptions_of
+from api.eviction import checkpoint, eviction_cost, movable, preemptions_of
 from api.features import Feature, FeatureGates, feature_of_owner
 from api.groups import (
     Form,
@@ -410,6 +412,8 @@ def group_spec(kind: str, group: GroupObject, gates: FeatureGates = features.USU
         slicing=_slicing(kind, group),
         reserves=Feature.RESERVATIONS in gates and _reserves(kind, group),
         shared=native,
+        movable=movable(meta.annotations.get(ANNOTATION_MOVABLE)),
+        defragment_until=checkpoint(meta.annotations.get(ANNOTATION_DEFRAGMENT_UNTIL)) or 0.0,
     )
 
 

@@ -19,7 +19,7 @@ from collections.abc import (
     Sequence,
 )
 from functools import partial
-from itertools import count
+from itertools import chain, count
 from typing import Any, Final, TypeVar
 
 import structlog
@@ -37,6 +37,7 @@ from scheduler.events.group_events import GroupEvents
 from scheduler.preemption.disrupted_roots import disrupted_roots
 from scheduler.preemption.disruption_target import DisruptionMarks
 from scheduler.preemption.messages import (
+    MOVED,
     places_text,
     preemptor_text,
     single_victims,
@@ -83,6 +84,10 @@ Message = Callable[[str], str]
 def granted(info: PodInfo) -> float:
     """Return the seconds that a victim gets to end: its own grace period, up to the longest."""
     return max(1.0, min(info.preemption.grace, LONGEST_GRACE))
+
+
+class NotTogetherError(Exception):
+    """Pods that are moved with others stay, because those cannot be evicted."""
 
 
 class Evictor:
@@ -174,6 +179,18 @@ class Evictor:
         for pod in pods:
             self._state.units.mark_evicting([pod], now + granted(pod.info))
 
+    def move(self, moved: Mapping[Group, Sequence[Pod]], message: Message) -> None:
+        """Evict these pods of roots that are moved: all, or none if one cannot be marked."""
+        now = self._clock.monotonic()
+        for root, pods in moved.items():
+            self._events.entity(root.key, "Normal", "Moved", message(root.key[1]))
+            for pod in pods:
+                self._events.pod(pod, "Normal", "Moved", message(pod.info.namespace))
+                self._state.units.mark_evicting([pod], now + granted(pod.info))
+        counted = {root.key for root in moved} if self._repeat_window else set()
+        units = [list(pods) for pods in moved.values()]
+        self._start(units, list(moved), message, counted=counted, together=True)
+
     def readmit(self) -> None:
         """Let victims be chosen again whose deletion failed long ago."""
         now = self._clock.monotonic()
@@ -223,6 +240,9 @@ class Evictor:
         for pod in self._state.pods.values():
             if pod.info.preemption.targeted and pod.placed and not pod.info.terminating:
                 group = unit_owner(pod, self._state.forest).group
+                # A gang is moved complete, even if its pods are evicted one by one otherwise.
+                if pod.info.preemption.target_says.startswith(MOVED) and pod.group is not None:
+                    group = pod.group.top
                 members = self._slice_of(pod, slices) if group is None else _running(group)
                 key = min(each.key for each in members) if group is None else group.key
                 unit = units.setdefault(key, {})
@@ -274,13 +294,18 @@ class Evictor:
         done: Callable[[], None] = lambda: None,
         *,
         counted: Collection[GroupKey] = (),
+        together: bool = False,
     ) -> None:
+        """Submit an eviction. If the units go `together`, one that is spared spares all."""
         plan = next(self._plans)
         self._activity.evicting.add(plan)
 
         async def carry_out(fence: Fence) -> None:
             try:
-                await self._carry_out(plan, units, groups, message, fence, counted=counted)
+                await self._mark(plan, units, groups, message, fence, counted=counted)
+                if together and not all(map(self._state.units.leaves, chain(*units))):
+                    self._call_off(units)
+                await self._evict_all(plan, units, fence)
             finally:
                 # After an error, too: statuses and events wait for evictions under way.
                 self._activity.evicting.discard(plan)
@@ -288,7 +313,7 @@ class Evictor:
 
         self._submit(carry_out)
 
-    async def _carry_out(
+    async def _mark(
         self,
         plan: int,
         units: list[list[Pod]],
@@ -313,9 +338,18 @@ class Evictor:
             self._for_each(units, partial(self._set_unit_condition, plan, message, fence)),
         )
         await self._freeze.over()
+
+    async def _evict_all(self, plan: int, units: list[list[Pod]], fence: Fence) -> None:
         # Victims that were spared since, or are gone, are left out.
         pods = [pod for unit in units for pod in unit if self._state.units.leaves(pod)]
         await self._for_each(pods, partial(self._evict_pod, plan, fence))
+
+    def _call_off(self, units: list[list[Pod]]) -> None:
+        """Spare all that still run: a part of the units would be evicted without effect."""
+        leaving = filter(self._state.units.leaves, chain(*units))
+        pods = [pod for pod in leaving if not pod.info.terminating]
+        if pods:
+            self._spare(pods, NotTogetherError("other pods of the same move could not be evicted"))
 
     async def _for_each(self, things: Iterable[_T], act: Callable[[_T], Awaitable[None]]) -> None:
         await asyncio.gather(*map(act, things))

@@ -3,12 +3,47 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final
 
+from api.constants import SCHEDULER_COMPONENT
+from scheduler.core.defragmentation.plan import MovePlan, NoMoves, Why
 from scheduler.core.groups.forest import Pod
 from scheduler.core.state.units import Unit
 from scheduler.core.values.model import GroupKey, plain_kind
 from scheduler.core.values.wording import count
+
+MOVED: Final = f"{SCHEDULER_COMPONENT}: moved for "
+"""The beginning of the message on pods that are moved."""
+
+_NO_MOVES: Final[Mapping[Why, str]] = {
+    "unsuited": "it does not wait for capacity alone, or may not preempt",
+    "leaving": "pods that terminate already leave enough",
+    "nothing": "no gang may be moved for it",
+    "short": "it would not fit without all gangs that may be moved either",
+    "returns": "the gangs that would have to be moved would not all fit again",
+    "limit": "the search ended at its limit",
+    "terms": "the affinity or spread of gangs that may be moved cannot be simulated",
+}
+
+
+def no_moves_text(none: NoMoves) -> str:
+    """Return why no gangs are moved for a root, as a sentence."""
+    return f"No gangs are moved: {_NO_MOVES[none.why]}."
+
+
+def moves_text(plan: MovePlan) -> str:
+    """Return what is moved for a root, as a sentence for its namespace."""
+    own = sorted(mover.root.name for mover in plan.moves if mover.key[1] == plan.root[1])
+    others = len(plan.moves) - len(own)
+    names = [*own[:5], *([count(others, "gang") + " of other namespaces"] if others else [])]
+    gangs, pods = count(len(plan.moves), "gang"), count(plan.pods, "pod")
+    return f"It waits for {gangs} ({pods}) to be moved: {', '.join(names)}."
+
+
+def moved_text(root: GroupKey, priority: int, namespace: str) -> str:
+    """Return for whom a gang is moved, as its namespace may know it."""
+    return f"{MOVED}{preemptor_text(root, priority, namespace)}"
 
 
 def victims_text(units: Sequence[Unit], namespace: str, *, most: int = 3) -> str:

@@ -218,12 +218,16 @@ class Preemptor:
         # The complete delay: the remaining time would change the status with each decision.
         return f"It preempts {victims} unless it fits within {_delay(entity):.0f} s."
 
-    def evict(self, plan: Plan, entity: Group | Pod) -> str:
-        """Carry out the plan. Return what to add to the blocker's summary."""
+    def nominate_for(self, plan: Plan, entity: Group | Pod) -> None:
+        """Nominate the nodes of a plan, and decide the root again once its victims are gone."""
         self._nominate(plan, entity)
         self._delayed_since.pop(plan.root, None)
+        self._backoff.evicted(plan, self._state, self._clock.monotonic())
+
+    def evict(self, plan: Plan, entity: Group | Pod) -> str:
+        """Carry out the plan. Return what to add to the blocker's summary."""
+        self.nominate_for(plan, entity)
         now = self._clock.monotonic()
-        self._backoff.evicted(plan, self._state, now)
         # The evictor first: a pod that is not being evicted must not count as leaving.
         self._evictor.evict(plan, entity.priority)
         for pod in plan.pods:

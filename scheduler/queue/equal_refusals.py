@@ -17,7 +17,7 @@ from scheduler.core.groups.forest import Group, Pod
 from scheduler.core.pods.shapes import Shape
 from scheduler.core.search.batching import Signature
 from scheduler.core.search.place import Refusal
-from scheduler.core.values.model import GroupKey
+from scheduler.core.values.model import GroupKey, PreemptionInfo
 
 Rank = tuple[int, bool, str, str, str, str]
 
@@ -52,11 +52,15 @@ class SharedRefusal:
 
 @dataclass(frozen=True, slots=True)
 class EqualKind:
-    """The properties of equal roots: also whether they preempt, and after how many seconds."""
+    """The properties of equal roots: also whether they preempt, and after how many seconds.
+
+    `defragments` is until when other roots may be moved for them.
+    """
 
     signature: Signature
     preempts: bool
     delay: float
+    defragments: float = 0.0
 
     @classmethod
     def of(cls, entity: Group | Pod, signature: Signature) -> EqualKind:
@@ -64,7 +68,8 @@ class EqualKind:
         # Only groups with an object have a signature.
         if source is None:
             raise LookupError(entity.key)
-        return cls(signature, source.preempts, source.delay)
+        until = 0.0 if isinstance(source, PreemptionInfo) else source.defragment_until
+        return cls(signature, source.preempts, source.delay, until)
 
 
 @dataclass(slots=True)

@@ -113,6 +113,19 @@ class HoldingLimits(Section, frozen=True):
         return timedelta(seconds=min(self.seconds if asked is None else asked, self.most_seconds))
 
 
+class Defragmentation(Section, frozen=True):
+    """Moves of gangs that agreed to it, so that a root that waits fits.
+
+    By default none is moved. With `OnRequest`, gangs are moved for roots with the annotation
+    `defragment-until`, with `Always` for all. A move has at most `gangs_per_move` gangs, and at
+    most `gangs_per_hour` of a namespace are moved in an hour.
+    """
+
+    mode: Literal["Never", "OnRequest", "Always"] = "Never"
+    gangs_per_move: Annotated[int, Meta(ge=1, le=8)] = 3
+    gangs_per_hour: Count = 6
+
+
 class Starvation(Section, frozen=True):
     """The precedence of a starving root over others of no higher priority.
 
@@ -147,8 +160,18 @@ class Config(Section, frozen=True):
     retry_seconds: Seconds = 60.0
     search: SearchLimits = SearchLimits()
     preemption: Preemption = Preemption()
+    defragmentation: Defragmentation = Defragmentation()
     starvation: Starvation = Starvation()
     holding: HoldingLimits = HoldingLimits()
     status: Status = Status()
     metrics: Metrics = Metrics()
     log_decisions: bool = False
+
+    def __post_init__(self) -> None:
+        """Raise ValueError, which names the fields, if gangs would be moved without a rest."""
+        rests = self.preemption.enabled and self.preemption.repeat_window_seconds > 0
+        if self.defragmentation.mode != "Never" and not rests:
+            raise ValueError(
+                "defragmentation.mode must be Never unless preemption.enabled is true and "
+                "preemption.repeatWindowSeconds is above 0: set both, or Never"
+            )

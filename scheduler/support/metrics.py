@@ -119,6 +119,12 @@ PREEMPTIONS_REPEATED = Counter(
     "Number of preemptions of a gang, or tree of gangs, that had been preempted already within "
     "repeatWindowSeconds.",
 )
+DEFRAGMENTATIONS = Counter(
+    "muster_scheduler_defragmentation_attempts_total",
+    "Number of searches for gangs to move for a refused root, by result: moved, or why none is "
+    "moved: unsuited, leaving, nothing, short, returns, limit, terms.",
+    ["result"],
+)
 VICTIMS = Counter(
     "muster_scheduler_preemption_victims_total", "Number of pods evicted by preemption."
 )
@@ -175,6 +181,8 @@ DEVICE_WORK_POSTPONED = Counter(
 # A counter that is new at its first event has not increased, as far as Prometheus can tell.
 for _result in ("evict", "wait", "delayed", "paused", "none"):
     PREEMPTIONS.labels(_result)
+for _result in ("moved", "nothing", "short", "returns", "limit"):
+    DEFRAGMENTATIONS.labels(_result)
 for _result in ("finished", "continued", "given_up", "unreadable"):
     RESUMED.labels(_result)
 for _result in ("allocated", "reserved", "finalizer", "released", "conflict", "failed"):

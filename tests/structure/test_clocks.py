@@ -22,6 +22,7 @@ ALLOWED = {
     "console/fit.py": "compares the stamps at which pods and held places end",
     "scheduler/watch/departures.py": "compares a stamp with the time of day once",
     "scheduler/support/config.py": "how long pods have run, by their startTime",
+    "scheduler/preemption/defragmenter.py": "compares the stamp until which moves are asked for",
     "scheduler/preemption/disruption_target.py": "compares its stamp in a status, and writes it",
     "controllers/groups/idle_groups.py": "compares its own annotation, and writes it",
     "webhooks/server/maintenance.py": "certificates are valid by the time of day",

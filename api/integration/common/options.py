@@ -12,6 +12,7 @@ from api.constants import (
     ANNOTATION_GANG_MODE,
     ANNOTATION_MIN_COUNT,
     ANNOTATION_MIN_RUN_TIME,
+    ANNOTATION_MOVABLE,
     ANNOTATION_PREEMPTION_DELAY,
     ANNOTATION_PREFERRED_TOPOLOGY,
     ANNOTATION_PROVISIONING_REQUEST,
@@ -54,10 +55,11 @@ class Options:
 
     `path` is the path of the object with the annotations (empty for the root). `mode_path` is the
     path of the mode. `outer` is True for the `replicated-job-` annotations. `request` (of
-    capacity), `delay` (of preemption), `min_run` (the time before it), `eviction_cost` and
-    `start_within` (the time limit of its start) apply to a root, and are written to the group if it
-    is one. `claims` are the entries of the pods' claims that the pods share. `tree` is the tree of
-    several owners in which the owner is. `slices` are the slices of a PodGroup of this level.
+    capacity), `delay` (of preemption), `min_run` (the time before it), `eviction_cost`,
+    `movable` and `start_within` (the time limit of its start) apply to a root, and are written to
+    the group if it is one. `claims` are the entries of the pods' claims that the pods share. `tree`
+    is the tree of several owners in which the owner is. `slices` are the slices of a PodGroup of
+    this level.
     """
 
     mode: str = ""
@@ -72,6 +74,7 @@ class Options:
     min_run: str = ""
     start_within: str = ""
     eviction_cost: str = ""
+    movable: str = ""
     claims: tuple[str, ...] = ()
     tree: Tree | None = None
 
@@ -90,6 +93,7 @@ class Options:
             ANNOTATION_PREEMPTION_DELAY: self.delay,
             ANNOTATION_MIN_RUN_TIME: self.min_run,
             ANNOTATION_EVICTION_COST: self.eviction_cost,
+            ANNOTATION_MOVABLE: self.movable,
             ANNOTATION_START_TIMEOUT: self.start_within,
         }
 
@@ -196,6 +200,7 @@ def _fields_of_root(obj: Any, path: str, report: list[Cause]) -> dict[str, Any]:
         "min_run": _read(obj, path, ANNOTATION_MIN_RUN_TIME, report),
         "start_within": _read(obj, path, ANNOTATION_START_TIMEOUT, report),
         "eviction_cost": _read(obj, path, ANNOTATION_EVICTION_COST, report),
+        "movable": _read(obj, path, ANNOTATION_MOVABLE, report),
         "tree": _tree(obj, path, report),
     }
 

@@ -222,6 +222,8 @@ def forged_marks(size: int = 20_000) -> Sequence[Step]:
             "preemption-delay",
             "min-run-time",
             "eviction-cost",
+            "movable",
+            "defragment-until",
             "last-checkpoint",
             "schedule-timeout",
             "start-timeout",

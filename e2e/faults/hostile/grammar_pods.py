@@ -385,6 +385,7 @@ ANNOTATIONS: Final = (
     "scheduling.muster.dev/preemption-delay",
     "scheduling.muster.dev/min-run-time",
     "scheduling.muster.dev/eviction-cost",
+    "scheduling.muster.dev/movable",
     "scheduling.muster.dev/last-checkpoint",
     "scheduling.muster.dev/provisioning-request",
     "scheduling.muster.dev/capacity-requested",

@@ -457,7 +457,7 @@ class _Choice:
         nodes, units = self.dry_run.state.nodes, self.units
         # Arithmetic on the final placement is much cheaper than a dry run for each unit.
         with self.dry_run.without(scope):
-            _occupy(self.dry_run.state.framework, placement)
+            occupy(self.dry_run.state.framework, placement)
             slots = units.slots_of(scope)
             used = np.zeros(nodes.size, np.bool_)
             used[list(placement.rows)] = True
@@ -530,7 +530,8 @@ def _sorted(indices: Iterable[int]) -> Ints:
     return np.array(sorted(indices), np.int64)
 
 
-def _occupy(framework: Framework, placement: Placement) -> None:
+def occupy(framework: Framework, placement: Placement) -> None:
+    """Take the resources of the placed pods, in the open trial."""
     by_shape: dict[Shape, list[int]] = {}
     for pod, row in zip(placement.pods, placement.rows, strict=True):
         by_shape.setdefault(pod.shape, []).append(row)

@@ -72,7 +72,7 @@ class EvictionCosts:
 
     def penalty(self, root: Group | None, rules: RunProtection) -> float:
         """Return by how many seconds the root's pods count as started earlier."""
-        count = _preempted(root, rules)
+        count = preempted_lately(root, rules)
         if root is None or root.spec is None or not count:
             return 0.0
         self._ends[root.key] = root.spec.preempted[1] + rules.window
@@ -102,7 +102,7 @@ class EvictionCosts:
         since = max((each for each in checkpoints if is_past(each, rules)), default=0.0)
         start = min((info.started for info in infos if info.started), default=0.0)
         cost = infos[0].preemption.eviction_cost if spec is None else spec.eviction_cost
-        return ReportedCost(cost, _preempted(root, rules), -max(start, since))
+        return ReportedCost(cost, preempted_lately(root, rules), -max(start, since))
 
 
 def is_past(moment: float, rules: RunProtection) -> bool:
@@ -110,7 +110,7 @@ def is_past(moment: float, rules: RunProtection) -> bool:
     return moment <= rules.now + CLOCK_SKEW
 
 
-def _preempted(root: Group | None, rules: RunProtection) -> int:
+def preempted_lately(root: Group | None, rules: RunProtection) -> int:
     """Return how many recent preemptions of the root count now."""
     count, since = root.spec.preempted if root is not None and root.spec is not None else (0, 0.0)
     if not count or not is_past(since, rules) or since + rules.window <= rules.now:

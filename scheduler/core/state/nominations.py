@@ -29,13 +29,15 @@ _MOST_PRIORITIES: Final = 16
 class Nomination:
     """The nominated nodes of a root: for each shape, (node name, number of pods) pairs.
 
-    A `foreign` one belongs to another scheduler: the nominatedNodeName of one of its pods.
+    A `foreign` one belongs to another scheduler: the nominatedNodeName of one of its pods. One that
+    is `kept` is for pods that do not exist yet: the root waits for its owner to create them again.
     """
 
     root: GroupKey
     priority: int
     places: tuple[tuple[Shape, tuple[tuple[str, int], ...]], ...]
     foreign: bool = False
+    kept: bool = False
 
 
 class Nominations:
@@ -63,9 +65,14 @@ class Nominations:
         return any(shape in by_shape for by_shape in self._by_priority.values())
 
     def own(self, root: GroupKey) -> bool:
-        """True if the root has a nomination of this scheduler."""
+        """True if the root has a nomination of this scheduler, which waits for others to leave."""
         nomination = self._nominations.get(root)
-        return nomination is not None and not nomination.foreign
+        return nomination is not None and not (nomination.foreign or nomination.kept)
+
+    def kept_for(self, root: GroupKey) -> bool:
+        """True if the root has a nomination for pods that do not exist yet."""
+        nomination = self._nominations.get(root)
+        return nomination is not None and nomination.kept
 
     def set(self, nomination: Nomination) -> None:
         """Add a nomination; it replaces an earlier one of the same root."""

@@ -424,7 +424,9 @@ class GroupSpec:
     before. `shared` means that the group is of an API that other schedulers serve, too: it is this
     scheduler's if its pods are. It need not agree with a template, nor with the priority and
     disruption mode of its parent: all pods must have the priority of the root. `slicing` are the
-    slices of a PodGroup, None without any.
+    slices of a PodGroup, None without any. `movable` is true if a root may be moved for another,
+    None if only its namespace decides. For a root that waits, others may be moved until
+    `defragment_until`, in seconds since 1970.
     """
 
     key: GroupKey
@@ -454,6 +456,8 @@ class GroupSpec:
     reserves: bool = False
     shared: bool = False
     slicing: Slicing | None = None
+    movable: bool | None = None
+    defragment_until: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

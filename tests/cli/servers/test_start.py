@@ -129,6 +129,11 @@ COMMAND_CASES: Final = {
         ("typer", "aiohttp", *SNAPSHOT, "analysis.fit.fit"),
         (*WEB, *PROCESSES, "cryptography", "webhooks", "controllers", "certs"),
     ),
+    "defrag": Case(
+        ("defrag", "job/train"),
+        ("typer", "aiohttp", *SNAPSHOT, "analysis.defrag.defrag"),
+        (*WEB, *PROCESSES, "api.models", "cryptography", "webhooks", "controllers", "certs"),
+    ),
     "lab": Case(
         (
             *("lab", "run", "--cluster", f"{ROOT}/examples/lab/team-cluster.yaml"),

@@ -74,6 +74,21 @@ def test_pods_and_groups_report_a_cost(written: str, cost: int) -> None:
 
 
 @pytest.mark.parametrize(
+    ("written", "movable"), [("true", True), ("false", False), ("yes", None), ("", None)]
+)
+def test_a_group_may_agree_to_be_moved(written: str, movable: bool | None) -> None:
+    notes = {
+        "scheduling.muster.dev/movable": written,
+        "scheduling.muster.dev/defragment-until": "1970-01-01T00:01:00Z",
+    }
+    group = {"metadata": {"name": "g", "namespace": "n", "annotations": notes}}
+    spec = decode.group_spec(POD_GROUP, decode_group(msgspec.json.encode(group)))
+
+    assert spec.movable is movable
+    assert spec.defragment_until == 60
+
+
+@pytest.mark.parametrize(
     ("written", "moment"),
     [("1970-01-01T00:01:00Z", 60), ("1970-01-01T00:01:00", 0), ("", 0), ("now", 0)],
 )

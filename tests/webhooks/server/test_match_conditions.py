@@ -334,6 +334,8 @@ DELAY = "scheduling.muster.dev/preemption-delay"
         "scheduling.muster.dev/hold-from",
         "scheduling.muster.dev/eviction-cost",
         "scheduling.muster.dev/last-checkpoint",
+        "scheduling.muster.dev/movable",
+        "scheduling.muster.dev/defragment-until",
         "scheduling.muster.dev/provisioning-request",
     ],
 )

@@ -93,6 +93,7 @@ def faults(obj: Json, old: Json | None = None) -> list[tuple[str, str]]:
         pytest.param({"gang_mode": ""}, "tree", "set gang-mode here", id="no gang-mode"),
         pytest.param({"gang_mode": "Off"}, "tree", "set gang-mode here", id="gang-mode Off"),
         pytest.param({"eviction_cost": "1"}, "eviction-cost", "only the root of a tree", id="cost"),
+        pytest.param({"movable": "true"}, "movable", "only the root of a tree", id="movable"),
         pytest.param({"min_run_time": "1h"}, "min-run-time", "only the root of a tree", id="run"),
         pytest.param({"start_timeout": "1h"}, "start-timeout", "only the root", id="start"),
         pytest.param(

@@ -524,6 +524,7 @@ def test_a_job_that_asks_later_is_refused() -> None:
         ("start-timeout", "-5m", INVALID),
         ("start-timeout", "1000000h", INVALID),
         ("eviction-cost", "+1", INVALID),
+        ("movable", "yes", INVALID),
     ],
 )
 def test_what_a_root_cannot_say_is_refused_on_its_job(word: str, value: str, reason: str) -> None:

@@ -18,6 +18,7 @@ ASKED = {
     "min_run_time": "9m",
     "start_timeout": "8m",
     "eviction_cost": "-7",
+    "movable": "true",
 }
 
 
@@ -395,3 +396,4 @@ def test_a_root_says_what_its_owner_asks_for_it(jobset: JobSetBuilder, roots: li
     assert all(it[f"{GROUP}/min-run-time"] == "9m" for it in found.values())
     assert all(it[f"{GROUP}/start-timeout"] == "8m" for it in found.values())
     assert all(it[f"{GROUP}/eviction-cost"] == "-7" for it in found.values())
+    assert all(it[f"{GROUP}/movable"] == "true" for it in found.values())

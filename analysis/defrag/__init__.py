@@ -1,0 +1,4 @@
+"""Defragmentation of a copy of a cluster: what would be moved for a pending group, at what cost.
+
+Start with `defrag`.
+"""
