@@ -22,6 +22,7 @@ import structlog
 
 from kube.base.clock import Clock
 from kube.base.errors import AlreadyExists, KubeError, NotFound
+from kube.client.client import Client
 from kube.client.meta import Json
 from kube.leader.election import Fence
 from scheduler.core.values.model import GroupKey
@@ -29,7 +30,6 @@ from scheduler.expected.pod_info import UID_PREFIX
 from scheduler.support.activity import Activity
 from scheduler.support.kinds import RESERVATIONS
 from scheduler.support.metrics import RESERVATIONS_OPEN, RESERVATIONS_WRITTEN, RESUMED
-from scheduler.support.ports import ReservationApi
 from scheduler.support.retry import RETRIABLE, backoff, retry
 
 _LIMIT: Final = 1 << 20
@@ -134,7 +134,7 @@ class Reservations:
 
     def __init__(
         self,
-        api: ReservationApi,
+        api: Client,
         *,
         clock: Clock,
         activity: Activity,

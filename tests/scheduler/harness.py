@@ -7,7 +7,7 @@ accepts Bindings and delivers them to the state as a watch would.
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -18,7 +18,6 @@ from kube.client.patch import Operation
 from kube.client.resources import PODS, PVCS, PVS
 from kube.concurrency.freeze import Freeze
 from kube.concurrency.stepwise import Stepwise
-from kube.events.events import EventType, ObjectReference
 from kube.leader.election import Fence
 from scheduler.app import PartOfATerm
 from scheduler.binding.binder import Binder, PreBind
@@ -49,6 +48,7 @@ from scheduler.watch.claim_notifications import ClaimNews
 from scheduler.watch.event_handlers import PendingPod
 from tests.scheduler.state_builder import StateBuilder
 from tests.support.clock import FakeClock, settle
+from tests.support.events import RecordedEvents
 from tests.support.memory_api import Event, MemoryApi, Request
 
 Failure = Callable[[str], Exception | None]
@@ -208,22 +208,6 @@ KINDS_OF = {it.full_name: it for it in (*GROUP_RESOURCES.values(), PVCS, PODS, P
 KINDS = {name: resource.kind for name, resource in KINDS_OF.items()}
 
 
-@dataclass
-class FakeEvents:
-    told: list[tuple[str, str, str]] = field(default_factory=list)
-
-    def event(
-        self,
-        regarding: ObjectReference,
-        event_type: EventType,
-        reason: str,
-        message: str,
-        *,
-        component: str = "",
-    ) -> None:
-        self.told.append((f"{regarding.kind}/{regarding.name}", reason, message))
-
-
 class Harness:
     builder: StateBuilder
 
@@ -240,7 +224,7 @@ class Harness:
         self.server_clock = clock = ServerClock(self.clock)
         self.pending: dict[str, PendingPod] = {}
         self.api = self.status_api = self.build_api()
-        self.events = FakeEvents()
+        self.events = RecordedEvents()
         self.observed: dict[GroupKey, GroupObject] = {}
         state = self.builder.state
         device_work = self.build_device_work()
@@ -250,7 +234,7 @@ class Harness:
         self.freeze = Freeze()
         self.shell = Shell(state, self.queue, clock, self.activity, self.freeze, self.changed.set)
         self.stepwise = Stepwise(clock)
-        self.bound_events = FakeEvents()
+        self.bound_events = RecordedEvents()
         self.group_events = GroupEvents(self.events, state, self.observed, self.bound_events)
         self.expected, self.held_places = self.build_holding()
         self.reporter = Reporter(
