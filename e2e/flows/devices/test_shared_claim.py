@@ -1,7 +1,5 @@
 """A gang whose pods share a claim of their group: placement and deallocation."""
 
-from collections.abc import AsyncIterator
-
 import pytest
 
 from api.constants import ANNOTATION_SHARED_CLAIMS
@@ -10,7 +8,6 @@ from e2e.harness.devices import (
     CLAIMS,
     Devices,
     claim_template,
-    devices_in,
     request,
     with_claims,
 )
@@ -19,13 +16,6 @@ from e2e.harness.objects import Json, job, of_job
 from kube.client.resources import JOBS
 
 pytestmark = pytest.mark.since("1.34", "resource.k8s.io/v1 is served from 1.34 on")
-
-
-@pytest.fixture
-async def devices(env: Environment) -> AsyncIterator[Devices]:
-    """The devices of the flow."""
-    async with devices_in(env.client, env.name) as made:
-        yield made
 
 
 def sharing(name: str, room: str) -> Json:
