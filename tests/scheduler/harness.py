@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from api.constants import RESERVATION
 from kube.base.clock import ServerClock
 from kube.client.meta import Json
 from kube.client.patch import Operation
@@ -42,7 +43,7 @@ from scheduler.status.reporter import Reporter
 from scheduler.support.activity import Activity
 from scheduler.support.config import Starvation, Status
 from scheduler.support.device_budget import DeviceWork
-from scheduler.support.kinds import GROUP_RESOURCES, RESERVATIONS
+from scheduler.support.kinds import GROUP_RESOURCES
 from scheduler.support.wait_times import GangTimes
 from scheduler.watch.claim_notifications import ClaimNews
 from scheduler.watch.event_handlers import PendingPod
@@ -81,7 +82,7 @@ class SchedulerApi(MemoryApi):
         self.attempts: list[str] = []
         self.log: list[str] = []
         self.delayed: dict[str, asyncio.Event] = {}
-        self.reservations = self.view(RESERVATIONS)
+        self.reservations = self.view(RESERVATION)
         self._pending = pending if pending is not None else {}
         self.on(self.before)
         self.on(self.after, answered=True)

@@ -9,6 +9,10 @@ class RecordedEvents(Recorder):
     """A recorder that keeps the events instead of sending them."""
 
     def __init__(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget all events so far."""
         self.regarding: list[ObjectReference] = []
         self.types: list[EventType] = []
         self.reasons: list[str] = []

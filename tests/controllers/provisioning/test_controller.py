@@ -575,7 +575,7 @@ async def test_templates_stay_unless_their_request_was_certainly_refused(
 
 async def test_more_kinds_of_pods_than_a_request_takes(served: ControllerHarness) -> None:
     await refused(served)
-    served.recorded.events.clear()
+    served.recorded.clear()
     for cpu in range(33):
         pods(served, 1, cpu=str(cpu + 2))
     says(served, "capacity")
