@@ -150,6 +150,18 @@ class Environment:
 
         await self.until(f"{count} pods of {selector} to run", probe)
 
+    async def gone(self, resource: Resource, name: str) -> None:
+        """Wait until an object of the flow, or one without a namespace, does not exist."""
+
+        async def probe() -> bool:
+            try:
+                await self.client.get(resource, name, self.name if resource.namespaced else None)
+            except NotFound:
+                return True
+            return False
+
+        await self.until(f"{resource.kind} {name} to be gone", probe)
+
     async def has_pods(self, selector: str, count: int) -> None:
         """Wait until that many pods exist, bound or not."""
 

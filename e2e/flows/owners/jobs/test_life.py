@@ -28,7 +28,6 @@ from e2e.harness.objects import (
     pod_group,
     replicated_job,
 )
-from kube.base.errors import NotFound
 from kube.client.resources import JOBS, JOBSETS, NAMESPACES, Resource
 
 
@@ -341,15 +340,7 @@ async def test_deleting_the_namespace_leaves_nothing(env: Environment) -> None:
 
     await env.until("its groups", grouped)
     await env.client.delete(NAMESPACES, other)
-
-    async def gone() -> bool:
-        try:
-            await env.client.get(NAMESPACES, other)
-        except NotFound:
-            return True
-        return False
-
-    await env.until("the namespace to be gone", gone)
+    await env.gone(NAMESPACES, other)
 
 
 async def test_a_controller_killed_at_any_moment_finishes_after_its_return(

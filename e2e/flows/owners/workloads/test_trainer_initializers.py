@@ -4,7 +4,7 @@ import pytest
 import yaml
 
 from api.constants import ANNOTATION_HOLD_SECONDS
-from e2e.flows.owners.workloads.examples import EXAMPLES, gone, reports
+from e2e.flows.owners.workloads.examples import EXAMPLES, reports
 from e2e.flows.owners.workloads.test_trainer import (
     GROUP,
     NODES,
@@ -16,7 +16,7 @@ from e2e.flows.owners.workloads.test_trainer import (
     running_muster,
 )
 from e2e.harness.environment import Environment
-from e2e.harness.objects import NODE_LABEL, Json, job, of_job
+from e2e.harness.objects import NODE_LABEL, POD_GROUPS, Json, job, of_job
 from kube.client.resources import JOBS
 
 __all__ = ["cluster", "running_muster"]
@@ -62,7 +62,7 @@ async def test_nodes_have_their_places_once_the_initializers_have_ended(env: Env
     assert await env.bound(of_job("other")) == 0
 
     await env.delete(TRAIN_JOBS, "tune")
-    await gone(env, GROUP)
+    await env.gone(POD_GROUPS, GROUP)
     await env.has_pods(PODS, 0)
     await env.runs(of_job("other"), NODES)
     await env.delete(RUNTIMES, "fetched")
