@@ -122,6 +122,9 @@ class Environment:
         pods: list[Json] = found["items"]
         return pods
 
+    async def uids(self, selector: str = "") -> set[str]:
+        return {pod["metadata"]["uid"] for pod in await self.pods(selector)}
+
     @asynccontextmanager
     async def followed(self) -> AsyncIterator[Cache[RawObject]]:
         """Follow this test's pods by a watch; the cache is synced at the start."""

@@ -14,8 +14,15 @@ async def known_class(env: Environment, name: str, value: int) -> AsyncIterator[
     """Create a priority class of the flow and yield its full name once the webhook knows it."""
     full = f"{env.name}-{name}"
     await env.client.create(PRIORITY_CLASSES, {"metadata": {"name": full}, "value": value})
+    await class_is_known(env, full)
+    yield full
+    await env.client.delete(PRIORITY_CLASSES, full)
+
+
+async def class_is_known(env: Environment, name: str) -> None:
+    """Wait until the webhook knows a priority class."""
     asking: Json = pod_group(name, 1)
-    asking["spec"]["priorityClassName"] = full
+    asking["spec"]["priorityClassName"] = name
 
     async def known() -> bool:
         try:
@@ -26,5 +33,3 @@ async def known_class(env: Environment, name: str, value: int) -> AsyncIterator[
 
     await env.until("the class to be known", known)
     await env.delete(POD_GROUPS, name)
-    yield full
-    await env.client.delete(PRIORITY_CLASSES, full)

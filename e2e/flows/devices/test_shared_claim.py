@@ -43,7 +43,7 @@ async def test_gangs_take_turns_with_the_one_device_that_each_shares(
     assert list(await devices.held()) == ["pg-job-a.imex"]
     (claim,) = await devices.claims()
     consumers = {one["uid"] for one in claim["status"]["reservedFor"]}
-    assert consumers == {pod["metadata"]["uid"] for pod in await env.pods(of_job("a"))}
+    assert consumers == await env.uids(of_job("a"))
 
     await env.create(JOBS, sharing("b", env.name))
     await env.waits("pg-job-b", needed=4)

@@ -11,6 +11,7 @@ from e2e.flows.owners.jobs.queries import (
     change,
     event_reasons,
     items,
+    min_count_is,
     names,
     uids,
     wait_for_objects,
@@ -29,14 +30,6 @@ from e2e.harness.objects import (
     replicated_job,
 )
 from kube.client.resources import JOBS, JOBSETS, NAMESPACES, Resource
-
-
-async def min_count_is(env: Environment, name: str, count: int) -> None:
-    async def probe() -> bool:
-        policy = (await env.group(name))["spec"]["schedulingPolicy"]
-        return bool(policy == {"gang": {"minCount": count}})
-
-    await env.until(f"{name} to need {count}", probe)
 
 
 async def test_a_job_scales_up_and_down(env: Environment) -> None:
