@@ -5,6 +5,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 # The last commit before the rule for commit messages; it counts until there is a tag.
 COMMITS_SINCE := b027ef7c
+# The rules for Prometheus, as an object of the Prometheus Operator.
+PROMETHEUS_RULE = { sed '/^spec:/q' manifests/monitoring/prometheus-rule.yaml; sed '/^\#/d; s/^./  &/' manifests/monitoring/rules.yaml; }
 # Suites and demos start hundreds of processes: each would compile every module again.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -50,6 +52,7 @@ generate: .venv ## write the files that are made from code
 	$(BIN)/python -m cli.manifests.chart charts/muster
 	$(BIN)/python -m tools.chart_values charts/muster
 	$(BIN)/python -m tools.clients clients
+	@rule=$$($(PROMETHEUS_RULE)) && echo "$$rule" > manifests/monitoring/prometheus-rule.yaml
 
 verify: .venv ## generated files are as the code says
 	@tmp=$$(mktemp -d) && trap 'rm -rf "$$tmp" "$$tmp.md" "$$tmp.limits.md" "$$tmp.metrics.md"' EXIT && \
@@ -57,6 +60,7 @@ verify: .venv ## generated files are as the code says
 	$(BIN)/python -m tools.api_reference "$$tmp.md" && \
 	$(BIN)/python -m tools.limits_page "$$tmp.limits.md" && diff -u docs/limits.md "$$tmp.limits.md" && \
 	$(BIN)/python -m tools.metrics_page "$$tmp.metrics.md" && diff -u docs/metrics.md "$$tmp.metrics.md" && \
+	diff -u manifests/monitoring/prometheus-rule.yaml <($(PROMETHEUS_RULE)) && \
 	diff -ru --exclude=Kustomization manifests/crd "$$tmp" && diff -u docs/api-reference.md "$$tmp.md" && \
 	cp -R charts/muster "$$tmp" && $(BIN)/python -m cli.manifests.chart "$$tmp/muster" && \
 	$(BIN)/python -m tools.chart_values "$$tmp/muster" && \

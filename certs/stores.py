@@ -22,8 +22,8 @@ from certs.authority import DEFAULT_LIFETIMES, Lifetimes
 from certs.material import OPTIONAL, REQUIRED, Material, MaterialError, ServerNames
 from certs.renewal import DueRenewal, Renew, needed, renewed
 from kube.base.errors import AlreadyExists, Conflict, Forbidden, KubeError, NotFound
+from kube.client.client import Client
 from kube.client.meta import Json
-from kube.client.object_client import ObjectClient
 from kube.client.patch import PatchBuilder
 from kube.client.resources import SECRETS
 
@@ -124,7 +124,7 @@ class SecretStore:
     The Secret may exist empty: then the process needs no right to create one.
     """
 
-    def __init__(self, client: ObjectClient, name: str, namespace: str) -> None:
+    def __init__(self, client: Client, name: str, namespace: str) -> None:
         self._client = client
         self._name = name
         self._namespace = namespace

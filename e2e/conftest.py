@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from api.features import Feature
 from e2e.harness import last_use as last_uses
 from e2e.harness import muster as processes
 from e2e.harness.clusters.existing import ExistingCluster
@@ -15,7 +16,9 @@ from e2e.harness.clusters.protocol import Cluster
 from e2e.harness.controlplane.commands import DEVICES, POD_MAKERS, QUOTA_AND_VOLUMES, ROLES, Options
 from e2e.harness.controlplane.controlplane import ControlPlane
 from e2e.harness.controlplane.places import KUBERNETES, before
+from e2e.harness.devices import Devices, devices_in
 from e2e.harness.environment import Environment
+from e2e.harness.gates import switched_on
 from e2e.harness.last_use import LastUse
 from e2e.harness.muster import Muster
 from e2e.harness.priorities import known_class
@@ -178,6 +181,20 @@ async def env(
             await settled(env)
     finally:
         await env.close()
+
+
+@pytest.fixture
+async def devices(env: Environment) -> AsyncIterator[Devices]:
+    """The devices of the flow."""
+    async with devices_in(env.client, env.name) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def expected_pods(running_muster: Muster) -> Iterator[None]:
+    """The feature gate for expected pods, on for the flows of a module."""
+    with switched_on(running_muster, Feature.EXPECTED_PODS):
+        yield
 
 
 @pytest.fixture

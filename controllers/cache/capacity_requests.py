@@ -109,9 +109,8 @@ class NamespaceLimits:
     They bound what one namespace can cost the others.
     """
 
-    def __init__(self, clock: Clock, most: int = MOST_REQUESTS) -> None:
+    def __init__(self, clock: Clock) -> None:
         self._pace = NamespacePace(clock, _BURST, 1.0)
-        self._most = most
         # Dicts serve as ordered sets: the root that has waited longest gets the next free request.
         self._holders: dict[str, dict[RootKey, None]] = {}
         self._waiting: dict[str, dict[RootKey, None]] = {}
@@ -119,7 +118,7 @@ class NamespaceLimits:
     def take(self, key: RootKey) -> bool:
         """Return True if the root may have a request; otherwise it waits for `release`."""
         holders = self._holders.get(key[1], {})
-        if key not in holders and len(holders) >= self._most:
+        if key not in holders and len(holders) >= MOST_REQUESTS:
             self._waiting.setdefault(key[1], {})[key] = None
             return False
         self.hold(key)
@@ -139,7 +138,7 @@ class NamespaceLimits:
         self._forget(self._holders, key)
         # This holds for a root without a request, too: it may have been woken for a free slot that
         # it does not need, and the next root can use.
-        if len(self._holders.get(namespace, ())) >= self._most:
+        if len(self._holders.get(namespace, ())) >= MOST_REQUESTS:
             return None
         return next(iter(self._waiting.get(namespace, ())), None)
 

@@ -122,6 +122,9 @@ class Environment:
         pods: list[Json] = found["items"]
         return pods
 
+    async def uids(self, selector: str = "") -> set[str]:
+        return {pod["metadata"]["uid"] for pod in await self.pods(selector)}
+
     @asynccontextmanager
     async def followed(self) -> AsyncIterator[Cache[RawObject]]:
         """Follow this test's pods by a watch; the cache is synced at the start."""
@@ -149,6 +152,18 @@ class Environment:
             return await self.running(selector) == count
 
         await self.until(f"{count} pods of {selector} to run", probe)
+
+    async def gone(self, resource: Resource, name: str) -> None:
+        """Wait until an object of the flow, or one without a namespace, does not exist."""
+
+        async def probe() -> bool:
+            try:
+                await self.client.get(resource, name, self.name if resource.namespaced else None)
+            except NotFound:
+                return True
+            return False
+
+        await self.until(f"{resource.kind} {name} to be gone", probe)
 
     async def has_pods(self, selector: str, count: int) -> None:
         """Wait until that many pods exist, bound or not."""

@@ -20,7 +20,6 @@ from e2e.harness.environment import Environment
 from e2e.harness.objects import POD_GROUPS, Json, job, pod_group
 from e2e.harness.support.command import muster
 from kube.base.clock import rfc3339
-from kube.base.errors import NotFound
 from kube.client.meta import Json as Object
 from kube.client.resources import CRDS, EVENTS, JOBS, LEASES, MUTATING_WEBHOOKS, Resource
 
@@ -271,15 +270,7 @@ async def test_a_definition_that_is_missing_is_the_one_thing_that_is_wrong(
     before = await env.client.get(CRDS, name)
     env.muster.kill(processes.SCHEDULER)
     await env.client.delete(CRDS, name)
-
-    async def gone() -> bool:
-        try:
-            await env.client.get(CRDS, name)
-        except NotFound:
-            return True
-        return False
-
-    await env.until("the definition to be gone", gone)
+    await env.gone(CRDS, name)
     try:
         said = await ask_doctor(env)
     finally:

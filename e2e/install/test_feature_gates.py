@@ -37,7 +37,7 @@ from e2e.harness.objects import (
     resource,
 )
 from e2e.harness.settled import settled
-from kube.base.errors import Invalid, NotFound
+from kube.base.errors import Invalid
 from kube.client.patch import PatchBuilder
 from kube.client.resources import JOBS, JOBSETS, PODS, Resource
 
@@ -273,7 +273,7 @@ async def _nobody_is_evicted(env: Environment, important: str, name: str) -> Non
     await env.delete(POD_GROUPS, name)
     for at in range(SIZE):
         await env.delete(PODS, f"{name}-{at}")
-    await _gone(env, POD_GROUPS, name)
+    await env.gone(POD_GROUPS, name)
 
 
 def _of_class(name: str) -> Json:
@@ -321,16 +321,5 @@ async def _delete(env: Environment, use: Use, name: str) -> None:
         await env.delete_pods(use.selector(name))
     if use.feature is Feature.COMPOSITE_POD_GROUP:
         await env.delete(POD_GROUPS, group)
-    await _gone(env, POD_GROUPS, group)
-    await _gone(env, use.owner, name)
-
-
-async def _gone(env: Environment, kind: Resource, name: str) -> None:
-    async def probe() -> bool:
-        try:
-            await env.client.get(kind, name, env.name)
-        except NotFound:
-            return True
-        return False
-
-    await env.until(f"{kind.kind} {name} to be gone", probe)
+    await env.gone(POD_GROUPS, group)
+    await env.gone(use.owner, name)

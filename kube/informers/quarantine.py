@@ -7,7 +7,7 @@ No object ends a process, whatever it contains. It is named in the log, in an ev
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final, Protocol
+from typing import Final
 
 import msgspec
 import structlog
@@ -17,7 +17,7 @@ from kube.client.meta import Key
 from kube.client.quantity import QuantityError
 from kube.client.resources import Resource
 from kube.concurrency.failures import first_of
-from kube.events.events import EventType, ObjectReference
+from kube.events.events import ObjectReference, Recorder
 
 _LONGEST: Final = 300
 """Characters of a problem that are kept."""
@@ -30,18 +30,10 @@ _log = structlog.get_logger()
 Place = tuple[str, int]
 
 
-class EventRecorder(Protocol):
-    """A recorder of events, which never blocks and never fails."""
-
-    def event(
-        self, regarding: ObjectReference, event_type: EventType, reason: str, message: str
-    ) -> None: ...
-
-
 class Quarantine:
     """The objects that one process skips, and the reasons."""
 
-    def __init__(self, events: EventRecorder | None = None) -> None:
+    def __init__(self, events: Recorder | None = None) -> None:
         """Record skipped objects; without `events` they get no event."""
         self._events = events
         self._problems: dict[Resource, dict[Key, str]] = {}

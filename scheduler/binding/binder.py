@@ -22,6 +22,7 @@ import structlog
 
 from kube.base.clock import rfc3339
 from kube.base.errors import Conflict, Forbidden, Invalid, KubeError, NotFound
+from kube.client.client import Client
 from kube.client.meta import Json
 from kube.client.resources import PODS
 from kube.concurrency.fair_queue import FairQueue
@@ -47,7 +48,6 @@ from scheduler.expected.pods import ExpectedPods
 from scheduler.queue.shell import Shell
 from scheduler.status.conditions import binding_failed
 from scheduler.support.metrics import BINDS, BINDS_OPEN
-from scheduler.support.ports import BinderApi
 from scheduler.support.retry import RETRIABLE
 
 _PROVISIONED_AT_ONCE: Final = 1000
@@ -73,7 +73,7 @@ class Binder:
 
     def __init__(
         self,
-        api: BinderApi,
+        api: Client,
         shell: Shell,
         reports: Reports,
         pre_bind: PreBind,

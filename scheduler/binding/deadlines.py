@@ -16,6 +16,7 @@ from typing import Final
 import structlog
 
 from kube.base.errors import KubeError
+from kube.client.client import Client
 from kube.concurrency.backoff import Backoff, retry_after
 from kube.concurrency.fair_queue import FairSemaphore
 from kube.leader.election import Fence
@@ -28,7 +29,6 @@ from scheduler.queue.shell import Shell
 from scheduler.status.conditions import binding_failed
 from scheduler.support.kinds import NATIVE_GROUPS
 from scheduler.support.metrics import GANGS_GIVEN_UP, GANGS_STUCK
-from scheduler.support.ports import PodDeleter
 
 _LOOK: Final = 1.0
 """Seconds between two checks of the deadlines."""
@@ -56,7 +56,7 @@ class Deadlines:
 
     def __init__(
         self,
-        api: PodDeleter,
+        api: Client,
         shell: Shell,
         reports: Reports,
         intents: Intents,

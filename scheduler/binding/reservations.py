@@ -20,16 +20,16 @@ from typing import Final
 import msgspec
 import structlog
 
+from api.constants import RESERVATION
 from kube.base.clock import Clock
 from kube.base.errors import AlreadyExists, KubeError, NotFound
+from kube.client.client import Client
 from kube.client.meta import Json
 from kube.leader.election import Fence
 from scheduler.core.values.model import GroupKey
 from scheduler.expected.pod_info import UID_PREFIX
 from scheduler.support.activity import Activity
-from scheduler.support.kinds import RESERVATIONS
 from scheduler.support.metrics import RESERVATIONS_OPEN, RESERVATIONS_WRITTEN, RESUMED
-from scheduler.support.ports import ReservationApi
 from scheduler.support.retry import RETRIABLE, backoff, retry
 
 _LIMIT: Final = 1 << 20
@@ -134,7 +134,7 @@ class Reservations:
 
     def __init__(
         self,
-        api: ReservationApi,
+        api: Client,
         *,
         clock: Clock,
         activity: Activity,
@@ -183,9 +183,9 @@ class Reservations:
         waits = backoff()
         while fence.valid():
             try:
-                return self._decisions_of((await self._api.list(RESERVATIONS))["items"])
+                return self._decisions_of((await self._api.list(RESERVATION))["items"])
             except NotFound:
-                _log.error("Reservations are not installed", crd=RESERVATIONS.full_name)
+                _log.error("Reservations are not installed", crd=RESERVATION.full_name)
                 return []
             except KubeError as error:
                 _log.warning("failed to list Reservations", error=str(error))
@@ -258,7 +258,7 @@ class Reservations:
 
         async def create() -> None:
             try:
-                await self._api.create(RESERVATIONS, body)
+                await self._api.create(RESERVATION, body)
             except AlreadyExists:
                 pass  # ours: the response to an earlier attempt was lost
             except RETRIABLE as error:
@@ -293,7 +293,7 @@ class Reservations:
     async def _delete(self, name: str) -> None:
         # An earlier attempt, whose response was lost, may have deleted it.
         with suppress(NotFound):
-            await self._api.delete(RESERVATIONS, name)
+            await self._api.delete(RESERVATION, name)
 
 
 def _split(decisions: list[PendingDecision], limit: int) -> Iterator[_Part]:
@@ -322,8 +322,8 @@ def _size(text: str) -> int:
 
 def _body(name: str, intents: list[str]) -> Json:
     return {
-        "apiVersion": RESERVATIONS.api_version,
-        "kind": RESERVATIONS.kind,
+        "apiVersion": RESERVATION.api_version,
+        "kind": RESERVATION.kind,
         "metadata": {"name": name},
         "spec": {"roots": len(intents), "intents": intents},
     }

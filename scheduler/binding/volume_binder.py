@@ -16,6 +16,7 @@ from typing import Final
 
 from kube.base.clock import Clock
 from kube.base.errors import Conflict, KubeError
+from kube.client.client import Client
 from kube.client.meta import Json
 from kube.client.patch import PatchBuilder, pointer
 from kube.client.resources import PVCS, PVS
@@ -27,7 +28,6 @@ from scheduler.core.groups.forest import Pod
 from scheduler.core.state.state import State
 from scheduler.core.values.model import ClaimInfo, ClaimKey
 from scheduler.decoding.volume_decode import SELECTED_NODE
-from scheduler.support.ports import VolumeBinderApi
 from scheduler.support.retry import RETRIABLE, backoff
 from scheduler.watch.claim_notifications import ClaimNews
 
@@ -55,7 +55,7 @@ class VolumeBinder:
 
     def __init__(
         self,
-        api: VolumeBinderApi,
+        api: Client,
         state: State,
         clock: Clock,
         news: ClaimNews,

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from scheduler.cel import kubernetes_functions, lists, operators, texts, time_functions
 from scheduler.cel.errors import (
@@ -22,6 +21,7 @@ from scheduler.cel.quantities import from_nano
 from scheduler.cel.syntax import Node
 from scheduler.cel.values import Domains, Value, type_name
 from scheduler.cel.versions import parse_version
+from scheduler.core.values.devices import Attribute, DeviceInfo
 
 LONGEST: Final = 10 * 1024
 """Length of a selector in bytes, the API server's limit. A longer one does not compile."""
@@ -40,35 +40,6 @@ _FUNCTIONS: Final = {
 }
 
 
-class Attribute(Protocol):
-    """An attribute of a device. `type` is bool, int, string or version."""
-
-    @property
-    def type(self) -> str: ...
-    @property
-    def value(self) -> bool | int | str: ...
-
-
-class Capacity(Protocol):
-    """A capacity of a device. `value` is in nano-units."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def value(self) -> int: ...
-
-
-class Device(Protocol):
-    """A device as selectors see it. Names without a domain belong to the driver's domain."""
-
-    @property
-    def attributes(self) -> Sequence[tuple[str, Attribute]]: ...
-    @property
-    def capacity(self) -> Sequence[Capacity]: ...
-    @property
-    def shared(self) -> bool: ...
-
-
 class CompiledSelector:
     """A compiled selector."""
 
@@ -81,11 +52,11 @@ class CompiledSelector:
         self._evaluate = build(tree, scope)
         self._slots = scope.slots
 
-    def evaluate(self, driver: str, device: Device) -> bool:
+    def evaluate(self, driver: str, device: DeviceInfo) -> bool:
         """Return the verdict on the device. Raises SelectorError where kube-scheduler fails."""
         return self.measure(driver, device)[0]
 
-    def measure(self, driver: str, device: Device, limit: int = COST) -> tuple[bool, int]:
+    def measure(self, driver: str, device: DeviceInfo, limit: int = COST) -> tuple[bool, int]:
         """Return the verdict on the device, and its cost. Raises SelectorError."""
         frame = EvaluationFrame(variable(driver, device), self._slots, limit)
         try:
@@ -116,7 +87,7 @@ def compile_selector(text: str) -> CompiledSelector:
         raise SelectorError(f"CEL compile error: {error}") from None
 
 
-def variable(driver: str, device: Device) -> dict[str, Value]:
+def variable(driver: str, device: DeviceInfo) -> dict[str, Value]:
     """Return the value of the variable `device`. Raises SelectorError for an invalid version."""
     attributes, capacity = Domains(), Domains()
     for name, attribute in device.attributes:
@@ -169,7 +140,7 @@ class Selectors:
         """Return the number of verdicts."""
         return self._verdicts
 
-    def evaluate(self, text: str, driver: str, device: Device) -> bool | str:
+    def evaluate(self, text: str, driver: str, device: DeviceInfo) -> bool | str:
         """Return the verdict on the device, or the text of the error.
 
         Raises PostponedError if the verdict is unknown and the allowance is used up.
@@ -194,7 +165,7 @@ class Selectors:
         selector = self._find(text).selector
         return selector if isinstance(selector, str) else ""
 
-    def _verdict(self, selector: CompiledSelector, driver: str, device: Device) -> bool | str:
+    def _verdict(self, selector: CompiledSelector, driver: str, device: DeviceInfo) -> bool | str:
         self.evaluations += 1
         try:
             verdict, cost = selector.measure(driver, device)

@@ -9,13 +9,13 @@ from contextlib import asynccontextmanager
 import msgspec
 
 from kube.base.errors import NotFound
+from kube.client.client import Client
 from kube.client.meta import Json
 from kube.client.patch import PatchBuilder
 from kube.client.resources import RESOURCE_CLAIMS
 from kube.concurrency.freeze import Freeze
 from scheduler.core.values.model import ClaimKey
 from scheduler.decoding.device_objects import ResourceClaim, decode_resource_claim
-from scheduler.support.ports import ClaimApi
 from scheduler.watch.device_handlers import ResourceClaimHandler
 
 
@@ -26,7 +26,7 @@ class UnusableError(Exception):
 class ClaimClient:
     """The shared part of all writers of claims. `claims` has them as they were last seen."""
 
-    def __init__(self, api: ClaimApi, claims: ResourceClaimHandler, freeze: Freeze) -> None:
+    def __init__(self, api: Client, claims: ResourceClaimHandler, freeze: Freeze) -> None:
         """Start with no locks. Responses are not applied during a `freeze`."""
         self.claims = claims
         self.freeze = freeze

@@ -13,6 +13,7 @@ from typing import Final
 
 from kube.base.clock import Clock
 from kube.base.errors import AlreadyExists, Invalid, NotFound
+from kube.client.client import Client
 from kube.client.meta import Json
 from kube.client.patch import PatchBuilder
 from kube.client.resources import PODS
@@ -25,7 +26,7 @@ from scheduler.core.values.devices import Allocation
 from scheduler.core.values.extended_devices import RequestMapping, mappings
 from scheduler.core.values.model import ClaimKey
 from scheduler.decoding.extended_resources import claim_key
-from scheduler.support.ports import ClaimApi, ContainersOfPods
+from scheduler.decoding.pod_claims import PodClaims
 from scheduler.support.retry import retry
 
 ANNOTATION: Final = "resource.kubernetes.io/extended-resource-claim"
@@ -56,7 +57,7 @@ class ExtendedClaims:
     """
 
     def __init__(
-        self, api: ClaimApi, access: ClaimClient, state: State, pods: ContainersOfPods, clock: Clock
+        self, api: Client, access: ClaimClient, state: State, pods: PodClaims, clock: Clock
     ) -> None:
         self._api = api
         self._access = access

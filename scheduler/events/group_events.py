@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from api.constants import EVENT_SCHEDULED
-from kube.events.events import EventType, ObjectReference
+from kube.events.events import EventType, ObjectReference, Recorder
 from scheduler.core.groups.forest import Pod
 from scheduler.core.state.state import State
 from scheduler.core.values.model import SINGLE_POD, GroupKey, PodInfo, plain_kind
 from scheduler.decoding.objects import GroupObject, Metadata
 from scheduler.support.kinds import GROUP_RESOURCES
-from scheduler.support.ports import EventRecorder
 
 
 class GroupEvents:
@@ -23,10 +22,10 @@ class GroupEvents:
 
     def __init__(
         self,
-        recorder: EventRecorder,
+        recorder: Recorder,
         state: State,
         observed: Mapping[GroupKey, GroupObject],
-        bound: EventRecorder | None = None,
+        bound: Recorder | None = None,
     ) -> None:
         self._recorder = recorder
         self._bound = bound

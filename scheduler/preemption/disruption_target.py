@@ -9,11 +9,11 @@ from api.constants import CONDITION_DISRUPTION_TARGET, REASON_PREEMPTION, SCHEDU
 from api.eviction import preempted_condition
 from kube.base.clock import Clock, rfc3339
 from kube.base.errors import Conflict, Invalid
+from kube.client.client import Client
 from kube.client.meta import Json
 from kube.client.patch import PatchBuilder
 from kube.client.resources import PODS, Resource
 from scheduler.core.values.model import PodInfo
-from scheduler.support.ports import EvictorApi
 
 _PREFIX: Final = f"{SCHEDULER_COMPONENT}:"
 _TARGET: Final[Json] = {"status": "True", "reason": REASON_PREEMPTION}
@@ -27,7 +27,7 @@ _SPARED: Final[Json] = {
 class DisruptionMarks:
     """A writer of the condition on objects as they are now. Raises kube.base.errors."""
 
-    def __init__(self, api: EvictorApi, clock: Clock) -> None:
+    def __init__(self, api: Client, clock: Clock) -> None:
         self._api = api
         self._clock = clock
 

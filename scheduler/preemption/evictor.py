@@ -26,6 +26,7 @@ import structlog
 
 from api.constants import SCHEDULER_COMPONENT
 from kube.base.errors import Conflict, KubeError, NotFound
+from kube.client.client import Client
 from kube.client.patch import PatchBuilder
 from kube.client.resources import PODS
 from kube.leader.election import Fence
@@ -54,7 +55,6 @@ from scheduler.support.metrics import (
     VICTIMS,
     VICTIMS_SPARED,
 )
-from scheduler.support.ports import EvictorApi
 from scheduler.support.priority_semaphore import SharedSemaphore
 from scheduler.support.retry import RETRIABLE, retry
 
@@ -99,9 +99,7 @@ class Evictor:
     written only once all victims were deleted, for pods that wait a moment later: others need none.
     """
 
-    def __init__(
-        self, api: EvictorApi, shell: Shell, events: GroupEvents, config: Preemption
-    ) -> None:
+    def __init__(self, api: Client, shell: Shell, events: GroupEvents, config: Preemption) -> None:
         """Carry out plans through `api`. Nothing is spared during a freeze."""
         self._freeze = shell.freeze
         self._api = api

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from kube.base.errors import Conflict, NotFound
+from kube.client.client import Client
 from kube.client.resources import PODS
 from scheduler.core.values.model import PodInfo
-from scheduler.support.ports import PodDeleter
 
 
-async def delete_pod(api: PodDeleter, info: PodInfo, grace_seconds: int | None = None) -> bool:
+async def delete_pod(api: Client, info: PodInfo, grace_seconds: int | None = None) -> bool:
     """Delete this very pod; False if it is gone already. Raises kube.base.errors.
 
     Conflict means that another pod has its name, or that this one was not deleted.
@@ -25,7 +25,7 @@ async def delete_pod(api: PodDeleter, info: PodInfo, grace_seconds: int | None =
     return True
 
 
-async def _exists(api: PodDeleter, info: PodInfo) -> bool:
+async def _exists(api: Client, info: PodInfo) -> bool:
     try:
         found = await api.get(PODS, info.name, info.namespace)
     except NotFound:

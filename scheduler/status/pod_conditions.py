@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from api.constants import CONDITION_POD_SCHEDULED
 from kube.base.clock import Clock, rfc3339
+from kube.client.client import Client
 from kube.client.meta import Json
-from kube.client.object_client import StatusPatcher
 from kube.client.patch import PatchBuilder
 from kube.client.resources import PODS
 from scheduler.decoding.objects import ConditionType
@@ -20,7 +20,7 @@ class PodConditions:
     """Writer of the condition. `pending` has the waiting pods as the watch last delivered them."""
 
     def __init__(
-        self, api: StatusPatcher, events: PodEvents, clock: Clock, pending: dict[str, PendingPod]
+        self, api: Client, events: PodEvents, clock: Clock, pending: dict[str, PendingPod]
     ) -> None:
         """Start the first term."""
         self._api = api

@@ -18,8 +18,8 @@ from api import features
 from api.features import FeatureGates
 from kube.base.clock import rfc3339
 from kube.base.errors import Conflict, KubeError, NotFound
+from kube.client.client import Client
 from kube.client.meta import Json
-from kube.client.object_client import StatusPatcher
 from kube.client.patch import PatchBuilder
 from kube.concurrency.backoff import retry_after
 from kube.concurrency.failures import Failures
@@ -102,7 +102,7 @@ class Reporter:
 
     def __init__(
         self,
-        api: StatusPatcher,
+        api: Client,
         shell: Shell,
         events: GroupEvents,
         *,

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 import structlog
 
 from api import features
-from api.constants import NATIVE_COMPOSITE_POD_GROUP, NATIVE_POD_GROUP
+from api.constants import NATIVE_COMPOSITE_POD_GROUP, NATIVE_POD_GROUP, WORKLOAD
 from api.features import Feature, FeatureGates
 from api.scheduler_names import USUAL, SchedulerNames
 from kube.base.clock import Clock, SystemClock
@@ -74,7 +74,7 @@ from scheduler.decoding.volume_objects import (
 )
 from scheduler.expected.pods import ExpectedPods
 from scheduler.support.config import ExpectedLimits
-from scheduler.support.kinds import GROUPS, WORKLOADS
+from scheduler.support.kinds import GROUPS
 from scheduler.support.metrics import TAKEOVERS_STALE
 from scheduler.watch.claim_notifications import ClaimNews
 from scheduler.watch.device_handlers import (
@@ -216,7 +216,7 @@ class SchedulerInformers:
                     (POD_GROUP, (pods.on_group_changed,)),
                 )
             ),
-            self._reflector(WORKLOADS, workload_handler(state, on_change), decode_workload),
+            self._reflector(WORKLOAD, workload_handler(state, on_change), decode_workload),
             self._reflector(PODS, pods, decode_pod, pods.set_aside),
         )
         if Feature.NATIVE_GROUPS in self.gates:

@@ -2,7 +2,7 @@
 
 import random
 from contextlib import ExitStack
-from typing import Any, cast
+from typing import Any
 
 import jsonpatch
 import pytest
@@ -40,10 +40,10 @@ from controllers.owners.start_timeouts import StartTimeouts
 from controllers.provisioning.controller import ProvisioningController
 from controllers.runtime.controller import Controller, Writer
 from kube.client.resources import JOBSETS, Resource
-from kube.events.events import ObjectReference, Recorder
 from kube.leader.election import Fence
 from tests.controllers.cluster import Cluster
 from tests.support.clock import FakeClock
+from tests.support.events import RecordedEvents
 
 Json = dict[str, Any]
 
@@ -53,18 +53,6 @@ OPTIONAL_OWNERS = (
     *(JOBSETS, LEADER_WORKER_SETS, RAY_CLUSTERS, Resource(*MPI_JOB)),
     *COSCHEDULING_KINDS,
 )
-
-
-class RecordedEvents:
-    """Recorder of the events of the controllers."""
-
-    def __init__(self) -> None:
-        self.events: list[tuple[str, str, str]] = []
-        self.messages: list[str] = []
-
-    def event(self, regarding: ObjectReference, event_type: str, reason: str, message: str) -> None:
-        self.events.append((regarding.kind, regarding.name, reason))
-        self.messages.append(message)
 
 
 class ControllerHarness:
@@ -105,7 +93,7 @@ class ControllerHarness:
         """Create all parts of a term, as `controllers.app.Term` does."""
         self._term.enter_context(self.caches.term())
         caches, clock = self.caches, self.clock
-        recorder = cast("Recorder", self.recorded)
+        recorder = self.recorded
         self.fence = Fence(clock, 0, float("inf"))
         writer = Writer(self.api.client, self.fence)
         self.group_writer = GroupWriter(caches, writer, clock, self._gates)

@@ -7,18 +7,18 @@ accepts Bindings and delivers them to the state as a watch would.
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import msgspec
 
+from api.constants import RESERVATION
 from kube.base.clock import ServerClock
 from kube.client.meta import Json
 from kube.client.patch import Operation
 from kube.client.resources import PODS, PVCS, PVS
 from kube.concurrency.freeze import Freeze
 from kube.concurrency.stepwise import Stepwise
-from kube.events.events import EventType, ObjectReference
 from kube.leader.election import Fence
 from scheduler.app import PartOfATerm
 from scheduler.binding.binder import Binder, PreBind
@@ -43,12 +43,13 @@ from scheduler.status.reporter import Reporter
 from scheduler.support.activity import Activity
 from scheduler.support.config import Starvation, Status
 from scheduler.support.device_budget import DeviceWork
-from scheduler.support.kinds import GROUP_RESOURCES, RESERVATIONS
+from scheduler.support.kinds import GROUP_RESOURCES
 from scheduler.support.wait_times import GangTimes
 from scheduler.watch.claim_notifications import ClaimNews
 from scheduler.watch.event_handlers import PendingPod
 from tests.scheduler.state_builder import StateBuilder
 from tests.support.clock import FakeClock, settle
+from tests.support.events import RecordedEvents
 from tests.support.memory_api import Event, MemoryApi, Request
 
 Failure = Callable[[str], Exception | None]
@@ -81,7 +82,7 @@ class SchedulerApi(MemoryApi):
         self.attempts: list[str] = []
         self.log: list[str] = []
         self.delayed: dict[str, asyncio.Event] = {}
-        self.reservations = self.view(RESERVATIONS)
+        self.reservations = self.view(RESERVATION)
         self._pending = pending if pending is not None else {}
         self.on(self.before)
         self.on(self.after, answered=True)
@@ -208,22 +209,6 @@ KINDS_OF = {it.full_name: it for it in (*GROUP_RESOURCES.values(), PVCS, PODS, P
 KINDS = {name: resource.kind for name, resource in KINDS_OF.items()}
 
 
-@dataclass
-class FakeEvents:
-    told: list[tuple[str, str, str]] = field(default_factory=list)
-
-    def event(
-        self,
-        regarding: ObjectReference,
-        event_type: EventType,
-        reason: str,
-        message: str,
-        *,
-        component: str = "",
-    ) -> None:
-        self.told.append((f"{regarding.kind}/{regarding.name}", reason, message))
-
-
 class Harness:
     builder: StateBuilder
 
@@ -240,7 +225,7 @@ class Harness:
         self.server_clock = clock = ServerClock(self.clock)
         self.pending: dict[str, PendingPod] = {}
         self.api = self.status_api = self.build_api()
-        self.events = FakeEvents()
+        self.events = RecordedEvents()
         self.observed: dict[GroupKey, GroupObject] = {}
         state = self.builder.state
         device_work = self.build_device_work()
@@ -250,7 +235,7 @@ class Harness:
         self.freeze = Freeze()
         self.shell = Shell(state, self.queue, clock, self.activity, self.freeze, self.changed.set)
         self.stepwise = Stepwise(clock)
-        self.bound_events = FakeEvents()
+        self.bound_events = RecordedEvents()
         self.group_events = GroupEvents(self.events, state, self.observed, self.bound_events)
         self.expected, self.held_places = self.build_holding()
         self.reporter = Reporter(

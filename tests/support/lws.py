@@ -9,26 +9,20 @@ from api.constants import LEADER_WORKER_SET
 from api.integration.common.owner_kind import Review
 from api.integration.lws.admission import lws_admission
 from api.integration.lws.view import ANNOTATION_EXCLUSIVE, LEADER_READY
-from tests.support.owners import annotation
+from tests.support.owners import OwnerBuilder, annotation
 
 Json = dict[str, Any]
 
 SUBGROUP_EXCLUSIVE = "leaderworkerset.sigs.k8s.io/subgroup-exclusive-topology"
 
 
-class LwsBuilder:
+class LwsBuilder(OwnerBuilder):
     """A LeaderWorkerSet of one replica with one pod."""
 
     def __init__(self, name: str) -> None:
         self._metadata: Json = {"name": name, "namespace": "default", "uid": f"uid-of-{name}"}
         self._spec: Json = {"leaderWorkerTemplate": {"size": 1, "workerTemplate": _template()}}
         self._status: Json = {}
-
-    def asks(self, **words: str) -> Self:
-        """Set annotations, written with underscores: `asks(gang_mode="Gang")`."""
-        notes = self._metadata.setdefault("annotations", {})
-        notes |= {annotation(word.replace("_", "-")): value for word, value in words.items()}
-        return self
 
     def replicas(self, replicas: Any, size: Any = 1) -> Self:
         self._spec["replicas"] = replicas

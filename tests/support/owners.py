@@ -35,7 +35,28 @@ def annotation(word: str) -> str:
     return f"{GROUP}/{word}"
 
 
-class JobBuilder:
+class OwnerBuilder:
+    """The parts that owners of all kinds have."""
+
+    _metadata: Json
+    _spec: Json
+
+    def asks(self, **words: str) -> Self:
+        """Set annotations, written with underscores: `asks(gang_mode="Gang")`."""
+        notes = self._metadata.setdefault("annotations", {})
+        notes |= {annotation(word.replace("_", "-")): value for word, value in words.items()}
+        return self
+
+    def suspended(self, suspend: bool = True) -> Self:
+        self._spec["suspend"] = suspend
+        return self
+
+    def managed_by(self, controller: str) -> Self:
+        self._spec["managedBy"] = controller
+        return self
+
+
+class JobBuilder(OwnerBuilder):
     """A Job, or the Job template of a replicatedJob."""
 
     def __init__(self, metadata: Json) -> None:
@@ -43,12 +64,6 @@ class JobBuilder:
         self._pod: Json = {"containers": [{"name": "main", "image": "busybox"}]}
         self._pod_metadata: Json = {}
         self._spec: Json = {}
-
-    def asks(self, **words: str) -> Self:
-        """Set annotations, written with underscores: `asks(gang_mode="Gang")`."""
-        notes = self._metadata.setdefault("annotations", {})
-        notes |= {annotation(word.replace("_", "-")): value for word, value in words.items()}
-        return self
 
     def noted(self, notes: Mapping[str, str]) -> Self:
         """Set annotations with their full names."""
@@ -59,14 +74,6 @@ class JobBuilder:
         self._spec["parallelism"] = parallelism
         if completions is not None:
             self._spec["completions"] = completions
-        return self
-
-    def suspended(self, suspend: bool = True) -> Self:
-        self._spec["suspend"] = suspend
-        return self
-
-    def managed_by(self, controller: str) -> Self:
-        self._spec["managedBy"] = controller
         return self
 
     def priority_class(self, name: str) -> Self:
@@ -121,18 +128,12 @@ class JobBuilder:
         return deepcopy({"metadata": self._metadata, "spec": self._spec | {"template": template}})
 
 
-class JobSetBuilder:
+class JobSetBuilder(OwnerBuilder):
     """A JobSet without replicatedJobs; add some."""
 
     def __init__(self, metadata: Json) -> None:
         self._metadata = metadata
         self._spec: Json = {"replicatedJobs": []}
-
-    def asks(self, **words: str) -> Self:
-        """Set annotations, written with underscores: `asks(gang_mode="Gang")`."""
-        notes = self._metadata.setdefault("annotations", {})
-        notes |= {annotation(word.replace("_", "-")): value for word, value in words.items()}
-        return self
 
     def field_mode(self, mode: str) -> Self:
         self._spec["gangConfig"] = {"gangMode": mode}
@@ -161,14 +162,6 @@ class JobSetBuilder:
 
     def in_order(self) -> Self:
         self._spec["startupPolicy"] = {"startupPolicyOrder": "InOrder"}
-        return self
-
-    def suspended(self, suspend: bool = True) -> Self:
-        self._spec["suspend"] = suspend
-        return self
-
-    def managed_by(self, controller: str) -> Self:
-        self._spec["managedBy"] = controller
         return self
 
     def build(self) -> Json:

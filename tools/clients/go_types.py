@@ -81,8 +81,8 @@ def go_deepcopy(found: Sequence[Struct]) -> str:
 
 
 def _own(found: Sequence[Struct]) -> Iterable[Struct]:
-    """Return the structs that are not of apimachinery."""
-    return (struct for struct in found if struct.name not in _TYPES)
+    """Return the structs that are not of apimachinery, and no bases: a struct has all fields."""
+    return (it for it in found if it.name not in _TYPES and not it.name.startswith("_"))
 
 
 def _type(struct: Struct) -> str:

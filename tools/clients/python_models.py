@@ -40,8 +40,9 @@ def python_models(found: Sequence[Struct]) -> str:
 
 
 def _model(struct: Struct) -> str:
-    base = "Model" if struct.kind is None else "Object"
-    parts = [_docstring(struct.description), *_coordinates(struct), *map(_field, struct.fields)]
+    base = struct.base or ("Model" if struct.kind is None else "Object")
+    own = struct.fields[struct.inherited :]
+    parts = [_docstring(struct.description), *_coordinates(struct), *map(_field, own)]
     return f"class {struct.name}({base}):\n" + "\n".join(parts)
 
 

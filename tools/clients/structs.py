@@ -56,12 +56,17 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Struct:
-    """A model with all its fields, those of its bases too; `kind` is None for a part."""
+    """A model with all its fields, those of its bases too; `kind` is None for a part.
+
+    `base` is the struct with the `inherited` first fields, whose name is private; or it is empty.
+    """
 
     name: str
     description: str
     fields: tuple[Field, ...]
     kind: KindName | None
+    base: str
+    inherited: int
 
 
 def structs() -> list[Struct]:
@@ -73,6 +78,9 @@ def structs() -> list[Struct]:
 
 
 def _collect(model: type[BaseModel], found: dict[type[BaseModel], None]) -> None:
+    base = _base(model)
+    if base is not None and base not in found:
+        _collect(base, found)
     for part in (_type(field) for field in model.model_fields.values()):
         if inspect.isclass(part) and issubclass(part, BaseModel) and part not in {model, *found}:
             _collect(part, found)
@@ -83,7 +91,16 @@ def _struct(model: type[BaseModel]) -> Struct:
     kind = KINDS.get(model)
     fields = model.model_fields.items()
     of = tuple(_field(name, field, is_of_kind=kind is not None) for name, field in fields)
-    return Struct(model.__name__, prose(model.__doc__ or ""), of, kind)
+    base = _base(model)
+    name, inherited = ("", 0) if base is None else (base.__name__, len(base.model_fields))
+    return Struct(model.__name__, prose(model.__doc__ or ""), of, kind, name, inherited)
+
+
+def _base(model: type[BaseModel]) -> type[BaseModel] | None:
+    """Return the model whose fields several models share."""
+    base = model.__base__
+    is_shared = base is not None and issubclass(base, BaseModel) and base.__name__.startswith("_")
+    return base if is_shared else None
 
 
 def _field(name: str, field: FieldInfo, *, is_of_kind: bool) -> Field:

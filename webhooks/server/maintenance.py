@@ -22,7 +22,7 @@ from certs.sources import Source, SourceError
 from certs.stores import StoreContendedError
 from kube.base.clock import Clock
 from kube.base.errors import KubeError
-from kube.client.object_client import ObjectClient
+from kube.client.client import Client
 from kube.client.resources import VALIDATING_WEBHOOKS
 from kube.concurrency.backoff import Backoff
 from webhooks.reviews.metrics import CERTIFICATE_END
@@ -63,7 +63,7 @@ class Maintenance:
     `scheduler_names` are those that the registered match conditions must list.
     """
 
-    client: ObjectClient
+    client: Client
     target: Target
     source: Source
     clock: Clock

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 from urllib.parse import urlsplit
 
 import structlog
@@ -25,8 +25,8 @@ from certs.bundle import conversion_bundle_patch, encoded, webhook_bundle_patch
 from certs.material import ServerNames
 from kube.base.errors import AlreadyExists, NotFound
 from kube.base.packaged import packaged, yaml_objects
+from kube.client.client import Client
 from kube.client.meta import Json
-from kube.client.object_client import ObjectClient
 from kube.client.patch import PatchBuilder
 from kube.client.resources import CRDS, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, Resource
 from webhooks.server.scheduler_conditions import missing_names, rendered
@@ -67,6 +67,13 @@ class Registered:
     """True if this call wrote something, which API servers take a moment to use."""
 
 
+class _Ensured(NamedTuple):
+    """An object as registered; `corrected` is True if this call wrote it."""
+
+    obj: Json
+    corrected: bool = False
+
+
 class Target(Protocol):
     """The way in which API servers reach the webhook."""
 
@@ -74,7 +81,7 @@ class Target(Protocol):
     def names(self) -> ServerNames:
         """The names that the server certificate must have."""
 
-    async def ensure(self, api: ObjectClient, manifest: Json, ca_bundle: bytes) -> Json:
+    async def ensure(self, api: Client, manifest: Json, ca_bundle: bytes) -> _Ensured:
         """Return the registered configuration, after correcting it."""
 
     def conversion(self, definition: Json, ca_bundle: bytes) -> PatchBuilder:
@@ -98,7 +105,7 @@ class ServiceTarget:
         """The DNS names of the Service."""
         return ServerNames.of_service(self.name, self.namespace)
 
-    async def ensure(self, api: ObjectClient, manifest: Json, ca_bundle: bytes) -> Json:
+    async def ensure(self, api: Client, manifest: Json, ca_bundle: bytes) -> _Ensured:
         """Write the CA into the installed configuration. Raises NotInstalledError."""
         resource, name = RESOURCES[manifest["kind"]], manifest["metadata"]["name"]
         try:
@@ -106,7 +113,7 @@ class ServiceTarget:
         except NotFound as error:
             raise NotInstalledError(resource.kind, name) from error
         if not self.inject:
-            return found
+            return _Ensured(found)
         return await _patched(api, resource, found, webhook_bundle_patch(found, ca_bundle))
 
     def conversion(self, definition: Json, ca_bundle: bytes) -> PatchBuilder:
@@ -133,7 +140,7 @@ class UrlTarget:
         """The host of the URL."""
         return ServerNames.of_host(urlsplit(self.url).hostname or "")
 
-    async def ensure(self, api: ObjectClient, manifest: Json, ca_bundle: bytes) -> Json:
+    async def ensure(self, api: Client, manifest: Json, ca_bundle: bytes) -> _Ensured:
         """Install the manifest, or correct the differences from it."""
         resource, name = RESOURCES[manifest["kind"]], manifest["metadata"]["name"]
         wanted = self.rewritten(manifest, ca_bundle)
@@ -147,7 +154,7 @@ class UrlTarget:
                 found = await api.get(resource, name)
             else:
                 log.info("webhooks registered", kind=resource.kind, name=name, url=self.url)
-                return created
+                return _Ensured(created, corrected=True)
         return await _patched(api, resource, found, difference(found, wanted))
 
     def conversion(self, definition: Json, ca_bundle: bytes) -> PatchBuilder:
@@ -180,29 +187,8 @@ class UrlTarget:
         }
 
 
-class _WriteTracker:
-    """A client that records whether it wrote anything."""
-
-    def __init__(self, api: ObjectClient) -> None:
-        self._api = api
-        self.wrote = False
-
-    async def get(self, resource: Resource, name: str, namespace: str | None = None) -> Json:
-        return await self._api.get(resource, name, namespace)
-
-    async def create(self, resource: Resource, obj: Json, namespace: str | None = None) -> Json:
-        self.wrote = True
-        return await self._api.create(resource, obj, namespace)
-
-    async def patch(
-        self, resource: Resource, name: str, ops: PatchBuilder, namespace: str | None = None
-    ) -> Json:
-        self.wrote = True
-        return await self._api.patch(resource, name, ops, namespace)
-
-
 async def register(
-    api: ObjectClient,
+    api: Client,
     target: Target,
     ca_bundle: bytes,
     manifests: Sequence[Json],
@@ -213,23 +199,23 @@ async def register(
     `manifests` are rendered for `schedulers`. Raises RegistrationError, and the errors of
     `kube.base.errors`. It is safe to repeat.
     """
-    tracker = _WriteTracker(api)
-    configs = []
+    configs, corrected = [], False
     for manifest in manifests:
-        ensured = await target.ensure(tracker, manifest, ca_bundle)
-        lacking = "; ".join(missing_names(ensured, manifest, schedulers))
+        ensured = await target.ensure(api, manifest, ca_bundle)
+        lacking = "; ".join(missing_names(ensured.obj, manifest, schedulers))
         # A condition without a configured name would let its pods pass without admission.
         if lacking:
             raise RegistrationError(
                 f"{manifest['kind']}: {lacking}. Apply the output of `muster manifests --config "
                 "FILE` for the configured schedulerNames"
             )
-        configs += [webhook["clientConfig"] for webhook in ensured.get("webhooks") or ()]
-    configs += [
-        config
-        for name in DEFINITIONS
-        for config in await _converted(tracker, target, name, ca_bundle)
-    ]
+        configs += [webhook["clientConfig"] for webhook in ensured.obj.get("webhooks") or ()]
+        corrected |= ensured.corrected
+    for name in DEFINITIONS:
+        converted = await _converted(api, target, name, ca_bundle)
+        if converted is not None:
+            configs.append(converted.obj["spec"]["conversion"]["webhook"]["clientConfig"])
+            corrected |= converted.corrected
     # The self-check calls one host with one CA, so it must stand for all webhooks.
     found = {(host_of(config), config.get("caBundle", "")) for config in configs}
     if len(found) != 1:
@@ -238,24 +224,23 @@ async def register(
         )
     host, bundle = found.pop()
     try:
-        return Registered(host, base64.b64decode(bundle, validate=True), tracker.wrote)
+        return Registered(host, base64.b64decode(bundle, validate=True), corrected)
     except binascii.Error as error:
         raise RegistrationError("the registered caBundle is not valid base64") from error
 
 
-async def _converted(api: ObjectClient, target: Target, name: str, ca_bundle: bytes) -> list[Json]:
-    """Return the corrected clientConfig of a CRD that is converted by webhook.
+async def _converted(api: Client, target: Target, name: str, ca_bundle: bytes) -> _Ensured | None:
+    """Return a CRD that is converted by webhook, after correcting it; None for others.
 
     The readiness of the informers reports a CRD that is not installed.
     """
     try:
         found = await api.get(CRDS, name)
     except NotFound:
-        return []
+        return None
     if found["spec"].get("conversion", {}).get("strategy") != "Webhook":
-        return []
-    found = await _patched(api, CRDS, found, target.conversion(found, ca_bundle))
-    return [found["spec"]["conversion"]["webhook"]["clientConfig"]]
+        return None
+    return await _patched(api, CRDS, found, target.conversion(found, ca_bundle))
 
 
 def load_manifests(schedulers: SchedulerNames = USUAL, folder: Path = MANIFESTS) -> list[Json]:
@@ -290,12 +275,12 @@ def difference(found: Json, wanted: Json) -> PatchBuilder:
     return patch
 
 
-async def _patched(api: ObjectClient, resource: Resource, found: Json, patch: PatchBuilder) -> Json:
+async def _patched(api: Client, resource: Resource, found: Json, patch: PatchBuilder) -> _Ensured:
     if not patch:
-        return found
+        return _Ensured(found)
     name = found["metadata"]["name"]
     log.info("webhook registration corrected", kind=resource.kind, name=name)
-    return await api.patch(resource, name, patch)
+    return _Ensured(await api.patch(resource, name, patch), corrected=True)
 
 
 def _includes(have: Any, want: Any) -> bool:

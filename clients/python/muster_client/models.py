@@ -84,6 +84,42 @@ class DisruptionMode(Model):
     """
 
 
+class _Common(Model):
+    """Fields that templates and groups share."""
+
+    schedulingConstraints: SchedulingConstraints | None = None
+    """schedulingConstraints restricts where the group may be placed. Immutable."""
+
+    disruptionMode: DisruptionMode | None = None
+    """disruptionMode defines which members are disrupted together. The default is single.
+    Immutable.
+    """
+
+    priorityClassName: str = ""
+    """priorityClassName is the name of the group's PriorityClass. The default is the cluster's
+    default class. All groups of a tree and all their pods must have the same priority. Immutable.
+    """
+
+    priority: int | None = None
+    """priority is the value of the PriorityClass. Admission sets it on creation. It is at most
+    1000000000 unless the class is a system class. If a user sets it, it must equal the computed
+    value. Immutable.
+    """
+
+    preemptionPolicy: str = ""
+    """preemptionPolicy is PreemptLowerPriority or Never. With PreemptLowerPriority, the group may
+    preempt groups of lower priority. With Never, it waits. The default is the policy of the
+    PriorityClass. If the policy of the class is Never, this field can only be Never. Immutable.
+    """
+
+
+class _Template(_Common):
+    """Fields that all templates share."""
+
+    name: str = ""
+    """name is a DNS label that is unique among all templates of the Workload. Required."""
+
+
 class GangSchedulingPolicy(Model):
     """GangSchedulingPolicy defines the parameters of gang scheduling for pods."""
 
@@ -127,36 +163,8 @@ class ResourceClaim(Model):
     """
 
 
-class PodGroupTemplate(Model):
+class PodGroupTemplate(_Template):
     """PodGroupTemplate is the template of a PodGroup."""
-
-    schedulingConstraints: SchedulingConstraints | None = None
-    """schedulingConstraints restricts where the group may be placed. Immutable."""
-
-    disruptionMode: DisruptionMode | None = None
-    """disruptionMode defines which members are disrupted together. The default is single.
-    Immutable.
-    """
-
-    priorityClassName: str = ""
-    """priorityClassName is the name of the group's PriorityClass. The default is the cluster's
-    default class. All groups of a tree and all their pods must have the same priority. Immutable.
-    """
-
-    priority: int | None = None
-    """priority is the value of the PriorityClass. Admission sets it on creation. It is at most
-    1000000000 unless the class is a system class. If a user sets it, it must equal the computed
-    value. Immutable.
-    """
-
-    preemptionPolicy: str = ""
-    """preemptionPolicy is PreemptLowerPriority or Never. With PreemptLowerPriority, the group may
-    preempt groups of lower priority. With Never, it waits. The default is the policy of the
-    PriorityClass. If the policy of the class is Never, this field can only be Never. Immutable.
-    """
-
-    name: str = ""
-    """name is a DNS label that is unique among all templates of the Workload. Required."""
 
     schedulingPolicy: SchedulingPolicy | None = None
     """schedulingPolicy defines how the group's pods are scheduled. Required."""
@@ -191,39 +199,11 @@ class CompositeSchedulingPolicy(Model):
     """
 
 
-class CompositePodGroupTemplate(Model):
+class CompositePodGroupTemplate(_Template):
     """CompositePodGroupTemplate is the template of a CompositePodGroup.
 
     It has at least one template of its children.
     """
-
-    schedulingConstraints: SchedulingConstraints | None = None
-    """schedulingConstraints restricts where the group may be placed. Immutable."""
-
-    disruptionMode: DisruptionMode | None = None
-    """disruptionMode defines which members are disrupted together. The default is single.
-    Immutable.
-    """
-
-    priorityClassName: str = ""
-    """priorityClassName is the name of the group's PriorityClass. The default is the cluster's
-    default class. All groups of a tree and all their pods must have the same priority. Immutable.
-    """
-
-    priority: int | None = None
-    """priority is the value of the PriorityClass. Admission sets it on creation. It is at most
-    1000000000 unless the class is a system class. If a user sets it, it must equal the computed
-    value. Immutable.
-    """
-
-    preemptionPolicy: str = ""
-    """preemptionPolicy is PreemptLowerPriority or Never. With PreemptLowerPriority, the group may
-    preempt groups of lower priority. With Never, it waits. The default is the policy of the
-    PriorityClass. If the policy of the class is Never, this field can only be Never. Immutable.
-    """
-
-    name: str = ""
-    """name is a DNS label that is unique among all templates of the Workload. Required."""
 
     schedulingPolicy: CompositeSchedulingPolicy | None = None
     """schedulingPolicy defines how the child groups are scheduled. Required."""
@@ -311,33 +291,8 @@ class ExpectedPods(Model):
     """
 
 
-class PodGroupSpec(Model):
+class PodGroupSpec(_Common):
     """PodGroupSpec is the desired state of a group of pods with one scheduling policy."""
-
-    schedulingConstraints: SchedulingConstraints | None = None
-    """schedulingConstraints restricts where the group may be placed. Immutable."""
-
-    disruptionMode: DisruptionMode | None = None
-    """disruptionMode defines which members are disrupted together. The default is single.
-    Immutable.
-    """
-
-    priorityClassName: str = ""
-    """priorityClassName is the name of the group's PriorityClass. The default is the cluster's
-    default class. All groups of a tree and all their pods must have the same priority. Immutable.
-    """
-
-    priority: int | None = None
-    """priority is the value of the PriorityClass. Admission sets it on creation. It is at most
-    1000000000 unless the class is a system class. If a user sets it, it must equal the computed
-    value. Immutable.
-    """
-
-    preemptionPolicy: str = ""
-    """preemptionPolicy is PreemptLowerPriority or Never. With PreemptLowerPriority, the group may
-    preempt groups of lower priority. With Never, it waits. The default is the policy of the
-    PriorityClass. If the policy of the class is Never, this field can only be Never. Immutable.
-    """
 
     workloadRef: WorkloadReference | None = None
     """workloadRef names the template that this group was created from. Required for a group with a
@@ -461,6 +416,26 @@ class Blocker(Model):
     """retryOn is the list of cluster changes after which the scheduler retries the group."""
 
 
+class _Status(Model):
+    """Fields that both statuses share."""
+
+    conditions: list[Condition] = Field(default_factory=list)
+    """conditions has the conditions PodGroupInitiallyScheduled
+    (CompositePodGroupInitiallyScheduled), DisruptionTarget and, on the root of a tree, Preempted.
+    PodGroupInitiallyScheduled is True with reason Scheduled once minCount pods (minGroupCount child
+    groups) were scheduled, and then it remains True. Before, it is False with reason Unschedulable,
+    Incomplete, Invalid, SchedulerError or StartTimeout. DisruptionTarget is True with reason
+    PreemptionByScheduler when the group is about to be disrupted, and False once the group runs
+    again. StartTimeout is on a root with a start-timeout that waits for its first start: False
+    while the time counts, from lastTransitionTime on, and True once the scheduler gave the group
+    up. Preempted is True after a preemption that disrupted a gang of the tree; its message counts
+    the recent ones, and lastTransitionTime is the time of the first of them.
+    """
+
+    blocker: Blocker | None = None
+    """blocker states why the group waits. It is absent when the group does not wait."""
+
+
 class ResourceClaimStatus(Model):
     """ResourceClaimStatus names the ResourceClaim of an entry of spec.resourceClaims."""
 
@@ -499,24 +474,8 @@ class HeldPlaces(Model):
     """pods has the number of reserved pods by entry and node, at most 1000 items."""
 
 
-class PodGroupStatus(Model):
+class PodGroupStatus(_Status):
     """PodGroupStatus is the most recently observed state of a PodGroup."""
-
-    conditions: list[Condition] = Field(default_factory=list)
-    """conditions has the conditions PodGroupInitiallyScheduled
-    (CompositePodGroupInitiallyScheduled), DisruptionTarget and, on the root of a tree, Preempted.
-    PodGroupInitiallyScheduled is True with reason Scheduled once minCount pods (minGroupCount child
-    groups) were scheduled, and then it remains True. Before, it is False with reason Unschedulable,
-    Incomplete, Invalid, SchedulerError or StartTimeout. DisruptionTarget is True with reason
-    PreemptionByScheduler when the group is about to be disrupted, and False once the group runs
-    again. StartTimeout is on a root with a start-timeout that waits for its first start: False
-    while the time counts, from lastTransitionTime on, and True once the scheduler gave the group
-    up. Preempted is True after a preemption that disrupted a gang of the tree; its message counts
-    the recent ones, and lastTransitionTime is the time of the first of them.
-    """
-
-    blocker: Blocker | None = None
-    """blocker states why the group waits. It is absent when the group does not wait."""
 
     members: int = 0
     """members is the number of pods that name this group and have not finished."""
@@ -553,33 +512,8 @@ class PodGroup(Object):
     """status is the most recently observed state of the group."""
 
 
-class CompositePodGroupSpec(Model):
+class CompositePodGroupSpec(_Common):
     """CompositePodGroupSpec is the desired state of a group of groups with one policy."""
-
-    schedulingConstraints: SchedulingConstraints | None = None
-    """schedulingConstraints restricts where the group may be placed. Immutable."""
-
-    disruptionMode: DisruptionMode | None = None
-    """disruptionMode defines which members are disrupted together. The default is single.
-    Immutable.
-    """
-
-    priorityClassName: str = ""
-    """priorityClassName is the name of the group's PriorityClass. The default is the cluster's
-    default class. All groups of a tree and all their pods must have the same priority. Immutable.
-    """
-
-    priority: int | None = None
-    """priority is the value of the PriorityClass. Admission sets it on creation. It is at most
-    1000000000 unless the class is a system class. If a user sets it, it must equal the computed
-    value. Immutable.
-    """
-
-    preemptionPolicy: str = ""
-    """preemptionPolicy is PreemptLowerPriority or Never. With PreemptLowerPriority, the group may
-    preempt groups of lower priority. With Never, it waits. The default is the policy of the
-    PriorityClass. If the policy of the class is Never, this field can only be Never. Immutable.
-    """
 
     workloadRef: WorkloadReference | None = None
     """workloadRef names the template that this group was created from. Required. Immutable."""
@@ -595,24 +529,8 @@ class CompositePodGroupSpec(Model):
     """
 
 
-class CompositePodGroupStatus(Model):
+class CompositePodGroupStatus(_Status):
     """CompositePodGroupStatus is the most recently observed state of a CompositePodGroup."""
-
-    conditions: list[Condition] = Field(default_factory=list)
-    """conditions has the conditions PodGroupInitiallyScheduled
-    (CompositePodGroupInitiallyScheduled), DisruptionTarget and, on the root of a tree, Preempted.
-    PodGroupInitiallyScheduled is True with reason Scheduled once minCount pods (minGroupCount child
-    groups) were scheduled, and then it remains True. Before, it is False with reason Unschedulable,
-    Incomplete, Invalid, SchedulerError or StartTimeout. DisruptionTarget is True with reason
-    PreemptionByScheduler when the group is about to be disrupted, and False once the group runs
-    again. StartTimeout is on a root with a start-timeout that waits for its first start: False
-    while the time counts, from lastTransitionTime on, and True once the scheduler gave the group
-    up. Preempted is True after a preemption that disrupted a gang of the tree; its message counts
-    the recent ones, and lastTransitionTime is the time of the first of them.
-    """
-
-    blocker: Blocker | None = None
-    """blocker states why the group waits. It is absent when the group does not wait."""
 
     children: int = 0
     """children is the number of groups that name this group as their parent."""

@@ -61,7 +61,7 @@ async def test_an_important_gang_gets_its_place_and_deployments_run_elsewhere(
             # With the agent, the node is too small for a pod of the gang.
             await env.add_node(cpu=3, labels={ELSEWHERE: "yes"})
         await env.runs("app=agent", 6)
-        agents = await uids(env, "app=agent")
+        agents = await env.uids("app=agent")
 
         async with evictions(env, "app=web") as evicted:
             await leaf(env, "high", 3, priority_class=important,
@@ -71,7 +71,7 @@ async def test_an_important_gang_gets_its_place_and_deployments_run_elsewhere(
 
         # All six must be evicted; if some took the capacity again before the gang did, once more.
         assert 6 <= len(evicted) <= 2 * 6
-        assert await uids(env, "app=agent") == agents
+        assert await env.uids("app=agent") == agents
 
 
 @pytest.mark.long
@@ -159,7 +159,7 @@ async def test_pods_of_daemon_sets_and_of_the_kubelet_are_never_victims(
     own = (await env.client.get(NODES, node))["metadata"]["uid"]
     async with applied(env, DAEMON_SETS, daemon_set("agent", env.name)):
         await env.runs("app=agent", 1)
-        agents = await uids(env, "app=agent")
+        agents = await env.uids("app=agent")
         mirror = pod("static", env.name, scheduler=DEFAULT)
         mirror["metadata"] |= {
             "annotations": {"kubernetes.io/config.mirror": "1"},
@@ -174,10 +174,10 @@ async def test_pods_of_daemon_sets_and_of_the_kubelet_are_never_victims(
         await leaf(env, "high", 1, priority_class=important,
                    of_pod=asking("3", priorityClassName=important))  # fmt: skip
         await env.waits("high", needed=1)
-        assert await uids(env, "app=agent") == agents
+        assert await env.uids("app=agent") == agents
         await env.delete(PODS, "static")
         await env.runs(members("high"), 1)
-        assert await uids(env, "app=agent") == agents
+        assert await env.uids("app=agent") == agents
 
 
 @pytest.mark.long
@@ -236,10 +236,6 @@ async def _refused(env: Environment, name: str) -> bool:
     status = (await env.client.get(PODS, name, env.name)).get("status") or {}
     said = {c["type"]: c["status"] for c in status.get("conditions") or []}
     return said.get("PodScheduled") == "False"
-
-
-async def uids(env: Environment, selector: str) -> set[str]:
-    return {each["metadata"]["uid"] for each in await env.pods(selector)}
 
 
 def asking(cpu: str, **spec: object) -> Json:

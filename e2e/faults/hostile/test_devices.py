@@ -15,7 +15,6 @@ from e2e.harness.devices import (
     Devices,
     claim,
     claim_template,
-    devices_in,
     request,
     with_claims,
 )
@@ -32,13 +31,6 @@ pytestmark = pytest.mark.since(*SINCE)
 OWN = {"gpu": {"resourceClaimTemplateName": "one-gpu"}}
 HOLD = "test.muster.dev/hold"
 LARGEST = 2**63 - 1
-
-
-@pytest.fixture
-async def devices(env: Environment) -> AsyncIterator[Devices]:
-    """The devices of the flow."""
-    async with devices_in(env.client, env.name) as made:
-        yield made
 
 
 async def prepared(env: Environment, devices: Devices) -> str:

@@ -4,14 +4,14 @@ It is off by default on 1.34 and 1.35, and can be turned off later. The suite ha
 plane: elsewhere the gate has its default.
 """
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 
 import pytest
 
 from e2e.harness.controlplane.commands import Options
 from e2e.harness.controlplane.controlplane import ControlPlane
 from e2e.harness.controlplane.places import before
-from e2e.harness.devices import CLASSES, SINCE, Devices, devices_in
+from e2e.harness.devices import CLASSES, SINCE, Devices
 from e2e.harness.environment import Environment
 from e2e.harness.muster import Muster
 from e2e.harness.objects import Json, job, of_job
@@ -40,13 +40,6 @@ def cluster(server_kind: str) -> Iterator[ControlPlane]:
 def running_muster(cluster: ControlPlane) -> Iterator[Muster]:
     with installed(cluster) as muster:
         yield muster
-
-
-@pytest.fixture
-async def devices(env: Environment) -> AsyncIterator[Devices]:
-    """The devices of the flow."""
-    async with devices_in(env.client, env.name) as made:
-        yield made
 
 
 def requesting(env: Environment, resource: str) -> Json:

@@ -189,7 +189,7 @@ async def _of_priority(env: Environment, name: str, priority: str) -> None:
 
 
 async def _uids(env: Environment, group: str) -> set[str]:
-    return {found["metadata"]["uid"] for found in await env.pods(members(group))}
+    return await env.uids(members(group))
 
 
 async def _nominated(env: Environment, group: str) -> bool:

@@ -165,7 +165,7 @@ async def test_without_a_controller_gangs_wait_for_their_groups(env: Environment
     assert await env.bound(of_job("gang")) == 0
     await env.muster.start(CONTROLLER)
     await env.runs(of_job("gang"), 2)
-    await is_gone(env, "pg-job-known")
+    await env.gone(POD_GROUPS, "pg-job-known")
 
 
 async def test_without_a_scheduler_pods_of_muster_wait(env: Environment) -> None:
@@ -176,7 +176,7 @@ async def test_without_a_scheduler_pods_of_muster_wait(env: Environment) -> None
 
     await env.has_pods(of_job("gang"), 2)
     assert await env.bound(of_job("gang")) == 0
-    await is_gone(env, "pg-job-known")
+    await env.gone(POD_GROUPS, "pg-job-known")
     await env.muster.start(SCHEDULER)
     await env.runs(of_job("gang"), 2)
 
@@ -223,14 +223,3 @@ def column(part: str) -> dict[str, str]:
     )
     at = head.index(part)
     return {row[0]: re.split(r"\W", row[at])[0] for row in rows}
-
-
-async def is_gone(env: Environment, name: str) -> None:
-    async def probe() -> bool:
-        try:
-            await env.group(name)
-        except NotFound:
-            return True
-        return False
-
-    await env.until(f"{name} to be deleted", probe)

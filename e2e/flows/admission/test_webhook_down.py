@@ -1,15 +1,13 @@
 """Without the webhook process, objects that do not request Muster are created as before."""
 
-from functools import partial
-
 import pytest
 
 from e2e.harness.environment import Environment
 from e2e.harness.muster import WEBHOOK
 from e2e.harness.objects import job, jobset, of_job, of_jobset, pod, replicated_job
-from kube.base.errors import ApiError, NotFound
+from kube.base.errors import ApiError
 from kube.client.patch import PatchBuilder
-from kube.client.resources import JOBS, JOBSETS, PODS, Resource
+from kube.client.resources import JOBS, JOBSETS, PODS
 
 pytestmark = pytest.mark.timeout(400)
 
@@ -69,15 +67,7 @@ async def test_owners_of_gangs_can_be_labelled_and_deleted_without_the_webhook(
         await env.client.patch(resource, name, labelled, env.name)
         await env.client.delete(resource, name, env.name, propagation="Foreground")
     for resource, name in ((JOBS, "gang"), (JOBSETS, "set")):
-        await env.until(f"{name} to be deleted", partial(_is_gone, env, resource, name))
+        await env.gone(resource, name)
     await env.empty()
 
     await env.muster.start(WEBHOOK)
-
-
-async def _is_gone(env: Environment, resource: Resource, name: str) -> bool:
-    try:
-        await env.client.get(resource, name, env.name)
-    except NotFound:
-        return True
-    return False

@@ -1,11 +1,10 @@
 """A claim with blanks in its parameters, which the API server lets no JSON client change."""
 
 import json
-from collections.abc import AsyncIterator
 
 import pytest
 
-from e2e.harness.devices import CLAIMS, Devices, claim, devices_in, request, with_claims
+from e2e.harness.devices import CLAIMS, Devices, claim, request, with_claims
 from e2e.harness.environment import Environment
 from e2e.harness.objects import Json, job, of_job
 from e2e.harness.support.rest import Rest
@@ -15,13 +14,6 @@ pytestmark = pytest.mark.since("1.34", "resource.k8s.io/v1 is served from 1.34 o
 
 BLANKS = json.dumps
 """Python's JSON encoder, with blanks after colons and commas."""
-
-
-@pytest.fixture
-async def devices(env: Environment) -> AsyncIterator[Devices]:
-    """The devices of the flow."""
-    async with devices_in(env.client, env.name) as made:
-        yield made
 
 
 def configured(devices: Devices, device_class: str) -> Json:

@@ -1,7 +1,5 @@
 """Gangs whose pods need devices: all pods get theirs, or none starts and none has any."""
 
-from collections.abc import AsyncIterator
-
 import msgspec
 import pytest
 
@@ -13,7 +11,6 @@ from e2e.harness.devices import (
     Devices,
     claim,
     claim_template,
-    devices_in,
     request,
     with_claims,
 )
@@ -33,13 +30,6 @@ from tests.scheduler.devices.checker import Checker
 pytestmark = pytest.mark.since("1.34", "resource.k8s.io/v1 is served from 1.34 on")
 
 OWN = {"gpu": {"resourceClaimTemplateName": "one-gpu"}}
-
-
-@pytest.fixture
-async def devices(env: Environment) -> AsyncIterator[Devices]:
-    """The devices of the flow."""
-    async with devices_in(env.client, env.name) as made:
-        yield made
 
 
 async def gpus(env: Environment, devices: Devices, *counts: int) -> str:

@@ -1,12 +1,11 @@
 """Extended resources that some nodes offer, and devices provide on the others."""
 
 import random
-from collections.abc import AsyncIterator
 from contextlib import suppress
 
 import pytest
 
-from e2e.harness.devices import CLAIMS, Devices, devices_in
+from e2e.harness.devices import CLAIMS, Devices
 from e2e.harness.environment import Environment
 from e2e.harness.objects import Json, job, of_job
 from e2e.harness.support.waiting import eventually
@@ -14,13 +13,6 @@ from kube.base.errors import NotFound
 from kube.client.resources import JOBS, PODS
 
 pytestmark = pytest.mark.since("1.36", "devices stand for extended resources from 1.36 on")
-
-
-@pytest.fixture
-async def devices(env: Environment) -> AsyncIterator[Devices]:
-    """The devices of the flow."""
-    async with devices_in(env.client, env.name) as made:
-        yield made
 
 
 def resource_of(env: Environment) -> str:

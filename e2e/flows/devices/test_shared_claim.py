@@ -1,7 +1,5 @@
 """A gang whose pods share a claim of their group: placement and deallocation."""
 
-from collections.abc import AsyncIterator
-
 import pytest
 
 from api.constants import ANNOTATION_SHARED_CLAIMS
@@ -10,7 +8,6 @@ from e2e.harness.devices import (
     CLAIMS,
     Devices,
     claim_template,
-    devices_in,
     request,
     with_claims,
 )
@@ -19,13 +16,6 @@ from e2e.harness.objects import Json, job, of_job
 from kube.client.resources import JOBS
 
 pytestmark = pytest.mark.since("1.34", "resource.k8s.io/v1 is served from 1.34 on")
-
-
-@pytest.fixture
-async def devices(env: Environment) -> AsyncIterator[Devices]:
-    """The devices of the flow."""
-    async with devices_in(env.client, env.name) as made:
-        yield made
 
 
 def sharing(name: str, room: str) -> Json:
@@ -53,7 +43,7 @@ async def test_gangs_take_turns_with_the_one_device_that_each_shares(
     assert list(await devices.held()) == ["pg-job-a.imex"]
     (claim,) = await devices.claims()
     consumers = {one["uid"] for one in claim["status"]["reservedFor"]}
-    assert consumers == {pod["metadata"]["uid"] for pod in await env.pods(of_job("a"))}
+    assert consumers == await env.uids(of_job("a"))
 
     await env.create(JOBS, sharing("b", env.name))
     await env.waits("pg-job-b", needed=4)

@@ -4,8 +4,6 @@ A higher priority takes them, their time ends, their node is deleted; and device
 them.
 """
 
-from collections.abc import AsyncIterator, Iterator
-
 import pytest
 
 from api.constants import (
@@ -13,39 +11,23 @@ from api.constants import (
     ANNOTATION_HOLD_SECONDS,
     ANNOTATION_ON_HOLD_EXPIRED,
 )
-from api.features import Feature
 from e2e.flows.expected_pods.test_started_in_order import WORKERS, go_on, go_on_again, ordered, part
 from e2e.harness.devices import (
     CLAIM_TEMPLATES,
     Devices,
     claim_template,
-    devices_in,
     request,
     with_claims,
 )
 from e2e.harness.environment import Environment
-from e2e.harness.gates import switched_on
 from e2e.harness.groups import held
-from e2e.harness.muster import Muster
 from e2e.harness.objects import Json, job, of_job
 from kube.client.resources import JOBS, JOBSETS
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.timeout(600), pytest.mark.usefixtures("expected_pods")]
 
 GROUP = "pg-train"
 URGENT = 4
-
-
-@pytest.fixture(scope="module", autouse=True)
-def gate(running_muster: Muster) -> Iterator[None]:
-    with switched_on(running_muster, Feature.EXPECTED_PODS):
-        yield
-
-
-@pytest.fixture
-async def devices(env: Environment) -> AsyncIterator[Devices]:
-    async with devices_in(env.client, env.name) as made:
-        yield made
 
 
 def annotated(made: Json, **annotations: str) -> Json:

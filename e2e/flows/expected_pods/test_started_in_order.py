@@ -4,31 +4,22 @@ Between driver and workers there is a replicatedJob outside the gang, whose pod 
 gate: the flow decides when the workers are created.
 """
 
-from collections.abc import Iterator
-
 import pytest
 
 from api.constants import SCHEDULER_NAME
 from api.features import Feature
 from e2e.harness import muster as processes
 from e2e.harness.environment import Environment
-from e2e.harness.gates import switched_on
 from e2e.harness.groups import held
 from e2e.harness.muster import Muster
 from e2e.harness.objects import Json, job, jobset, of_job, replicated_job
 from kube.client.patch import PatchBuilder
 from kube.client.resources import JOBS, JOBSETS, PODS
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.timeout(600), pytest.mark.usefixtures("expected_pods")]
 
 WORKERS = 8
 GATE = "test.muster.dev/not-yet"
-
-
-@pytest.fixture(scope="module", autouse=True)
-def gate(running_muster: Muster) -> Iterator[None]:
-    with switched_on(running_muster, Feature.EXPECTED_PODS):
-        yield
 
 
 def ordered(env: Environment, order: str, *, mode: str = "Gang", first: str | None = None) -> Json:

@@ -27,7 +27,6 @@ from e2e.harness.devices import (
     CLAIM_TEMPLATES,
     Devices,
     claim_template,
-    devices_in,
     request,
     with_claims,
 )
@@ -71,12 +70,6 @@ def cluster(server_kind: str) -> Iterator[ControlPlane]:
 def running_muster(cluster: ControlPlane) -> Iterator[Muster]:
     with installed(cluster) as muster:
         yield muster
-
-
-@pytest.fixture
-async def devices(env: Environment) -> AsyncIterator[Devices]:
-    async with devices_in(env.client, env.name) as made:
-        yield made
 
 
 async def group(env: Environment, name: str, minimum: int | None, **spec: Any) -> Json:

@@ -113,10 +113,6 @@ async def waits(env: Environment, kind: Resource, name: str, text: str) -> None:
     await env.until(f"{name} to report that it waits for {text}", probe)
 
 
-async def uids(env: Environment, selector: str) -> set[str]:
-    return {it["metadata"]["uid"] for it in await env.pods(selector)}
-
-
 @pytest.mark.usefixtures("native")
 async def test_a_job_that_does_not_start_in_time_is_suspended(env: Environment) -> None:
     await env.add_node(cpu=3)
@@ -346,13 +342,13 @@ async def test_running_gangs_keep_their_groups_when_the_setting_changes(
     await env.runs(of_job("c"), 4)
 
     selectors = [of_job("a"), of_job("b"), of_job("c"), of_jobset("s"), of_jobset("t")]
-    before = {it: await uids(env, it) for it in selectors}
+    before = {it: await env.uids(it) for it in selectors}
     assert await names(env, POD_GROUPS) == ["pg-job-a", "pg-job-c", "pg-s"]
     found = await ours(env)
     assert [it.rpartition("-")[0] for it in found] == ["pg-job-b", "pg-t"]
 
     await switch(env, running_muster, "native")
     await settled(env)
-    assert {it: await uids(env, it) for it in selectors} == before
+    assert {it: await env.uids(it) for it in selectors} == before
     assert await names(env, POD_GROUPS) == ["pg-job-a", "pg-job-c", "pg-s"]
     assert await ours(env) == found

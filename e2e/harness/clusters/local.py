@@ -3,17 +3,16 @@
 import signal
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from e2e.harness.clusters import nodes
+from e2e.harness.clusters.nodes import SimulatedNodes
 from e2e.harness.controlplane.process import Process
 from e2e.harness.support import ports
 from e2e.harness.support.rest import Rest
 from e2e.harness.support.waiting import answers
 
 
-class Local:
+class Local(SimulatedNodes):
     """`python -m localcluster` on a free port; `options` are additional arguments."""
 
     def __init__(self, *options: str) -> None:
@@ -45,29 +44,9 @@ class Local:
             return False
         return await answers(self.client())
 
-    async def add_node(
-        self,
-        name: str,
-        *,
-        labels: Mapping[str, str] | None = None,
-        capacity: Mapping[str, str] | None = None,
-        taints: Sequence[Mapping[str, str]] = (),
-        wait: bool = True,
-    ) -> None:
-        async with self.client() as rest:
-            await nodes.add(rest, name, labels=labels, capacity=capacity, taints=taints, wait=wait)
-
-    async def remove_node(self, name: str) -> None:
-        async with self.client() as rest:
-            await nodes.remove(rest, name)
-
     async def leave_namespace(self, name: str) -> None:
         async with self.client() as rest:
             await rest.delete(f"/api/v1/namespaces/{name}")
-
-    async def finish_pods(self, namespace: str, selector: str, phase: str = "Succeeded") -> int:
-        async with self.client() as rest:
-            return await nodes.finish_pods(rest, namespace, selector, phase)
 
     async def stop_apiserver(self) -> None:
         # Its data is in memory: a signal pauses it, so that the data is not lost.

@@ -1,6 +1,7 @@
 """Simulated nodes and pods by plain API calls, which KWOK and localcluster's nodes follow."""
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -40,15 +41,40 @@ async def remove(rest: Rest, name: str) -> None:
     (await rest.delete(f"/api/v1/nodes/{name}")).ok()
 
 
-async def finish_pods(rest: Rest, namespace: str, selector: str, phase: str) -> int:
-    """End the running pods that match the label selector, in `phase`; return their number."""
-    path = f"/api/v1/namespaces/{namespace}/pods"
-    pods = (await rest.get(path, params={"labelSelector": selector})).ok()["items"]
-    names = [pod["metadata"]["name"] for pod in pods if _is_running(pod)]
-    patch = {"metadata": {"annotations": {FINISH_ANNOTATION: phase}}}
-    for answer in await asyncio.gather(*(rest.patch(f"{path}/{name}", patch) for name in names)):
-        answer.ok()
-    return len(names)
+class SimulatedNodes(ABC):
+    """A cluster whose nodes and pods are simulated."""
+
+    @abstractmethod
+    def client(self) -> Rest:
+        """Return a raw HTTP client with the admin's credentials."""
+
+    async def add_node(
+        self,
+        name: str,
+        *,
+        labels: Mapping[str, str] | None = None,
+        capacity: Mapping[str, str] | None = None,
+        taints: Sequence[Mapping[str, str]] = (),
+        wait: bool = True,
+    ) -> None:
+        async with self.client() as rest:
+            await add(rest, name, labels=labels, capacity=capacity, taints=taints, wait=wait)
+
+    async def remove_node(self, name: str) -> None:
+        async with self.client() as rest:
+            await remove(rest, name)
+
+    async def finish_pods(self, namespace: str, selector: str, phase: str = "Succeeded") -> int:
+        """End the running pods that match the label selector, in `phase`; return their number."""
+        path = f"/api/v1/namespaces/{namespace}/pods"
+        patch = {"metadata": {"annotations": {FINISH_ANNOTATION: phase}}}
+        async with self.client() as rest:
+            pods = (await rest.get(path, params={"labelSelector": selector})).ok()["items"]
+            names = [pod["metadata"]["name"] for pod in pods if _is_running(pod)]
+            patches = (rest.patch(f"{path}/{name}", patch) for name in names)
+            for answer in await asyncio.gather(*patches):
+                answer.ok()
+        return len(names)
 
 
 def _is_running(pod: Mapping[str, Any]) -> bool:

@@ -3,7 +3,7 @@
 import secrets
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -11,7 +11,7 @@ from typing import Self
 
 import yaml
 
-from e2e.harness.clusters import nodes
+from e2e.harness.clusters.nodes import SimulatedNodes
 from e2e.harness.controlplane import (
     build,
     commands,
@@ -29,7 +29,7 @@ from e2e.harness.support.rest import Rest
 from e2e.harness.support.waiting import answers, healthy
 
 
-class ControlPlane:
+class ControlPlane(SimulatedNodes):
     """etcd and kube-apiserver, and by `Options` controllers, KWOK, schedulers.
 
     Use it as an async context manager, or call `start` and `stop`. `folder` (temporary unless
@@ -175,33 +175,8 @@ class ControlPlane:
             self.kill("kube-controller-manager")
             await self.restart("kube-controller-manager")
 
-    async def add_node(
-        self,
-        name: str,
-        *,
-        labels: Mapping[str, str] | None = None,
-        capacity: Mapping[str, str] | None = None,
-        taints: Sequence[Mapping[str, str]] = (),
-        wait: bool = True,
-    ) -> None:
-        """Create a node that KWOK simulates; `wait` until it is Ready and untainted.
-
-        `capacity` defaults to cpu 8, memory 32Gi and 110 pods.
-        """
-        async with self.client() as rest:
-            await nodes.add(rest, name, labels=labels, capacity=capacity, taints=taints, wait=wait)
-
-    async def remove_node(self, name: str) -> None:
-        async with self.client() as rest:
-            await nodes.remove(rest, name)
-
     async def leave_namespace(self, name: str) -> None:
         """Do nothing: the namespace ends with the control plane."""
-
-    async def finish_pods(self, namespace: str, selector: str, phase: str = "Succeeded") -> int:
-        """End the running pods that match the label selector, in `phase`; return their number."""
-        async with self.client() as rest:
-            return await nodes.finish_pods(rest, namespace, selector, phase)
 
     def _run(self, name: str, command: Sequence[str | Path]) -> None:
         process = Process(name, command, logs=self.logs)

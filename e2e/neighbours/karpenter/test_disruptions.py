@@ -90,6 +90,6 @@ async def test_an_evicted_member_is_replaced_and_the_others_stay(
         return len(running) == 4 and first["metadata"]["uid"] not in running
 
     await env.until("the pod to be replaced", replaced)
-    kept = {pod["metadata"]["uid"] for pod in await env.pods(of_job("gang"))}
+    kept = await env.uids(of_job("gang"))
     assert {pod["metadata"]["uid"] for pod in others} <= kept
     assert (len(nodepools.bought), nodepools.held()) == (1, 1)

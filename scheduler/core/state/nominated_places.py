@@ -33,9 +33,7 @@ class NominatedPlaces:
     before. A shape keeps its kind as long as it has nominated pods.
     """
 
-    def __init__(
-        self, framework: Framework, by_shape: Mapping[Shape, Mapping[str, int]] | None = None
-    ) -> None:
+    def __init__(self, framework: Framework) -> None:
         self._framework = framework
         self._nodes = framework.nodes
         self._alone: dict[Shape, Counter[str]] = {}
@@ -43,8 +41,6 @@ class NominatedPlaces:
         self._equal: dict[tuple[tuple[str, int], ...], _Equal] = {}
         self._matches: dict[int, Counter[int]] = {}
         self._pods: set[int] = set()  # those that count pods, not only the users of a volume
-        for shape, places in (by_shape or {}).items():
-            self.add(shape, places.items())
 
     def __bool__(self) -> bool:
         return bool(self._alone or self._equal)

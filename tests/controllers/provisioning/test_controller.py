@@ -18,6 +18,7 @@ from api.constants import (
     MANAGED_BY,
 )
 from api.provisioning import consumed
+from controllers.cache import capacity_requests
 from controllers.cache.capacity_requests import (
     MOST_REQUESTS,
     POD_TEMPLATES,
@@ -575,7 +576,7 @@ async def test_templates_stay_unless_their_request_was_certainly_refused(
 
 async def test_more_kinds_of_pods_than_a_request_takes(served: ControllerHarness) -> None:
     await refused(served)
-    served.recorded.events.clear()
+    served.recorded.clear()
     for cpu in range(33):
         pods(served, 1, cpu=str(cpu + 2))
     says(served, "capacity")
@@ -686,8 +687,10 @@ async def test_hundreds_of_roots_of_one_tenant_leave_others_theirs(
     assert len(made) <= MOST_REQUESTS + 1
 
 
-async def test_a_root_that_is_done_makes_place_for_the_next(served: ControllerHarness) -> None:
-    served.provisioning._limits._most = 2
+async def test_a_root_that_is_done_makes_place_for_the_next(
+    served: ControllerHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(capacity_requests, "MOST_REQUESTS", 2)
     for index in range(4):
         group(served, f"t{index}")
         pods(served, 1, of=f"t{index}", root=f"t{index}")

@@ -14,11 +14,6 @@ _numbers = count()
 
 
 @pytest.fixture
-def clock() -> FakeClock:
-    return FakeClock()
-
-
-@pytest.fixture
 def work() -> Iterator[str]:
     """Return a name that no other test uses, because metrics outlive a test."""
     return iter([f"test {next(_numbers)}"])

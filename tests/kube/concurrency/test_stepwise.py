@@ -14,11 +14,6 @@ T = TypeVar("T")
 
 
 @pytest.fixture
-def clock() -> FakeClock:
-    return FakeClock()
-
-
-@pytest.fixture
 def stepwise(clock: FakeClock) -> Stepwise:
     return Stepwise(clock)
 

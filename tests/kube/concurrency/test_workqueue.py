@@ -12,11 +12,6 @@ from tests.support.clock import FakeClock, settle
 
 
 @pytest.fixture
-def clock() -> FakeClock:
-    return FakeClock()
-
-
-@pytest.fixture
 def queue(clock: FakeClock) -> WorkQueue[str]:
     return WorkQueue("test", clock=clock, jitter=random.Random(1))
 

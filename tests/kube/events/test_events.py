@@ -19,11 +19,6 @@ POD = ObjectReference("v1", "Pod", "ns", "p", "u-1")
 
 
 @pytest.fixture
-def clock() -> FakeClock:
-    return FakeClock()
-
-
-@pytest.fixture
 async def recorder(client: Client, clock: FakeClock) -> AsyncIterator[Recorder]:
     recorder = Recorder(client, "muster-test", clock, capacity=2)
     task = asyncio.ensure_future(recorder.run())

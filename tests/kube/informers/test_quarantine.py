@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -14,21 +13,11 @@ from kube.client.client import Client
 from kube.client.meta import Key, Partial, decode_partial
 from kube.client.quantity import QuantityError
 from kube.client.resources import NODES, PODS
-from kube.events.events import EventType, ObjectReference
 from kube.informers.quarantine import Quarantine
 from tests.kube.following import Record, following, page, pod
 from tests.support.api_server import ScriptedServer, Stream
 from tests.support.clock import FakeClock
-
-
-@dataclass
-class Events:
-    told: list[tuple[str, str, str, str]] = field(default_factory=list)
-
-    def event(
-        self, regarding: ObjectReference, event_type: EventType, reason: str, message: str
-    ) -> None:
-        self.told.append((f"{regarding.namespace}/{regarding.name}", event_type, reason, message))
+from tests.support.events import RecordedEvents
 
 
 class Picky(Record):
@@ -55,12 +44,12 @@ def sink() -> Picky:
 
 
 @pytest.fixture
-def events() -> Events:
-    return Events()
+def events() -> RecordedEvents:
+    return RecordedEvents()
 
 
 @pytest.fixture
-def quarantine(events: Events) -> Quarantine:
+def quarantine(events: RecordedEvents) -> Quarantine:
     return Quarantine(events)
 
 
@@ -169,7 +158,9 @@ async def test_what_must_not_be_overlooked_is_held_whatever_holding_raises(
     assert held == [(("ns", "x"), "n1"), (("ns", "y"), "n2")]
 
 
-def test_an_object_is_told_of_once_for_each_problem(events: Events, quarantine: Quarantine) -> None:
+def test_an_object_is_told_of_once_for_each_problem(
+    events: RecordedEvents, quarantine: Quarantine
+) -> None:
     with capture_logs() as logs:
         for number in range(100):
             quarantine.set_aside(PODS, ("ns", "x"), "u", OverflowError("a"))
@@ -179,7 +170,7 @@ def test_an_object_is_told_of_once_for_each_problem(events: Events, quarantine: 
     mine = [log["error"] for log in logs if log["name"] == "x"]
     assert mine == ["OverflowError: a", "OverflowError: b"]
     assert sum(log["exc_info"] is not None for log in logs) == 1
-    assert len([told for told in events.told if told[0] == "ns/x"]) == 2
+    assert events.objects.count("Pod/x") == 2
     assert len(events.told) == 102
 
 
@@ -192,12 +183,13 @@ def test_an_object_is_told_of_once_for_each_problem(events: Events, quarantine: 
     ],
 )
 def test_the_event_says_what_is_wrong_with_the_object_and_nothing_of_others(
-    events: Events, quarantine: Quarantine, error: Exception, want: str
+    events: RecordedEvents, quarantine: Quarantine, error: Exception, want: str
 ) -> None:
     quarantine.set_aside(PODS, ("ns", "x"), "u", error)
 
-    [(name, kind, reason, message)] = events.told
-    assert (name, kind, reason) == ("ns/x", "Warning", "Quarantined")
+    [(name, reason, message)] = events.told
+    assert (name, reason) == ("Pod/x", "Quarantined")
+    assert (events.regarding[0].namespace, events.types) == ("ns", ["Warning"])
     assert message == (
         f"cannot be decoded or applied, and is skipped until it changes or is deleted: {want}"
     )

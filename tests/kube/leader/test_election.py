@@ -82,11 +82,6 @@ class Worker:
 
 
 @pytest.fixture
-def clock() -> FakeClock:
-    return FakeClock()
-
-
-@pytest.fixture
 def leases(clock: FakeClock) -> Leases:
     return Leases(clock)
 

@@ -7,6 +7,7 @@ from datetime import timedelta
 
 import pytest
 
+from api.constants import RESERVATION
 from kube.base.clock import rfc3339
 from kube.base.errors import Forbidden
 from scheduler.core.values.model import (
@@ -17,7 +18,6 @@ from scheduler.core.values.model import (
     PodTerm,
     Requirements,
 )
-from scheduler.support.kinds import RESERVATIONS
 from tests.scheduler.harness import Harness
 from tests.scheduler.state_builder import requests
 
@@ -259,7 +259,7 @@ async def test_an_intent_that_cannot_be_decoded_is_deleted_with_its_reservation(
 ) -> None:
     harness = Harness()
     left_behind(harness)
-    with harness.api.edit(RESERVATIONS, "old-1") as reservation:
+    with harness.api.edit(RESERVATION, "old-1") as reservation:
         reservation["spec"]["intents"] = [intent]
 
     await lead(harness)
@@ -271,7 +271,7 @@ async def test_an_intent_that_cannot_be_decoded_is_deleted_with_its_reservation(
 async def test_a_reservation_without_intents_is_deleted(spec: object) -> None:
     harness = Harness()
     left_behind(harness)
-    with harness.api.edit(RESERVATIONS, "old-1") as reservation:
+    with harness.api.edit(RESERVATION, "old-1") as reservation:
         reservation["spec"] = spec
 
     await lead(harness)
@@ -289,7 +289,7 @@ async def test_a_gang_is_completed_whatever_its_time_says(since: str) -> None:
     harness.builder.gang("g", 2)
     first, second = harness.builder.pod("g", node="n0"), harness.builder.pod("g")
     left_behind(harness, (first, "n0"), (second, "n1"))
-    with harness.api.edit(RESERVATIONS, "old-1") as reservation:
+    with harness.api.edit(RESERVATION, "old-1") as reservation:
         written = json.loads(reservation["spec"]["intents"][0])
         reservation["spec"]["intents"] = [json.dumps(written | {"since": since})]
 

@@ -2,52 +2,41 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, Literal
 
 from scheduler.cel.quantities import parse_quantity
+from scheduler.core.values.devices import Attribute, Capacity, DeviceInfo
 
 HERE = Path(__file__).parent
 
 
-@dataclass(frozen=True)
-class Attribute:
-    type: str
-    value: bool | int | str
+_KINDS: Final[dict[type, Literal["bool", "int", "string"]]] = {
+    bool: "bool",
+    int: "int",
+    str: "string",
+}
 
 
-@dataclass(frozen=True)
-class Capacity:
-    name: str
-    value: int
-
-
-@dataclass(frozen=True)
-class Device:
-    attributes: tuple[tuple[str, Attribute], ...] = ()
-    capacity: tuple[Capacity, ...] = ()
-    shared: bool = False
-
-
-def device(**attributes: bool | int | str) -> Device:
+def device(**attributes: bool | int | str) -> DeviceInfo:
     """Return a device with attributes of the driver's domain; a text is a string, not a version."""
-    kinds = {bool: "bool", int: "int", str: "string"}
-    return Device(
+    return DeviceInfo(
+        "d",
         tuple(
-            (name, Attribute(kinds[type(value)], value))
+            (name, Attribute(_KINDS[type(value)], value))
             for name, value in sorted(attributes.items())
-        )
+        ),
     )
 
 
-def from_json(written: Mapping[str, Any]) -> Device:
+def from_json(written: Mapping[str, Any]) -> DeviceInfo:
     attributes = sorted(written.get("attributes", {}).items())
     capacity = sorted(written.get("capacity", {}).items())
-    return Device(
+    return DeviceInfo(
+        "d",
         tuple((name, Attribute(*next(iter(value.items())))) for name, value in attributes),
         tuple(Capacity(name, parse_quantity(value["value"]).nano) for name, value in capacity),
-        written.get("allowMultipleAllocations", False),
+        shared=written.get("allowMultipleAllocations", False),
     )
 
 

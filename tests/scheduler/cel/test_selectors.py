@@ -4,8 +4,10 @@ import pytest
 
 from scheduler.cel.errors import CostExhaustedError
 from scheduler.cel.selectors import COST, Selectors
-from tests.scheduler.cel.devices import Device, device
+from scheduler.core.values.devices import DeviceInfo
+from tests.scheduler.cel.devices import device
 
+PLAIN = DeviceInfo("d")
 FIRST = "device.attributes['d'].index < 10"
 
 
@@ -22,17 +24,17 @@ def test_the_driver_and_whether_it_is_shared_tell_devices_apart() -> None:
     selectors = Selectors()
     text = "device.driver == 'd' && !device.allowMultipleAllocations"
 
-    assert selectors.evaluate(text, "d", Device()) is True
-    assert selectors.evaluate(text, "e", Device()) is False
-    assert selectors.evaluate(text, "d", Device(shared=True)) is False
+    assert selectors.evaluate(text, "d", PLAIN) is True
+    assert selectors.evaluate(text, "e", PLAIN) is False
+    assert selectors.evaluate(text, "d", DeviceInfo("d", shared=True)) is False
 
 
 def test_errors_are_remembered_too() -> None:
     selectors = Selectors()
 
     for _ in range(5):
-        assert selectors.evaluate(FIRST, "d", Device()) == "CEL runtime error: no such key: index"
-        assert str(selectors.evaluate("1 +", "d", Device())).startswith("CEL compile error: syntax")
+        assert selectors.evaluate(FIRST, "d", PLAIN) == "CEL runtime error: no such key: index"
+        assert str(selectors.evaluate("1 +", "d", PLAIN)).startswith("CEL compile error: syntax")
 
     assert selectors.evaluations == 1
     assert selectors.problem("1 +").startswith("CEL compile error: syntax")
@@ -59,7 +61,7 @@ def test_what_is_kept_is_bounded() -> None:
     selectors = Selectors()
     for at in range(200):
         text = f"device.driver != '{'x' * 9000}{at}'"
-        assert selectors.evaluate(text, "d", Device()) is True
+        assert selectors.evaluate(text, "d", PLAIN) is True
     assert selectors.length <= 256 * 1024
 
 

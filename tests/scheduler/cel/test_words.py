@@ -4,7 +4,8 @@ import pytest
 
 from scheduler.cel.errors import SelectorError
 from scheduler.cel.selectors import LONGEST, compile_selector
-from tests.scheduler.cel.devices import Attribute, Device, device
+from scheduler.core.values.devices import Attribute, DeviceInfo
+from tests.scheduler.cel.devices import device
 
 
 @pytest.mark.parametrize(
@@ -70,7 +71,7 @@ def test_what_fails_on_a_device_says_why(text: str, words: str) -> None:
 
 
 def test_a_version_that_is_none_is_named() -> None:
-    bad = Device((("firmware", Attribute("version", "1.x")),))
+    bad = DeviceInfo("d", (("firmware", Attribute("version", "1.x")),))
 
     with pytest.raises(SelectorError, match=r"attribute firmware: not a semantic version: '1\.x'"):
         compile_selector("true").evaluate("d", bad)

@@ -20,6 +20,7 @@ from api.constants import (
     LABEL_TEMPLATE,
     LABEL_WORKLOAD,
     MANAGED_BY,
+    WORKLOAD,
 )
 from api.integration.common.minimum import GroupPodCounts, minimum
 from api.ownership import OwnerId
@@ -28,7 +29,7 @@ from kube.client.meta import Json
 from kube.client.resources import EVENTS, NODES, PODS, Resource
 from scheduler.app import Scheduler
 from scheduler.support.config import Config
-from scheduler.support.kinds import GROUPS, WORKLOADS
+from scheduler.support.kinds import GROUPS
 from tests.support.builders import PodBuilder, make_node, make_pod
 from tests.support.clock import FakeClock, settle
 from tests.support.memory_api import MemoryApi
@@ -162,7 +163,7 @@ SITUATIONS = [
     Situation(
         "the Workload has no such template",
         [
-            (WORKLOADS, {
+            (WORKLOAD, {
                 "metadata": {"name": "w"},
                 "spec": {"podGroupTemplates": [
                     {"name": "other", "schedulingPolicy": {"gang": {"minCount": 1}}}
@@ -345,7 +346,7 @@ async def test_a_message_follows_the_workload_that_it_names() -> None:
         missing = process.condition("p")
         template = {"name": "other", "schedulingPolicy": {"gang": {"minCount": 1}}}
         workload = {"metadata": {"name": "w"}, "spec": {"podGroupTemplates": [template]}}
-        process.api.put(WORKLOADS, workload, "ns")
+        process.api.put(WORKLOAD, workload, "ns")
         await process.passes(WITHIN)
         incomplete = process.condition("p")
 

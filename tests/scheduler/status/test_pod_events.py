@@ -3,7 +3,7 @@
 import tracemalloc
 
 from kube.base.errors import ServerError
-from kube.events.events import EventType, ObjectReference
+from kube.events.events import EventType, ObjectReference, Recorder
 from scheduler.core.state.state import State
 from scheduler.core.values.model import POD_GROUP, GroupSpec
 from scheduler.events.group_events import GroupEvents
@@ -149,7 +149,7 @@ async def test_a_namespace_may_send_again_after_a_while() -> None:
     assert "late" in {name for name, _ in on_pods(harness)}
 
 
-class Owners:
+class Owners(Recorder):
     """A recorder that keeps the namespaces of the owners, and no text."""
 
     def __init__(self) -> None:

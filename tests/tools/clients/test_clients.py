@@ -71,7 +71,8 @@ def test_the_go_types_have_the_fields_of_the_models() -> None:
     wanted = {field.name for struct in structs() for field in struct.fields}
     assert wanted - of_conditions <= tags
     for struct in structs():
-        assert struct.name == "Condition" or f"type {struct.name} struct" in text
+        other = struct.name == "Condition" or struct.name.startswith("_")
+        assert other or f"type {struct.name} struct" in text
 
 
 @pytest.mark.skipif(shutil.which("gofmt") is None, reason="there is no gofmt")

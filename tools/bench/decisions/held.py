@@ -11,7 +11,7 @@ from api.constants import LABEL_POD_GROUP, POD_GROUP, SCHEDULER_NAME
 from kube.base.clock import ServerClock, SystemClock
 from kube.client.meta import Json
 from kube.concurrency.freeze import Freeze
-from kube.events.events import EventType, ObjectReference
+from kube.events.events import EventType, ObjectReference, Recorder
 from scheduler.core.groups.forest import Group, Pod
 from scheduler.core.search.place import Placement, SearchBudget, place
 from scheduler.core.values.model import GroupKey
@@ -33,7 +33,9 @@ _CHANGED = 200
 """Rows that change between two passes: as many nodes as get a pod in a busy second."""
 
 
-class _NoEvents:
+class _NoEvents(Recorder):
+    def __init__(self) -> None: ...
+
     def event(
         self,
         regarding: ObjectReference,

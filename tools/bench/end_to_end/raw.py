@@ -20,9 +20,9 @@ from pathlib import Path
 
 import uvloop
 
+from api.constants import RESERVATION
 from e2e.harness.support import kubeconfig
 from e2e.harness.support.kubeconfig import Access
-from scheduler.support.kinds import RESERVATIONS
 from tools.bench.end_to_end.claims import CLAIMS
 from tools.bench.end_to_end.objects import PODS, Json, binding
 from tools.bench.end_to_end.wire import JSON, JSON_PATCH, MERGE_PATCH, Wire, request
@@ -47,7 +47,7 @@ _MARK = [
         ],
     }
 ]
-RESERVATIONS_PATH = f"/apis/{RESERVATIONS.api_version}/{RESERVATIONS.plural}"
+RESERVATIONS_PATH = f"/apis/{RESERVATION.api_version}/{RESERVATION.plural}"
 _FINALIZER = "resource.kubernetes.io/delete-protection"
 
 

@@ -17,11 +17,11 @@ from pathlib import Path
 
 import msgspec
 
+from api.constants import RESERVATION
 from e2e.harness.controlplane.controlplane import ControlPlane
 from e2e.harness.muster import NAMESPACE as INSTALLED
 from e2e.harness.muster import SCHEDULER, Muster
 from scheduler.binding.reservations import RootReference, WrittenIntent
-from scheduler.support.kinds import RESERVATIONS
 from tools.bench.end_to_end import claims, raw, reader, stage_changes, victims, workload_cluster
 from tools.bench.end_to_end.cases import AS_MUSTER, RAW, Case
 from tools.bench.end_to_end.fresh_cluster import SERVERS, fresh_cluster
@@ -194,8 +194,8 @@ def _reservation(case: Case, name: str, nodes: dict[str, str]) -> Json:
         intent = WrittenIntent(root, 1, "2026-01-01T00:00:00Z", dict(pods[at : at + case.size]))
         intents.append(msgspec.json.encode(intent).decode())
     return {
-        "apiVersion": RESERVATIONS.api_version,
-        "kind": RESERVATIONS.kind,
+        "apiVersion": RESERVATION.api_version,
+        "kind": RESERVATION.kind,
         "metadata": {"name": name},
         "spec": {"roots": len(intents), "intents": intents},
     }

@@ -10,7 +10,6 @@ from e2e.harness.environment import Environment
 from e2e.harness.muster import CONTROLLER
 from e2e.harness.support import definitions
 from e2e.harness.support.rest import Rest
-from kube.base.errors import NotFound
 from kube.client.resources import CRDS
 
 FOLDER = Path(__file__).parent / "crds"
@@ -28,13 +27,5 @@ async def installed(env: Environment, file: str) -> AsyncIterator[None]:
     await env.cluster.kinds_installed()
     yield
     await env.client.delete(CRDS, name)
-
-    async def gone() -> bool:
-        try:
-            await env.client.get(CRDS, name)
-        except NotFound:
-            return True
-        return False
-
-    await env.until("the CRD to be gone", gone)
+    await env.gone(CRDS, name)
     await env.muster.restart(CONTROLLER)

@@ -39,6 +39,16 @@ async def wait_for_objects(env: Environment, resource: Resource, *wanted: str) -
     await env.until(f"{resource.plural} to be {wanted}", probe)
 
 
+async def min_count_is(env: Environment, name: str, count: int) -> None:
+    """Wait until a group has this minCount."""
+
+    async def probe() -> bool:
+        policy = (await env.group(name))["spec"].get("schedulingPolicy")
+        return bool(policy == {"gang": {"minCount": count}})
+
+    await env.until(f"{name} to need {count}", probe)
+
+
 async def event_reasons(env: Environment, kind: str, name: str) -> list[str]:
     return [
         it["reason"]

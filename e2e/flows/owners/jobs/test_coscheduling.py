@@ -16,7 +16,7 @@ from api.constants import (
     PLUGINS_POD_GROUP,
 )
 from e2e.flows.owners.jobs import definitions
-from e2e.flows.owners.jobs.queries import change, items, wait_for_objects
+from e2e.flows.owners.jobs.queries import change, items, min_count_is, wait_for_objects
 from e2e.harness.environment import Environment
 from e2e.harness.muster import CONTROLLER, SCHEDULER
 from e2e.harness.objects import POD_GROUPS, WORKLOADS, Json, pod, resource
@@ -93,11 +93,7 @@ async def test_a_pod_group_of_scheduler_plugins_is_a_gang(env: Environment) -> N
 
     await change(env, PLUGINS, "g", minMember=2)
 
-    async def lowered() -> bool:
-        policy = (await env.group("g"))["spec"]["schedulingPolicy"]
-        return bool(policy == {"gang": {"minCount": 2}})
-
-    await env.until("the minimum to follow", lowered)
+    await min_count_is(env, "g", 2)
     await env.delete(PODS, "p0")
     await status_is(env, phase="Running", running=2)
 

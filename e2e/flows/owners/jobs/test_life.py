@@ -11,6 +11,7 @@ from e2e.flows.owners.jobs.queries import (
     change,
     event_reasons,
     items,
+    min_count_is,
     names,
     uids,
     wait_for_objects,
@@ -28,16 +29,7 @@ from e2e.harness.objects import (
     pod_group,
     replicated_job,
 )
-from kube.base.errors import NotFound
 from kube.client.resources import JOBS, JOBSETS, NAMESPACES, Resource
-
-
-async def min_count_is(env: Environment, name: str, count: int) -> None:
-    async def probe() -> bool:
-        policy = (await env.group(name))["spec"]["schedulingPolicy"]
-        return bool(policy == {"gang": {"minCount": count}})
-
-    await env.until(f"{name} to need {count}", probe)
 
 
 async def test_a_job_scales_up_and_down(env: Environment) -> None:
@@ -341,15 +333,7 @@ async def test_deleting_the_namespace_leaves_nothing(env: Environment) -> None:
 
     await env.until("its groups", grouped)
     await env.client.delete(NAMESPACES, other)
-
-    async def gone() -> bool:
-        try:
-            await env.client.get(NAMESPACES, other)
-        except NotFound:
-            return True
-        return False
-
-    await env.until("the namespace to be gone", gone)
+    await env.gone(NAMESPACES, other)
 
 
 async def test_a_controller_killed_at_any_moment_finishes_after_its_return(

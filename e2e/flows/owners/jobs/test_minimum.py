@@ -7,7 +7,7 @@ by their Job, as after the loss of a node: the Job replaces them at once.
 import pytest
 
 from api.constants import ANNOTATION_GROUP_TEMPLATE, SCHEDULER_NAME
-from e2e.flows.owners.jobs.queries import change, items, names, wait_for_objects
+from e2e.flows.owners.jobs.queries import change, items, min_count_is, names, wait_for_objects
 from e2e.harness.environment import Environment
 from e2e.harness.muster import CONTROLLER
 from e2e.harness.objects import (
@@ -96,14 +96,6 @@ async def is_done(env: Environment, name: str) -> None:
     await env.until(f"Job {name} to end", probe)
 
 
-async def minimum_is(env: Environment, name: str, count: int) -> None:
-    async def probe() -> bool:
-        policy = (await env.group(name))["spec"]["schedulingPolicy"]
-        return bool(policy == {"gang": {"minCount": count}})
-
-    await env.until(f"{name} to need {count}", probe)
-
-
 # Pods that cannot be created any more.
 
 
@@ -120,7 +112,7 @@ async def test_an_index_that_is_given_up(env: Environment) -> None:
 
     await lose(env, at(of_job("t"), 1))
 
-    await minimum_is(env, "pg-job-t", 2)
+    await min_count_is(env, "pg-job-t", 2)
     await env.runs(of_job("t"), 2)
     await env.cluster.finish_pods(env.name, of_job("t"))
     await is_done(env, "t")
@@ -136,7 +128,7 @@ async def test_succeeded_pods_that_are_deleted(env: Environment) -> None:
     await lose(env, at(of_job("t"), 1))
 
     await env.runs(of_job("t"), 2)
-    await minimum_is(env, "pg-job-t", 2)
+    await min_count_is(env, "pg-job-t", 2)
     await env.cluster.finish_pods(env.name, of_job("t"))
     await is_done(env, "t")
 
@@ -151,7 +143,7 @@ async def test_succeeded_pods_that_stay_count(env: Environment) -> None:
     await lose(env, at(of_job("t"), 1))
 
     await env.runs(of_job("t"), 2)
-    await minimum_is(env, "pg-job-t", 3)
+    await min_count_is(env, "pg-job-t", 3)
     await env.cluster.finish_pods(env.name, of_job("t"))
     await is_done(env, "t")
 
@@ -269,7 +261,7 @@ async def test_a_work_queue_that_makes_no_more(env: Environment) -> None:
     await env.client.patch(PODS, first, ops, env.name)
     await succeed(env, "first=yes", 1, cleaned=True)
 
-    await minimum_is(env, "pg-job-t", 3)
+    await min_count_is(env, "pg-job-t", 3)
     await env.cluster.finish_pods(env.name, of_job("t"))
     await is_done(env, "t")
 
@@ -298,7 +290,7 @@ async def test_a_delegated_job_follows_its_template(env: Environment) -> None:
         path = "/spec/podGroupTemplates/0/schedulingPolicy/gang/minCount"
         ops = PatchBuilder().replace(path, count)
         await env.client.patch(WORKLOADS, "w", ops, env.name)
-        await minimum_is(env, "pg-job-t", count)
+        await min_count_is(env, "pg-job-t", count)
 
     await env.delete(CONFIG_MAPS, "run")
     await env.delete(WORKLOADS, "w")
@@ -344,7 +336,7 @@ async def test_a_job_that_grows_starts_no_part_of_it(
         pods.subscribe(count)
         await grow(env, "t", after)
         await env.has_pods(of_job("t"), after)
-        await minimum_is(env, "pg-job-t", after)
+        await min_count_is(env, "pg-job-t", after)
         await env.waits("pg-job-t", needed=after - before, free=room - before)
         assert most == before
     await env.add_node(cpu=after - room)
@@ -363,7 +355,7 @@ async def test_two_jobs_that_grow_at_once(env: Environment) -> None:
         await grow(env, name, 6)
     for name in ("s", "t"):
         await env.has_pods(of_job(name), 6)
-        await minimum_is(env, f"pg-job-{name}", 6)
+        await min_count_is(env, f"pg-job-{name}", 6)
 
     async def one_grew() -> bool:
         return sorted([await env.bound(of_job("s")), await env.bound(of_job("t"))]) == [2, 6]
@@ -379,7 +371,7 @@ async def test_a_job_that_grows_while_its_first_pods_wait(env: Environment) -> N
     await env.create(JOBS, growing("t", env, 2))
     await env.waits("pg-job-t")
     await grow(env, "t", 4)
-    await minimum_is(env, "pg-job-t", 4)
+    await min_count_is(env, "pg-job-t", 4)
 
     await env.add_node(cpu=2)
     await env.waits("pg-job-t", needed=4, free=3)
@@ -399,7 +391,7 @@ async def test_a_job_that_shrinks_while_what_it_added_waits(env: Environment) ->
     await grow(env, "t", 4)
 
     await env.runs(of_job("t"), 4)
-    await minimum_is(env, "pg-job-t", 4)
+    await min_count_is(env, "pg-job-t", 4)
 
 
 @pytest.mark.long

@@ -3,30 +3,19 @@
 Only the embedded JobSet controller allows changes of replicatedJobs (`test_scaling.py`).
 """
 
-from collections.abc import Iterator
-
 import pytest
 
-from api.features import Feature
 from e2e.flows.expected_pods.test_started_in_order import WORKERS, go_on, ordered, part
 from e2e.flows.owners.jobs.test_scaling import cluster, running_muster
 from e2e.harness.environment import Environment
-from e2e.harness.gates import switched_on
 from e2e.harness.groups import held
-from e2e.harness.muster import Muster
 from e2e.harness.objects import job, of_job
 from kube.client.patch import PatchBuilder
 from kube.client.resources import JOBS, JOBSETS
 
 __all__ = ["cluster", "running_muster"]
 
-pytestmark = pytest.mark.timeout(400)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def gate(running_muster: Muster) -> Iterator[None]:
-    with switched_on(running_muster, Feature.EXPECTED_PODS):
-        yield
+pytestmark = [pytest.mark.timeout(400), pytest.mark.usefixtures("expected_pods")]
 
 
 async def scale(env: Environment, workers: int) -> None:

@@ -17,7 +17,7 @@ from api.constants import (
 )
 from api.names import implicit_pod_group, subset_pod_group
 from controllers.groups.implicit_groups import IDLE_SECONDS
-from e2e.flows.owners.jobs.queries import event_reasons, names, wait_for_objects
+from e2e.flows.owners.jobs.queries import event_reasons, min_count_is, names, wait_for_objects
 from e2e.harness.environment import Environment
 from e2e.harness.objects import (
     COMPOSITE_POD_GROUPS,
@@ -100,11 +100,7 @@ async def test_a_policy_comes_with_its_template(env: Environment) -> None:
 
     await env.create(WORKLOADS, workload("later", leaf("job-1", 3)))
 
-    async def filled() -> bool:
-        spec = (await env.group("g"))["spec"]
-        return bool(spec.get("schedulingPolicy") == {"gang": {"minCount": 3}})
-
-    await env.until("the policy", filled)
+    await min_count_is(env, "g", 3)
     spec = (await env.group("g"))["spec"]
     assert spec["disruptionMode"] == {"single": {}}
     assert spec["priority"] == 0

@@ -8,8 +8,7 @@ import yaml
 
 from api.constants import ANNOTATION_WAITING_FOR, SCHEDULER_NAME
 from e2e.harness.environment import Environment
-from e2e.harness.objects import NODE_LABEL
-from kube.base.errors import NotFound
+from e2e.harness.objects import NODE_LABEL, POD_GROUPS
 from kube.client.meta import Json
 from kube.client.resources import JOBS, PODS, STATEFUL_SETS, Resource
 
@@ -43,18 +42,7 @@ async def runs_as_pods(env: Environment, example: str) -> None:
     spec = (await env.group("ring"))["spec"]
     assert spec["schedulingPolicy"]["gang"]["minCount"] == count
     await env.delete_pods()
-    await gone(env, "ring")
-
-
-async def gone(env: Environment, group: str) -> None:
-    async def probe() -> bool:
-        try:
-            await env.group(group)
-        except NotFound:
-            return True
-        return False
-
-    await env.until(f"{group} to be gone", probe)
+    await env.gone(POD_GROUPS, "ring")
 
 
 async def ended(env: Environment) -> None:
@@ -83,7 +71,7 @@ async def runs(env: Environment, example: str, groups: Sequence[str]) -> None:
     for kind, obj in made:
         await env.delete(kind, obj["metadata"]["name"])
     for name in groups:
-        await gone(env, name)
+        await env.gone(POD_GROUPS, name)
 
 
 async def reports(env: Environment, kind: Resource, name: str, words: str) -> None:

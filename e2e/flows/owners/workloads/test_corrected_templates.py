@@ -9,9 +9,8 @@ from copy import deepcopy
 import pytest
 
 from api.constants import ANNOTATION_GANG_MODE, ANNOTATION_MANAGED_GROUP
-from e2e.flows.owners.workloads.examples import gone
 from e2e.harness.environment import Environment
-from e2e.harness.objects import Json, pod_spec
+from e2e.harness.objects import POD_GROUPS, Json, pod_spec
 from kube.client.patch import PatchBuilder
 from kube.client.resources import DEPLOYMENTS, PODS, STATEFUL_SETS, Resource
 
@@ -55,7 +54,7 @@ async def test_a_template_that_fits_no_node_can_be_corrected(
     await env.delete(resource, "web")
     for at in range(REPLICAS):
         await env.delete(PODS, f"new-{at}")
-    await gone(env, group)
+    await env.gone(POD_GROUPS, group)
 
 
 def app(env: Environment, resource: Resource, cpu: str) -> Json:

@@ -10,9 +10,9 @@ from api.constants import (
     LABEL_POD_GROUP,
 )
 from api.names import pod_group_of_value
-from e2e.flows.owners.workloads.examples import ended, gone, runs, runs_as_pods
+from e2e.flows.owners.workloads.examples import ended, runs, runs_as_pods
 from e2e.harness.environment import Environment
-from e2e.harness.objects import Json, job, pod
+from e2e.harness.objects import POD_GROUPS, Json, job, pod
 from kube.base.errors import Invalid
 from kube.client.resources import JOBS, PODS
 
@@ -46,7 +46,7 @@ async def test_bare_pods_are_gangs_by_a_label(env: Environment) -> None:
 
     await env.delete_pods("index=0")
     await env.runs("index=1", 4)
-    await gone(env, names["0"])
+    await env.gone(POD_GROUPS, names["0"])
 
 
 async def test_what_a_pod_says_wrong_is_refused_with_its_place(env: Environment) -> None:
@@ -76,7 +76,7 @@ async def test_the_group_of_a_plain_job_goes_with_it(env: Environment) -> None:
     (owner,) = (await env.group("of-job"))["metadata"]["ownerReferences"]
     assert (owner["kind"], owner["uid"], owner["controller"]) == ("Job", uid, True)
     await env.delete(JOBS, "plain")
-    await gone(env, "of-job")
+    await env.gone(POD_GROUPS, "of-job")
     # The garbage collector deletes the pods independently, so they may end after their group.
     await ended(env)
 

@@ -8,12 +8,11 @@ import pytest
 from api import names
 from api.constants import ANNOTATION_WAITING_FOR
 from api.integration.lws.view import LEADER_FIRST, TOGETHER
-from e2e.flows.owners.workloads.examples import gone
 from e2e.flows.owners.workloads.lws_pods import CRD, SUBGROUP_KEY, alone, leader, workers
 from e2e.harness.clusters.local import Local
 from e2e.harness.environment import Environment
 from e2e.harness.muster import Muster
-from e2e.harness.objects import Json, pod_spec
+from e2e.harness.objects import POD_GROUPS, Json, pod_spec
 from e2e.harness.running import installed, started
 from e2e.harness.support import definitions
 from kube.client.resources import LEADER_WORKER_SETS, PODS
@@ -77,8 +76,8 @@ async def test_replicas_are_gangs_and_go_with_the_set(env: Environment) -> None:
     await env.delete(LEADER_WORKER_SETS, "serve")
     for pod in await env.pods():
         await env.delete(PODS, pod["metadata"]["name"])
-    await gone(env, group(0))
-    await gone(env, group(1))
+    await env.gone(POD_GROUPS, group(0))
+    await env.gone(POD_GROUPS, group(1))
 
 
 async def test_workers_start_all_or_none_after_their_leader(env: Environment) -> None:

@@ -160,7 +160,7 @@ async def test_a_replica_that_restarts_keeps_its_group(env: Environment) -> None
     async with applied(env, gang(env, 1).to_create()):
         await env.runs("", SIZE)
         before = await env.group(group(0))
-        old = {it["metadata"]["uid"] for it in await env.pods()}
+        old = await env.uids()
 
         await env.client.delete(PODS, "serve-0-1", env.name)
 
@@ -305,7 +305,7 @@ async def test_an_update_replaces_replica_by_replica(env: Environment, unavailab
     await env.add_node(cpu=4 * SIZE)
     async with applied(env, gang(env).updating(surge=1, unavailable=unavailable).to_create()):
         await env.runs("", 2 * SIZE)
-        old = {it["metadata"]["uid"] for it in await env.pods()}
+        old = await env.uids()
 
         size = "/spec/leaderWorkerTemplate/size"
         await env.client.patch(
@@ -332,7 +332,7 @@ async def test_an_update_may_replace_several_replicas_at_once(env: Environment, 
     async with applied(env, made):
         await env.runs("", 4 * SIZE)
         before = [(await env.group(group(at)))["metadata"]["uid"] for at in range(4)]
-        old = {it["metadata"]["uid"] for it in await env.pods()}
+        old = await env.uids()
 
         image = "/spec/leaderWorkerTemplate/workerTemplate/spec/containers/0/image"
         newer = PatchBuilder().replace(image, "registry.example/none:2")

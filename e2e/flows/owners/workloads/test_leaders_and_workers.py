@@ -3,11 +3,8 @@
 `make test-workloads` builds that controller and runs these flows.
 """
 
-from collections.abc import Iterator
-
 import pytest
 
-from api.features import Feature
 from e2e.flows.owners.workloads.test_leader_worker_sets import (
     SIZE,
     applied,
@@ -17,19 +14,11 @@ from e2e.flows.owners.workloads.test_leader_worker_sets import (
     running_muster,
 )
 from e2e.harness.environment import Environment
-from e2e.harness.gates import switched_on
 from e2e.harness.groups import held
-from e2e.harness.muster import Muster
 
 __all__ = ["cluster", "running_muster"]
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(400)]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def gate(running_muster: Muster) -> Iterator[None]:
-    with switched_on(running_muster, Feature.EXPECTED_PODS):
-        yield
+pytestmark = [pytest.mark.long, pytest.mark.timeout(400), pytest.mark.usefixtures("expected_pods")]
 
 
 async def test_a_leader_starts_once_there_is_room_for_its_workers(env: Environment) -> None:

@@ -1,31 +1,21 @@
 """Leaders start where their workers will fit; places are held until these are created."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from api import names
-from api.features import Feature
 from api.integration.lws.view import LEADER_FIRST, TOGETHER
 from e2e.flows.owners.workloads.lws_pods import leader, workers
 from e2e.flows.owners.workloads.test_leader_worker_pods import cluster, running_muster
 from e2e.harness.environment import Environment
-from e2e.harness.gates import switched_on
 from e2e.harness.groups import held
-from e2e.harness.muster import SCHEDULER, Muster
+from e2e.harness.muster import SCHEDULER
 from e2e.harness.objects import Json, job, of_job, pod_spec
 from kube.client.resources import JOBS, LEADER_WORKER_SETS, PODS
 from tests.support.lws import LwsBuilder, make_lws
 
 __all__ = ["cluster", "running_muster"]
 
-pytestmark = pytest.mark.timeout(400)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def gate(running_muster: Muster) -> Iterator[None]:
-    with switched_on(running_muster, Feature.EXPECTED_PODS):
-        yield
+pytestmark = [pytest.mark.timeout(400), pytest.mark.usefixtures("expected_pods")]
 
 
 def gang(env: Environment, size: int, *, cpu: str = "1") -> LwsBuilder:

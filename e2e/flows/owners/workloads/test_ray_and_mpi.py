@@ -16,7 +16,7 @@ from api.constants import (
     RAY_JOB,
 )
 from api.reading import dig
-from e2e.flows.owners.workloads.examples import EXAMPLES, gone, reports
+from e2e.flows.owners.workloads.examples import EXAMPLES, reports
 from e2e.harness import muster as processes
 from e2e.harness.controlplane.commands import Options
 from e2e.harness.controlplane.controlplane import ControlPlane
@@ -124,7 +124,7 @@ async def test_the_example_waits_whole_says_why_starts_and_leaves_nothing(
     await env.runs(selector, COUNT)
     await reports(env, kind, called, "")
     await env.delete(kind, called)
-    await gone(env, group)
+    await env.gone(POD_GROUPS, group)
 
 
 async def test_a_cluster_of_ray_that_is_suspended_starts_whole_again(env: Environment) -> None:
@@ -136,13 +136,13 @@ async def test_a_cluster_of_ray_that_is_suspended_starts_whole_again(env: Enviro
     uid = (await env.group(group))["metadata"]["uid"]
 
     await patched(env, "/spec/suspend", True)
-    await gone(env, group)
+    await env.gone(POD_GROUPS, group)
     await patched(env, "/spec/suspend", False)
 
     await env.runs(selector, COUNT)
     assert (await env.group(group))["metadata"]["uid"] != uid
     await env.delete(RAY_CLUSTERS, "ring")
-    await gone(env, group)
+    await env.gone(POD_GROUPS, group)
 
 
 @pytest.mark.parametrize(
@@ -259,7 +259,7 @@ async def test_workers_that_are_added_join_the_gang_and_those_taken_away_are_not
 
         await env.until("minCount to follow", probe)
     await env.delete(of.kind, "ring")
-    await gone(env, group)
+    await env.gone(POD_GROUPS, group)
 
 
 async def test_a_late_launcher_is_created_once_its_workers_are_ready_and_is_not_in_the_gang(
@@ -279,7 +279,7 @@ async def test_a_late_launcher_is_created_once_its_workers_are_ready_and_is_not_
     assert pod["spec"]["schedulerName"] == DEFAULT_SCHEDULER_NAME
     assert LABEL_POD_GROUP not in pod["metadata"]["labels"]
     await env.delete(MPI_JOBS, "ring")
-    await gone(env, group)
+    await env.gone(POD_GROUPS, group)
 
 
 @pytest.mark.parametrize(
@@ -309,7 +309,7 @@ async def test_a_pod_that_is_lost_is_replaced_in_its_gang(
     await env.until(f"{lost['name']} to be replaced", replaced)
     assert await group_of(env) == group
     await env.delete(of.kind, "ring")
-    await gone(env, group)
+    await env.gone(POD_GROUPS, group)
 
 
 async def test_the_pod_that_cleans_up_after_a_deleted_cluster_waits_for_nobody(
@@ -335,7 +335,7 @@ async def test_the_pod_that_cleans_up_after_a_deleted_cluster_waits_for_nobody(
     (pod,) = await env.pods(cleanup)
     ended = PatchBuilder().add("/status/phase", "Succeeded")
     await env.client.patch(PODS, pod["metadata"]["name"], ended, env.name, subresource="status")
-    await gone(env, group)
+    await env.gone(POD_GROUPS, group)
 
 
 async def test_what_is_wrong_with_a_rayjob_is_said_of_the_rayjob(env: Environment) -> None:
@@ -371,4 +371,4 @@ async def test_the_controllers_are_killed_while_a_gang_waits(
     await env.runs(selector, COUNT)
     await running_muster.start(processes.CONTROLLER)
     await env.delete(MPI_JOBS, "ring")
-    await gone(env, group)
+    await env.gone(POD_GROUPS, group)

@@ -16,7 +16,7 @@ from api.constants import (
     LABEL_POD_GROUP,
     SCHEDULER_NAME,
 )
-from e2e.flows.owners.workloads.examples import gone, runs
+from e2e.flows.owners.workloads.examples import runs
 from e2e.harness import muster as processes
 from e2e.harness import policies
 from e2e.harness.controlplane.controlplane import ControlPlane
@@ -63,7 +63,7 @@ async def test_a_stateful_set_is_a_gang_through_an_update(env: Environment) -> N
         assert (await env.group("db"))["metadata"]["uid"] == group["metadata"]["uid"]
     finally:
         await env.delete(STATEFUL_SETS, "db")
-    await gone(env, "db")
+    await env.gone(POD_GROUPS, "db")
 
 
 @pytest.mark.long
@@ -81,7 +81,7 @@ async def test_the_group_of_a_deployment_is_owned_by_it_and_not_by_a_replica_set
         assert owner["uid"] == uid
     finally:
         await env.delete(DEPLOYMENTS, "db")
-    await gone(env, "db")
+    await env.gone(POD_GROUPS, "db")
 
 
 async def test_the_example_of_a_stateful_set_runs(env: Environment) -> None:
@@ -113,7 +113,7 @@ async def test_a_deployment_starts_whole_scales_is_updated_and_leaves_nothing(
         await minimum(env, group, 2)
     finally:
         await env.delete(DEPLOYMENTS, "db")
-    await gone(env, group)
+    await env.gone(POD_GROUPS, group)
 
 
 async def test_a_template_that_fits_no_node_is_corrected_by_an_update(env: Environment) -> None:
@@ -134,7 +134,7 @@ async def test_a_template_that_fits_no_node_is_corrected_by_an_update(env: Envir
         await replica_sets_are_silent(env)
     finally:
         await env.delete(DEPLOYMENTS, "db")
-    await gone(env, group)
+    await env.gone(POD_GROUPS, group)
 
 
 @pytest.mark.long
@@ -164,7 +164,7 @@ async def test_a_last_pod_says_that_its_group_asks_for_more(env: Environment) ->
         await env.runs(SELECTOR, 1)
     finally:
         await env.delete(DEPLOYMENTS, "db")
-    await gone(env, "g")
+    await env.gone(POD_GROUPS, "g")
 
 
 @pytest.mark.long
@@ -183,7 +183,7 @@ async def test_a_deployment_asks_later_and_its_update_is_not_blocked(env: Enviro
         await minimum(env, group, 4)
     finally:
         await env.delete(DEPLOYMENTS, "db")
-    await gone(env, group)
+    await env.gone(POD_GROUPS, group)
 
 
 @pytest.mark.long
@@ -202,7 +202,7 @@ async def test_a_stateful_set_is_one_gang_if_its_pods_come_together(env: Environ
         await minimum(env, group, 4)
     finally:
         await env.delete(STATEFUL_SETS, "db")
-    await gone(env, group)
+    await env.gone(POD_GROUPS, group)
 
 
 @pytest.mark.long

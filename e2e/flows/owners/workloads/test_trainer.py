@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from api.constants import ANNOTATION_GANG_MODE, ANNOTATION_START_TIMEOUT
-from e2e.flows.owners.workloads.examples import EXAMPLES, gone, reports
+from e2e.flows.owners.workloads.examples import EXAMPLES, reports
 from e2e.harness import muster as processes
 from e2e.harness.controlplane import trainer
 from e2e.harness.controlplane.commands import Options
@@ -68,7 +68,7 @@ async def suspended(env: Environment, suspend: bool) -> None:
 
 async def deleted(env: Environment) -> None:
     await env.delete(TRAIN_JOBS, "tune")
-    await gone(env, GROUP)
+    await env.gone(POD_GROUPS, GROUP)
 
     async def probe() -> bool:
         try:
@@ -133,7 +133,7 @@ async def test_it_is_suspended_and_resumed(env: Environment) -> None:
     uid = (await env.group(GROUP))["metadata"]["uid"]
 
     await suspended(env, suspend=True)
-    await gone(env, GROUP)
+    await env.gone(POD_GROUPS, GROUP)
     await suspended(env, suspend=False)
 
     await env.runs(PODS, NODES)

@@ -1,13 +1,10 @@
 """A TrainJob whose initializers and nodes are one gang, by Trainer's own controller."""
 
-from collections.abc import Iterator
-
 import pytest
 import yaml
 
 from api.constants import ANNOTATION_HOLD_SECONDS
-from api.features import Feature
-from e2e.flows.owners.workloads.examples import EXAMPLES, gone, reports
+from e2e.flows.owners.workloads.examples import EXAMPLES, reports
 from e2e.flows.owners.workloads.test_trainer import (
     GROUP,
     NODES,
@@ -19,22 +16,14 @@ from e2e.flows.owners.workloads.test_trainer import (
     running_muster,
 )
 from e2e.harness.environment import Environment
-from e2e.harness.gates import switched_on
-from e2e.harness.muster import Muster
-from e2e.harness.objects import NODE_LABEL, Json, job, of_job
+from e2e.harness.objects import NODE_LABEL, POD_GROUPS, Json, job, of_job
 from kube.client.resources import JOBS
 
 __all__ = ["cluster", "running_muster"]
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.long, pytest.mark.timeout(400), pytest.mark.usefixtures("expected_pods")]
 
 INITIALIZERS = ("dataset-initializer", "model-initializer")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def gate(running_muster: Muster) -> Iterator[None]:
-    with switched_on(running_muster, Feature.EXPECTED_PODS):
-        yield
 
 
 def example(env: Environment) -> tuple[Json, Json]:
@@ -73,7 +62,7 @@ async def test_nodes_have_their_places_once_the_initializers_have_ended(env: Env
     assert await env.bound(of_job("other")) == 0
 
     await env.delete(TRAIN_JOBS, "tune")
-    await gone(env, GROUP)
+    await env.gone(POD_GROUPS, GROUP)
     await env.has_pods(PODS, 0)
     await env.runs(of_job("other"), NODES)
     await env.delete(RUNTIMES, "fetched")

@@ -35,10 +35,6 @@ def in_one_rack(name: str, room: str, *, important: str | None = None) -> Json:
     return made
 
 
-async def uids(env: Environment, selector: str) -> set[str]:
-    return {pod["metadata"]["uid"] for pod in await env.pods(selector)}
-
-
 async def terminating(env: Environment, selector: str) -> int:
     return sum("deletionTimestamp" in pod["metadata"] for pod in await env.pods(selector))
 
@@ -57,15 +53,15 @@ async def test_a_jobset_takes_exactly_one_rack_of_lower_ones(
     for name in ("low0", "low1", "low2"):
         await env.create(JOBSETS, in_one_rack(name, env.name))
         await env.runs(of_jobset(name), 4)
-    before = {name: await uids(env, of_jobset(name)) for name in ("low0", "low1", "low2")}
+    before = {name: await env.uids(of_jobset(name)) for name in ("low0", "low1", "low2")}
 
     await env.create(JOBSETS, in_one_rack("high", env.name, important=important))
     await env.runs(of_jobset("high"), 4)
 
-    kept = [name for name, pods in before.items() if pods == await uids(env, of_jobset(name))]
+    kept = [name for name, pods in before.items() if pods == await env.uids(of_jobset(name))]
     assert len(kept) == 2
     (lost,) = set(before) - set(kept)
-    assert not before[lost] & await uids(env, of_jobset(lost))
+    assert not before[lost] & await env.uids(of_jobset(lost))
     events = (await env.client.list(EVENTS, env.name))["items"]
     said = {(e["reason"], e["regarding"]["name"]): e["note"] for e in map(_told, events)}
     assert f"pg-{lost}" in said["Preempting", "pg-high"]

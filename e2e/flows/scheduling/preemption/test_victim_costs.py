@@ -39,10 +39,6 @@ async def preempts(env: Environment, name: str, important: str) -> None:
     await env.runs(members(name), 2)
 
 
-async def uids(env: Environment, name: str) -> set[str]:
-    return {pod["metadata"]["uid"] for pod in await env.pods(of_jobset(name))}
-
-
 async def times_preempted(env: Environment, name: str) -> int:
     return preemptions_of((await env.group(f"pg-{name}")).get("status") or {})[0]
 
@@ -57,11 +53,11 @@ async def counts(env: Environment, name: str, number: int) -> None:
 async def test_the_gang_with_the_lowest_cost_goes(env: Environment, important: str) -> None:
     for name, cost in (("cheap", "-1"), ("costly", "5"), ("usual", "")):
         await runs_on_a_node(env, name, cost=cost)
-    kept = {name: await uids(env, name) for name in ("costly", "usual")}
+    kept = {name: await env.uids(of_jobset(name)) for name in ("costly", "usual")}
 
     await preempts(env, "high", important)
 
-    assert {name: await uids(env, name) for name in kept} == kept
+    assert {name: await env.uids(of_jobset(name)) for name in kept} == kept
     await counts(env, "cheap", 1)
     assert await times_preempted(env, "costly") == 0
 
@@ -72,7 +68,7 @@ async def test_the_gang_with_the_last_checkpoint_goes(
 ) -> None:
     for name in ("saved", "younger"):
         await runs_on_a_node(env, name)
-    kept = await uids(env, "younger")
+    kept = await env.uids(of_jobset("younger"))
     # Later than any start, and no later than a clock may be ahead.
     saved = rfc3339(datetime.now(UTC) + timedelta(seconds=10))
     patch = PatchBuilder().add(
@@ -84,7 +80,7 @@ async def test_the_gang_with_the_last_checkpoint_goes(
     await env.client.patch(kind, named, patch, env.name)
     await preempts(env, "high", important)
 
-    assert await uids(env, "younger") == kept
+    assert await env.uids(of_jobset("younger")) == kept
 
 
 async def test_a_gang_that_was_preempted_is_not_the_next_victim(
@@ -94,18 +90,18 @@ async def test_a_gang_that_was_preempted_is_not_the_next_victim(
     names = ("one", "other")
     for name in names:
         await runs_on_a_node(env, name)
-    before = {name: await uids(env, name) for name in names}
+    before = {name: await env.uids(of_jobset(name)) for name in names}
 
     await preempts(env, "first", important)
-    (kept,) = [name for name in names if await uids(env, name) == before[name]]
+    (kept,) = [name for name in names if await env.uids(of_jobset(name)) == before[name]]
     (victim,) = set(names) - {kept}
     await counts(env, victim, 1)
     await env.delete_pods(members("first"))
     await env.runs(of_jobset(victim), 2)
-    restarted = await uids(env, victim)
+    restarted = await env.uids(of_jobset(victim))
     await preempts(env, "second", important)
 
-    assert await uids(env, victim) == restarted
+    assert await env.uids(of_jobset(victim)) == restarted
     await counts(env, kept, 1)
     assert await times_preempted(env, victim) == 1
 

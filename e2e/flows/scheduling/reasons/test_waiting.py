@@ -36,7 +36,8 @@ from e2e.harness.objects import (
     replicated_job,
     resource,
 )
-from kube.base.errors import AlreadyExists, Forbidden, NotFound
+from e2e.harness.priorities import class_is_known
+from kube.base.errors import AlreadyExists, NotFound
 from kube.client.patch import PatchBuilder
 from kube.client.resources import JOBS, JOBSETS, NODES, PODS, PRIORITY_CLASSES, Resource
 from tools.testing.effort import selected
@@ -219,18 +220,7 @@ async def important(env: Environment) -> None:
     """Create a priority class, and wait until the webhook knows it."""
     with suppress(AlreadyExists):
         await env.client.create(PRIORITY_CLASSES, {"metadata": {"name": PRIORITY}, "value": 1000})
-    asking = pod_group("asking", 1)
-    asking["spec"]["priorityClassName"] = PRIORITY
-
-    async def known() -> bool:
-        try:
-            await env.create(POD_GROUPS, asking)
-        except Forbidden:
-            return False
-        return True
-
-    await env.until("the class to be known", known)
-    await env.delete(POD_GROUPS, "asking")
+    await class_is_known(env, PRIORITY)
 
 
 async def evicted(env: Environment) -> None:
