@@ -307,6 +307,8 @@ def karpenter(layout: Layout, instance_types: Path) -> list[str | Path]:
         f"--health-probe-port={layout.karpenter_health}",
         f"--metrics-port={layout.karpenter_metrics}",
         f"--instance-types-file-path={instance_types}",
+        # All pods of a Job in one batch: another one may take another zone.
+        "--batch-idle-duration=3s",
     ]
 
 
