@@ -21,6 +21,7 @@ from scheduler.support.config import Config
 from scheduler.support.fair_keys import FairKeys
 from tests.scheduler.harness import Harness
 from tests.scheduler.holding_harness import HoldingHarness, kind
+from tests.scheduler.move_harness import MoveHarness
 from tests.scheduler.status.test_reporter import pod_reasons
 
 LASTING = {
@@ -209,9 +210,10 @@ async def test_all_parts_of_a_scheduler_that_remember_anything_forget_it(
 ) -> None:
     """The parts of the harness, above, are those of the process."""
     found = {type(part) for part in scheduler._parts_of_a_term}
-    assert {type(part) for part in HoldingHarness().parts_of_a_term()} - {
-        type(HoldingHarness().held_places)
-    } == found - {type(scheduler._held_places)}
+    played = [*HoldingHarness().parts_of_a_term(), *MoveHarness().parts_of_a_term()]
+    assert {type(part) for part in played} - {type(HoldingHarness().held_places)} == found - {
+        type(scheduler._held_places)
+    }
 
 
 async def test_what_another_leader_wrote_to_pods_is_corrected() -> None:

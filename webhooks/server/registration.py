@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from urllib.parse import urlsplit
 
 import structlog
@@ -25,11 +25,13 @@ from certs.bundle import conversion_bundle_patch, encoded, webhook_bundle_patch
 from certs.material import ServerNames
 from kube.base.errors import AlreadyExists, NotFound
 from kube.base.packaged import packaged, yaml_objects
-from kube.client.client import Client
 from kube.client.meta import Json
 from kube.client.patch import PatchBuilder
 from kube.client.resources import CRDS, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, Resource
 from webhooks.server.scheduler_conditions import missing_names, rendered
+
+if TYPE_CHECKING:
+    from kube.client.client import Client  # `muster manifests` needs none
 
 log = structlog.get_logger(__name__)
 

@@ -2,22 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import MutableMapping
+from collections.abc import Callable, MutableMapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from scheduler.core.groups.forest import Group
 from scheduler.core.groups.slices import Slice
 from scheduler.core.nodes.node_table import Region
-from scheduler.core.search.attempt import Demand
+from scheduler.core.search.attempt import Attempt, Demand
 from scheduler.core.search.needs import least
 from scheduler.core.search.slices import SlicedGroups
 from scheduler.core.search.topology_placement import CandidatePlacement, TopologyPlacements
 from scheduler.core.state.shortage import Shortage
 from scheduler.core.state.state import State
 
-if TYPE_CHECKING:
-    from scheduler.core.search.tree import TreeSearch  # it has a SliceSearch
+
+class GroupSearch(Protocol):
+    """The search that places a slice as a group of its own, and slices as children."""
+
+    attempt: Attempt
+
+    def minimums(self, group: Group, region: Region | None) -> Shortage | None: ...
+
+    def children(self, group: Group, region: Region | None) -> Shortage | None: ...
+
+    def in_candidates(
+        self,
+        group: Group,
+        region: Region | None,
+        demand: Demand,
+        work: Callable[[Group, Region | None], Shortage | None],
+    ) -> Shortage | None: ...
 
 
 class SliceSearch:
@@ -25,7 +40,7 @@ class SliceSearch:
 
     def __init__(
         self,
-        tree: TreeSearch,
+        tree: GroupSearch,
         state: State,
         placements: TopologyPlacements,
         chosen: MutableMapping[Group, CandidatePlacement],

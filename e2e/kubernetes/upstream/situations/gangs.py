@@ -68,7 +68,7 @@ SITUATIONS = (
         "The other one starts if its pods come first",
         "podgroup_test.go: two gangs competing for the same resources, reversed order",
         _NODE, group("a", 3), group("b", 3),
-        in_turn(pods("b", 3, "b"), pods("a", 2, "a")), expect(b="3 run"),
+        in_turn(pods("b", 3, "b"), pods("a", 2, "a")), expect(b="3 run", a="2 wait"),
         pods("last", 1, "a"),
         expect(b="3 run", a="2 refused", last="1 refused"),
     ),
