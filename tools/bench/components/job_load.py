@@ -23,7 +23,7 @@ from typing import Final
 from e2e.faults.high_availability.site import ThreeSite
 from e2e.harness.objects import job
 from e2e.harness.support.waiting import eventually
-from kube.base.errors import AlreadyExists, ApiError
+from kube.base.errors import AlreadyExists, KubeError
 from kube.client.client import Client
 from kube.client.meta import RawObject, decode_raw
 from kube.client.resources import JOBS, PODS
@@ -143,7 +143,7 @@ class Load:
                 await self._client.create(JOBS, made, ROOM)
             except AlreadyExists:  # the response to an earlier request was lost
                 pass
-            except ApiError as error:
+            except KubeError as error:
                 print(f"j{number}: {error}", flush=True)
                 await asyncio.sleep(_AGAIN_SECONDS)
                 continue
