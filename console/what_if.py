@@ -74,7 +74,7 @@ class WhatIfProcess:
         return await self._asked(viewer, WhatIfAnswer, request)
 
     async def fit(self, question: FitQuestion, viewer: Viewer) -> list[FitResult]:
-        """Return the complete answers, of which not every viewer may see all.
+        """Return the complete answers. Some viewers may see a part of them only.
 
         Raises RefusedError.
         """

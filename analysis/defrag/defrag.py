@@ -11,6 +11,7 @@ from typing import Literal
 
 import msgspec
 
+from analysis.explain.explain import on_nodes
 from api.wording import count
 from scheduler.core.decide import decide
 from scheduler.core.defragmentation.movable import MoveLimits, Mover
@@ -57,18 +58,30 @@ class Defragmented(msgspec.Struct, rename="camel"):
     movable: int = 0
 
 
-def defrag(
+def answers_of(
     state: State,
-    root: Group | Pod,
+    roots: Iterable[Group | Pod],
     budget: SearchBudget,
     limits: MoveLimits,
     *,
     effort: SearchEffort,
+) -> list[Defragmented]:
+    """Return what would be moved for each of these roots. Changes nothing."""
+    waiting = set(queue_of(state).waiting())
+    return [
+        _answer_of(state, root, budget, limits, effort)
+        if root.key in waiting
+        else Defragmented(
+            _id(root.key), "runs", "It is not pending, or not complete: see muster explain."
+        )
+        for root in roots
+    ]
+
+
+def _answer_of(
+    state: State, root: Group | Pod, budget: SearchBudget, limits: MoveLimits, effort: SearchEffort
 ) -> Defragmented:
-    """Return what would be moved for the root of this group or pod. Changes nothing."""
     name = _id(root.key)
-    if root.key not in queue_of(state).waiting():
-        return Defragmented(name, "runs", "It is not pending, or not complete: see muster explain.")
     outcome = decide(state, root, budget)
     if isinstance(outcome, Placement):
         return Defragmented(name, "fits", "", len(outcome.pods), _nodes(state, outcome.rows))
@@ -97,9 +110,9 @@ def lines_of(answer: Defragmented) -> Iterator[str]:
     if answer.result == "no" and answer.movable:
         yield f"  {count(answer.movable, 'gang')} may be moved"
     if answer.nodes:
-        yield f"  gain: {count(answer.pods, 'pod')} on {_placed(answer.nodes)}"
+        yield f"  gain: {count(answer.pods, 'pod')} on {on_nodes(answer.nodes)}"
     for gang in answer.moves:
-        yield f"  move {gang.id}: {count(gang.pods, 'pod')} to {_placed(gang.nodes)}"
+        yield f"  move {gang.id}: {count(gang.pods, 'pod')} to {on_nodes(gang.nodes)}"
         if gang.ran_seconds:
             lost, ran = gang.lost_seconds // 60, gang.ran_seconds // 60
             yield f"    cost: {lost} pod-minutes since the last checkpoint, of {ran} that it ran"
@@ -112,10 +125,6 @@ def _moved(state: State, mover: Mover, pairs: Iterable[tuple[Pod, int]]) -> Move
 
 def _nodes(state: State, rows: Iterable[int]) -> dict[str, int]:
     return dict(sorted(Counter(map(state.nodes.name_of, rows)).items()))
-
-
-def _placed(nodes: dict[str, int]) -> str:
-    return ", ".join(f"{name} x{number}" for name, number in nodes.items())
 
 
 def _id(key: GroupKey) -> str:

@@ -205,7 +205,7 @@ def _holding_lines(group: Group, observed: Mapping[GroupKey, GroupObject]) -> It
             yield (
                 f"has {count(sum(places.values()), 'held place')} for pods{name} that do not exist"
                 f" yet{f', until {rfc3339(until)}' if until is not None else ''}:"
-                f" {_on_nodes(places)}"
+                f" {on_nodes(places)}"
             )
 
 
@@ -234,10 +234,11 @@ def qualified_name(key: GroupKey) -> str:
 
 def placed_line(where: Mapping[str, str]) -> str:
     """Return nodes with the number of pods, from the node of each pod by name."""
-    return _on_nodes(Counter(where.values()))
+    return on_nodes(Counter(where.values()))
 
 
-def _on_nodes(places: Mapping[str, int]) -> str:
+def on_nodes(places: Mapping[str, int]) -> str:
+    """Return nodes with these numbers of pods, by the names of the nodes."""
     return ", ".join(f"{node} x{count}" for node, count in sorted(places.items()))
 
 
@@ -247,9 +248,9 @@ def placement_lines(state: State, placement: Placement, verb: str) -> Iterator[s
     found = {False: Counter[str](), True: Counter[str]()}
     for pod, row in zip(placement.pods, placement.rows, strict=True):
         found[pod.info.expected][names(row)] += 1
-    yield f"{verb}: {_on_nodes(found[False])}"
+    yield f"{verb}: {on_nodes(found[False])}"
     if found[True]:
-        yield f"  held places for pods that do not exist yet: {_on_nodes(found[True])}"
+        yield f"  held places for pods that do not exist yet: {on_nodes(found[True])}"
 
 
 def blocker_lines(blocker: Blocker) -> Iterator[str]:
@@ -319,7 +320,7 @@ def _others_places(state: State, entity: Group | Pod) -> Iterator[str]:
         yield (
             f"{qualified_name(each.group)}, priority {each.priority}, has"
             f" {count(each.total, 'held place')} for pods that do not exist yet, {taken}:"
-            f" {_on_nodes(each.places)}"
+            f" {on_nodes(each.places)}"
         )
     if len(found) > _MOST_HOLDERS:
         yield f"and {count(len(found) - _MOST_HOLDERS, 'more group')} with held places"

@@ -32,7 +32,6 @@ from analysis.simulate.deciding import (
     decided,
     known_in,
     new_among,
-    root_key,
     roots_not_ready,
     victims_by_root,
     waiting_roots,
@@ -300,7 +299,7 @@ def _set_plan(state: State, found: FitRoot, plan: Plan, times: Times | None) -> 
             found.known_from = _rfc3339(terminated_at(state, plan.placement, times))
         return
     found.fits = "afterEviction"
-    units = Counter(root_key(next(iter(unit.pods.values()))) for unit in plan.victims)
+    units = Counter(next(iter(unit.pods.values())).top.key for unit in plan.victims)
     found.evicted_pods = len(plan.pods)
     for key, pods in victims_by_root(plan).items():
         priority = min(pod.priority for pod in pods)

@@ -83,13 +83,8 @@ def victims_by_root(plan: Plan) -> dict[GroupKey, list[Pod]]:
     """Return the pods that are evicted, by the key of their root."""
     found: dict[GroupKey, list[Pod]] = {}
     for pod in plan.pods:
-        found.setdefault(root_key(pod), []).append(pod)
+        found.setdefault(pod.top.key, []).append(pod)
     return found
-
-
-def root_key(pod: Pod) -> GroupKey:
-    """Return the key of the topmost group of a pod, or of the pod if it has no group."""
-    return pod.key if pod.group is None else pod.group.top.key
 
 
 def known_in(state: State) -> Known:

@@ -8,8 +8,7 @@ from typing import Annotated, Final
 
 import typer
 
-from analysis.defrag.defrag import Defragmented, lines_of
-from analysis.defrag.defrag import defrag as answer_of
+from analysis.defrag.defrag import Defragmented, answers_of, lines_of
 from analysis.explain.explain import find
 from api.constants import ANNOTATION_DEFRAGMENT_UNTIL
 from cli.commands.cluster_copy import cluster_copy, echo
@@ -41,7 +40,9 @@ _ASKED_FOR: Final = timedelta(minutes=10)
 def defrag(
     what: Annotated[
         str,
-        typer.Argument(help="KIND/NAME of what is pending, as for explain", autocompletion=objects),
+        typer.Argument(
+            help="KIND/NAME of the pending object, as for explain", autocompletion=objects
+        ),
     ],
     *,
     kubeconfig: Kubeconfig = None,
@@ -67,12 +68,9 @@ def defrag(
         own = file.scheduler.defragmentation
         limits = MoveLimits(own.gangs_per_move, lambda _namespace: own.gangs_per_hour)
         named = find(copy.state, copy.observed, what, namespace or copy.namespace)
-        roots = {root.key: root for root in map(_root, named)}
+        roots = {root.key: root for root in (entity.top for entity in named)}
         effort = copy.limits.effort()
-        answers = [
-            answer_of(copy.state, root, copy.budget, limits, effort=effort)
-            for root in roots.values()
-        ]
+        answers = answers_of(copy.state, roots.values(), copy.budget, limits, effort=effort)
         asked = [
             root
             for root, answer in zip(roots.values(), answers, strict=True)
@@ -94,12 +92,6 @@ def _print(answers: list[Defragmented], *, asked: bool) -> None:
         typer.echo("The scheduler was asked to move them: see the events of the pending group.")
     elif any(answer.result == "moves" for answer in answers):
         typer.echo("Nothing is moved: add --apply.")
-
-
-def _root(entity: Group | Pod) -> Group | Pod:
-    if isinstance(entity, Pod):
-        return entity if entity.group is None else entity.group.top
-    return entity.top
 
 
 async def _ask(root: Group | Pod, client: Client) -> None:

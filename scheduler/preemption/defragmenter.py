@@ -129,7 +129,7 @@ class Defragmenter:
         return text
 
     def on_root_placed(self, placement: Placement) -> None:
-        """Keep the rest of the places of a moved gang of which pods are being bound."""
+        """Keep the rest of the places of a moved gang whose pods are being bound."""
         left = self._move.left.get(placement.root) if self._move is not None else None
         if self._move is None or left is None:
             return

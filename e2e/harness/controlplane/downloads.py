@@ -12,7 +12,7 @@ from e2e.harness.controlplane.subprocesses import run
 
 @dataclass(frozen=True, slots=True)
 class Download:
-    """A module of which one in e2e/harness/modules, named `of`, states the version and checksum."""
+    """A module whose version and checksum are in another one, `of`, in e2e/harness/modules."""
 
     path: str
     of: str

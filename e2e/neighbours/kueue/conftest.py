@@ -24,7 +24,7 @@ WAIT_FOR_PODS = {
 def cluster(server_kind: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     """The cluster: Kueue's webhooks see every Job and pod of it."""
     if server_kind != "real":
-        pytest.skip("Kueue runs beside a real control plane: run with --cluster=real")
+        pytest.skip("Kueue needs a real control plane: run with --cluster=real")
     binary("kueue")
     made = ControlPlane(Options())
     folder: Path = tmp_path_factory.mktemp("kueue")

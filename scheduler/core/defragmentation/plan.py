@@ -31,7 +31,7 @@ from scheduler.core.state.state import State
 from scheduler.core.values.model import GroupKey
 
 MOST_MOVERS: Final = 24
-"""Movable gangs of which sets are tried: those where capacity is cheapest, then the smallest."""
+"""Movable gangs that sets are drawn from: those where capacity is cheapest, then the smallest."""
 
 MOST_MOVED: Final = 2048
 """Pods of these gangs in all: each is decided again, with a set that contains it."""
@@ -116,7 +116,7 @@ def defragment(
 
 
 class _Search:
-    """The search among movers without all of which the root fits."""
+    """The search among movers. Without all of them the root fits."""
 
     def __init__(self, dry_run: DryRun, found: list[Mover], limits: MoveLimits) -> None:
         self._dry_run = dry_run
@@ -158,7 +158,7 @@ class _Search:
         )
 
     def _cheapest(self, found: list[Mover], everyone: Ints) -> list[Mover]:
-        """Return the movers of which sets are tried, those with the fewest pods first."""
+        """Return the movers that sets are drawn from, those with the fewest pods first."""
         if len(found) <= MOST_MOVERS and sum(len(mover.pods) for mover in found) <= MOST_MOVED:
             return found
         scopes = EvictionScopes(self._dry_run, everyone).scopes()

@@ -85,6 +85,11 @@ class Pod:
         self.assumed = False
 
     @property
+    def top(self) -> Group | Pod:
+        """The topmost group of its tree, or the pod itself if it has no group."""
+        return self if self.group is None else self.group.top
+
+    @property
     def ended(self) -> bool:
         return self.info.phase in _ENDED
 

@@ -476,7 +476,7 @@ class State:
 
     def entity(self, pod: Pod) -> GroupKey:
         """Return the key of the pod's queue entry: the topmost group of its tree, or the pod."""
-        return pod.key if pod.group is None else pod.group.top.key
+        return pod.top.key
 
     def _lives(self, uid: str) -> bool:
         """Return True if the pod exists and has not ended."""

@@ -23,7 +23,7 @@ HOSTILE = "<script>alert(1)</script>\u202e"
 
 
 class _Clock(FakeClock):
-    """A clock of which each reading is `step` seconds later than the one before."""
+    """A clock; each reading is `step` seconds later than the one before."""
 
     seconds = 1e8
     step = 0.0

@@ -38,6 +38,7 @@ from kube.base.errors import AlreadyExists, NotFound, ServerError, Unreachable
 from kube.client.client import Client
 from kube.client.resources import LEASES, PODS
 from tools.bench.components.created import make_room
+from tools.bench.report.frame import percentile
 
 ROOM: Final = "bench-failover"
 OTHER: Final = "second"
@@ -54,7 +55,7 @@ WAYS: Final[Mapping[str, tuple[Act, float, float]]] = {
 """What happens to the leader, and the ranges of the median and of the worst time in seconds."""
 SERVER, ETCD = "apiserver-killed", "etcd-killed"
 SERVERS: Final[Mapping[str, tuple[float, float]]] = {SERVER: (1.0, 8.0), ETCD: (1.0, 8.0)}
-"""The processes of three of which one is killed, and the ranges of the times."""
+"""The process that is killed on one of three members, and the ranges of the times."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +73,7 @@ class Way:
 
     def __str__(self) -> str:
         found = sorted(self.seconds)
-        at = [found[min(len(found) - 1, len(found) * part // 100)] for part in (50, 90, 99)]
+        at = [percentile(found, percent) for percent in (50, 90, 99)]
         median, worst = ranges(self.name)
         return (
             f"| {self.name} | {len(found)} | {at[0]:.2f} s | {at[1]:.2f} s | {at[2]:.2f} s |"

@@ -1,4 +1,4 @@
-"""Jobs created at a constant rate on three API servers, of which one is killed half-way.
+"""Jobs created at a constant rate on three API servers; one of them is killed half-way.
 
    python -m tools.bench.components.job_load --jobs 10000 --minutes 5
 
@@ -31,6 +31,7 @@ from kube.informers.cache import Cache
 from kube.informers.reflector import Reflector
 from tools.bench.components.created import make_room
 from tools.bench.end_to_end.usage import peak_mib
+from tools.bench.report.frame import percentile
 
 ROOM: Final = "bench-jobs"
 PODS_EACH: Final = 2
@@ -86,17 +87,13 @@ class Result:
         return sorted(it.seconds for it in self.created if (begin <= it.at < end) is during)
 
     def _p99(self, *, during: bool) -> float:
-        return _at(self._seconds(during=during), 99)
+        return percentile(self._seconds(during=during), 99)
 
     def _row(self, name: str, *, during: bool) -> str:
         found = self._seconds(during=during)
-        shown = (statistics.median(found), _at(found, 99), found[-1])
+        shown = (statistics.median(found), percentile(found, 99), found[-1])
         cells = " | ".join(f"{seconds * 1000:.0f} ms" for seconds in shown)
         return f"| {name} | {len(found)} | {cells} |"
-
-
-def _at(ordered: Sequence[float], percent: int) -> float:
-    return ordered[min(len(ordered) - 1, len(ordered) * percent // 100)]
 
 
 class Load:

@@ -12,7 +12,7 @@ import gc
 import json
 import statistics
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
@@ -110,6 +110,11 @@ def quick_loop() -> float:
     return min(loop() for _ in range(3))
 
 
+def percentile(samples: Sequence[float], percent: int) -> float:
+    """Return the value that so many percent of the sorted samples are below."""
+    return samples[min(len(samples) - 1, len(samples) * percent // 100)]
+
+
 def _spread(values: list[float]) -> float:
     """Return half the distance between the quartiles, the usual `±`."""
     low, _, high = statistics.quantiles(values, n=4)
@@ -120,7 +125,7 @@ _STATISTICS: Mapping[str, Callable[[list[float]], float]] = {
     "total": sum,
     "each": statistics.fmean,
     "P50": lambda samples: samples[len(samples) // 2],
-    "P99": lambda samples: samples[min(len(samples) - 1, len(samples) * 99 // 100)],
+    "P99": lambda samples: percentile(samples, 99),
 }
 
 

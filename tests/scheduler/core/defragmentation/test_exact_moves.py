@@ -1,7 +1,7 @@
 """Random small clusters: a plan is found where one exists, and everything fits afterwards.
 
 The reference decides each set of gangs by the exact solver: the root and the gangs of the set as
-one tree, of which all pods need a node.
+one tree; all of its pods need a node.
 """
 
 import random
