@@ -85,7 +85,7 @@ def _answer_of(
     outcome = decide(state, root, budget)
     if isinstance(outcome, Placement):
         return Defragmented(name, "fits", "", len(outcome.pods), _nodes(state, outcome.rows))
-    plan = defragment(state, root, outcome, budget, limits, effort=effort)
+    plan = defragment(state, root, outcome, lambda: budget, limits, effort=effort)
     if isinstance(plan, NoMoves):
         return Defragmented(name, "no", no_moves_text(plan), movable=plan.movable)
     moves = [_moved(state, mover, pairs) for mover, pairs in plan.moves.items()]

@@ -16,7 +16,7 @@ import structlog
 
 from kube.base.clock import Clock
 from kube.concurrency.stepwise import Stepwise
-from scheduler.core.defragmentation.movable import MoveLimits
+from scheduler.core.defragmentation.movable import MoveLimits, Progress
 from scheduler.core.defragmentation.plan import MovePlan, NoMoves, defragment
 from scheduler.core.groups.forest import Group, Pod
 from scheduler.core.pods.shapes import Shape
@@ -35,6 +35,9 @@ from scheduler.support.metrics import DEFRAGMENTATIONS
 
 _SECONDS: Final = 0.5
 """Seconds of one search. What it did not find by then is sought again later."""
+
+_MOST_SECONDS: Final = 16.0
+"""Seconds of a search at most. Each that ended before its first set doubles those of the next."""
 
 _PAUSE: Final = 19.0
 """Pause after a search, as a multiple of its duration: searches take a twentieth of the time."""
@@ -55,11 +58,15 @@ Place = tuple[Shape, str]
 
 
 class _Sought(NamedTuple):
-    """The last search for a root: when the next may begin, what was reported, the sets tried."""
+    """The last search for a root: when the next may begin, what was reported, how far it came.
+
+    The next one may take so many `seconds`.
+    """
 
     until: float = 0.0
     text: str = ""
-    tried: int = 0
+    tried: Progress = Progress()
+    seconds: float = _SECONDS
 
 
 @dataclass(slots=True)
@@ -118,13 +125,15 @@ class Defragmenter:
             return self._sought.get(key, _Sought()).text
         plan = yield from self._stepwise.steps(lambda: self._sought_plan(entity, refusal))
         # Removed first, as the order of the entries is that of their times.
-        self._sought.pop(key, None)
+        last = self._sought.pop(key, _Sought())
         if isinstance(plan, MovePlan):
             self._sought[key] = _Sought(now + _AGAIN)
             DEFRAGMENTATIONS.labels("moved").inc()
             return self._carry_out(plan, entity)
         text = no_moves_text(plan) if asked else ""
-        self._sought[key] = _Sought(now + _AGAIN, text, plan.tried)
+        stuck = plan.why == "limit" and plan.tried == last.tried
+        seconds = min(2 * last.seconds, _MOST_SECONDS) if stuck else _SECONDS
+        self._sought[key] = _Sought(now + _AGAIN, text, plan.tried, seconds)
         DEFRAGMENTATIONS.labels(plan.why).inc()
         return text
 
@@ -180,15 +189,20 @@ class Defragmenter:
 
     def _sought_plan(self, entity: Group | Pod, refusal: Refusal) -> MovePlan | NoMoves:
         begun, monotonic = self._stepwise.monotonic(), self._stepwise.monotonic
-        budget = replace(self._budget(), expired=lambda: monotonic() >= begun + _SECONDS)
+        sought = self._sought.get(entity.key, _Sought())
+
+        def budget() -> SearchBudget:
+            end = monotonic() + sought.seconds
+            return replace(self._budget(), expired=lambda: monotonic() >= end)
+
         now = self._clock.monotonic()
         effort = SearchEffort.at(now, self._preemption.patience_seconds)
-        limits = self._limits(now, self._sought.get(entity.key, _Sought()).tried)
+        limits = self._limits(now, sought.tried)
         plan = defragment(self._state, entity, refusal, budget, limits, effort=effort)
         self._next = now + _PAUSE * (monotonic() - begun)
         return plan
 
-    def _limits(self, now: float, tried: int) -> MoveLimits:
+    def _limits(self, now: float, tried: Progress) -> MoveLimits:
         window = max(_HOUR, self._preemption.repeat_window_seconds)
         while self._recent and self._recent[0][0] <= now - window:
             self._recent.popleft()

@@ -61,7 +61,7 @@ class MoveBuilder(PreemptionBuilder):
         root = self.root(name)
         refusal = place(self.state, root, SearchBudget())
         assert isinstance(refusal, Refusal), "nothing to move for"
-        return defragment(self.state, root, refusal, budget or SearchBudget(), limits)
+        return defragment(self.state, root, refusal, lambda: budget or SearchBudget(), limits)
 
     def moved(self, name: str, limits: MoveLimits = MoveLimits()) -> set[str]:
         """Return the names of the gangs that are moved."""

@@ -14,10 +14,12 @@ from typing import Final
 import numpy as np
 
 from scheduler.core.groups.forest import Group, Pod
+from scheduler.core.groups.slices import in_steps
 from scheduler.core.nodes.node_table import Bools, Ints
 from scheduler.core.state.eviction_costs import preempted_lately
 from scheduler.core.state.state import State
 from scheduler.core.values.model import GroupKey
+from scheduler.core.values.search_budget import nothing
 
 MOVABLE_LABEL: Final = "scheduling.muster.dev/movable"
 """The label of a namespace whose gangs may be moved, with the value `true`."""
@@ -27,16 +29,24 @@ MOST_PODS: Final = 512
 
 
 @dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a search came: all sets of the first `gangs`, and `sets` of those after them."""
+
+    gangs: int = 0
+    sets: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class MoveLimits:
     """The limits of a plan: at most `gangs`, `left(namespace)` of each namespace.
 
-    The roots in `rests` are not moved. The first `tried` sets of gangs were tried before.
+    The roots in `rests` are not moved. The search continues after `tried`.
     """
 
     gangs: int = 3
     left: Callable[[str], int] = lambda _namespace: 1_000_000
     rests: Container[GroupKey] = ()
-    tried: int = 0
+    tried: Progress = Progress()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,7 +68,13 @@ class Mover:
         return self.root.key
 
 
-def movers(state: State, root: Group | Pod, rests: Container[GroupKey], soon: float) -> list[Mover]:
+def movers(
+    state: State,
+    root: Group | Pod,
+    rests: Container[GroupKey],
+    soon: float,
+    pause: Callable[[], None] = nothing,
+) -> list[Mover]:
     """Return the roots that may be moved for this one, those with the fewest pods first.
 
     Those that `rests` contains stay. Pods that others deleted, and that end before `soon`
@@ -70,9 +86,13 @@ def movers(state: State, root: Group | Pod, rests: Container[GroupKey], soon: fl
     free = units.prompt(units.below(root.priority + 1, soon))
     evictable = np.zeros(len(units.priorities) + 1, np.bool_)
     evictable[free] = True
-    groups = (group for group in state.forest.groups.values() if _agreed(state, group))
-    others = (group for group in groups if group.key != root.key and group.key not in rests)
-    found = [mover for group in others for mover in _mover(state, group, evictable)]
+    groups = in_steps(state.forest.groups.values(), pause)
+    found: list[Mover] = []
+    for group in groups:
+        if group.key != root.key and group.key not in rests and _agreed(state, group):
+            # A group has up to MOST_PODS pods, so a step of groups would be long.
+            pause()
+            found += _mover(state, group, evictable)
     return sorted(found, key=lambda it: (len(it.pods), it.ran, it.key))
 
 
@@ -93,7 +113,7 @@ def _agreed(state: State, group: Group) -> bool:
 def _mover(state: State, group: Group, evictable: Bools) -> Iterator[Mover]:
     """Yield the root if all its pods run, may be evicted, and would be created again."""
     units = state.units
-    if group.faulty or group.off or group.pending_total or not group.running_total > 0:
+    if group.faulty or group.off or group.pending_total or not 0 < group.running_total <= MOST_PODS:
         return
     pods = [pod for leaf in group.leaves() for pod in leaf.members.values() if not pod.ended]
     if not 0 < len(pods) <= MOST_PODS or not all(map(_returns, pods)):

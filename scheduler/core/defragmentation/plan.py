@@ -9,14 +9,14 @@ violated.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from itertools import chain, combinations, islice
 from typing import Final, Literal
 
 import numpy as np
 
-from scheduler.core.defragmentation.movable import MoveLimits, Mover, movers
+from scheduler.core.defragmentation.movable import MoveLimits, Mover, Progress, movers
 from scheduler.core.defragmentation.returns import Nodes, Returns, returns_of
 from scheduler.core.groups.forest import Group, Pod
 from scheduler.core.nodes.node_table import Ints
@@ -58,12 +58,12 @@ others in a way that only a copy of the cluster could decide.
 class NoMoves:
     """There is no plan; `movable` gangs were considered.
 
-    If the search ended at its limit, the next one continues after the `tried` sets.
+    If the search ended at its limit, the next one continues after `tried`.
     """
 
     why: Why
     movable: int = 0
-    tried: int = 0
+    tried: Progress = field(default_factory=Progress)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,20 +89,24 @@ def defragment(
     state: State,
     root: Group | Pod,
     refusal: Refusal,
-    budget: SearchBudget,
+    budget: Callable[[], SearchBudget],
     limits: MoveLimits,
     *,
     effort: SearchEffort | None = None,
 ) -> MovePlan | NoMoves:
-    """Decide which gangs to move for a root that was refused. Changes nothing."""
+    """Decide which gangs to move for a root that was refused. Changes nothing.
+
+    `budget` returns one whose time begins with the call. The sets have one of their own, or a
+    search among many gangs would end before its first set, each time.
+    """
     capacity = refusal.shortage.kind == "capacity" and refusal.shortage.minimum
     closed = state.starvation.closed_for
     # A gang that the starvation gate holds back would not return.
     if not capacity or not may_preempt(state, root) or (closed and closed.root != root.key):
         return NoMoves("unsuited")
     effort = effort or SearchEffort()
-    found = movers(state, root, limits.rests, effort.soon)
-    dry_run = DryRun(state, root, refusal, budget, effort)
+    found = movers(state, root, limits.rests, effort.soon, budget().pause)
+    dry_run = DryRun(state, root, refusal, budget(), effort)
     if dry_run.waits and dry_run.fits(NONE) is not None:
         return NoMoves("leaving", len(found))
     if not found:
@@ -110,7 +114,7 @@ def defragment(
     if dry_run.fits(_units(found)) is None:
         return NoMoves("limit" if dry_run.exhausted else "short", len(found))
     try:
-        return _Search(dry_run, found, limits).plan()
+        return _Search(dry_run, found, limits).plan(budget())
     except NeedsCopyError:
         return NoMoves("terms", len(found))
 
@@ -122,6 +126,9 @@ class _Search:
         self._dry_run = dry_run
         self._limits = limits
         self._movable = len(found)
+        passed = limits.tried.gangs
+        # Fewer gangs may be movable than before.
+        self._passed = passed if passed < len(found) else 0
         everyone = _units(found)
         state = dry_run.state
         self._protected = ProtectedUnits(
@@ -133,17 +140,23 @@ class _Search:
         few = len(self._candidates) <= _FEW
         self._necessary = Necessary(dry_run, self._candidates) if few else None
 
-    def plan(self) -> MovePlan | NoMoves:
+    def plan(self, budget: SearchBudget) -> MovePlan | NoMoves:
         """Return the first set that is a plan, of those with the fewest gangs and pods."""
+        self._dry_run.limit(budget)
         with returns_of(self._dry_run, self._likely) as returns:
             for tried, moved in enumerate(self._sets()):
-                if self._dry_run.exhausted:
-                    return NoMoves("limit", self._movable, tried)
-                plan = None if tried < self._limits.tried else self._of(moved, returns)
+                if tried < self._limits.tried.sets:
+                    continue
+                plan = self._of(moved, returns)
                 if plan is not None:
                     return plan
-        complete = self._movable == len(self._likely)
-        return NoMoves("returns" if complete else "limit", self._movable)
+                # This set was perhaps not tried to its end.
+                if self._dry_run.exhausted:
+                    return NoMoves("limit", self._movable, Progress(self._passed, tried))
+        if self._movable == len(self._likely):
+            return NoMoves("returns", self._movable)
+        passed = self._passed + len(self._likely)
+        return NoMoves("limit", self._movable, Progress(passed * (passed < self._movable)))
 
     def _of(self, moved: Sequence[Mover], returns: Returns) -> MovePlan | None:
         units = _units(moved)
@@ -163,7 +176,8 @@ class _Search:
             return found
         scopes = EvictionScopes(self._dry_run, everyone).scopes()
         there = (self._owner[unit] for _, scope in scopes for unit in scope.tolist())
-        likely = list(islice(dict.fromkeys(chain(there, found)), MOST_MOVERS))
+        order = dict.fromkeys(chain(there, found))
+        likely = list(islice(order, self._passed, self._passed + MOST_MOVERS))
         pods = np.cumsum([len(mover.pods) for mover in likely])
         # A mover has at most a quarter of these, so there is always one.
         return sorted(likely[: int((pods <= MOST_MOVED).sum())], key=_cost)

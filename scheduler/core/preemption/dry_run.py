@@ -66,13 +66,17 @@ class DryRun:
         self.solves = 0
         self._extras = not refusal.shortage.minimum
         self._wanted = 1
-        # By score, a pod would go to the emptiest node, which is the one with the most victims.
-        self.budget = budget.as_of_groups()
-        self.pause = budget.pause
+        self.limit(budget)
         self.leaving = state.units.departing(effort.overdue, effort.soon)
         asks = any(shape.needs_devices for shape in refusal.shapes)
         self.waits = bool(len(self.leaving)) or (asks and bool(state.devices.consumers.returning))
         self._known: dict[bytes, Placement | None] = {}
+
+    def limit(self, budget: SearchBudget) -> None:
+        """Use this budget from now on."""
+        # By score, a pod would go to the emptiest node, which is the one with the most victims.
+        self.budget = budget.as_of_groups()
+        self.pause = budget.pause
 
     @property
     def exhausted(self) -> bool:

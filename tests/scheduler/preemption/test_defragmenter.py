@@ -1,13 +1,16 @@
 """Moves that are carried out: decided at that moment, complete or not at all, limited."""
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
+from typing import cast
 
 import pytest
 
 from kube.base.errors import Forbidden
 from scheduler.core.defragmentation.plan import NoMoves
 from scheduler.core.groups.forest import Group, Pod
+from scheduler.core.search.place import SearchBudget
 from scheduler.core.state.state import State
 from scheduler.core.values.model import POD_GROUP
 from scheduler.preemption import defragmenter
@@ -195,6 +198,28 @@ async def test_moves_are_sought_seldom_however_often_roots_are_refused(
 
     assert sought
     assert max(Counter(sought).values()) <= 3
+
+
+async def test_searches_that_end_too_early_get_more_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    harness, ends, now = MoveHarness(), list[float](), [0.0]
+
+    def early(_state: State, *given: object, **__: object) -> NoMoves:
+        budget = cast("Callable[[], SearchBudget]", given[2])()
+        begun = now[0]
+        while not budget.expired():
+            now[0] += 0.25
+        ends.append(now[0] - begun)
+        return NoMoves("limit", 1)
+
+    monkeypatch.setattr(harness.stepwise, "monotonic", lambda: now[0])
+    monkeypatch.setattr(defragmenter, "defragment", early)
+    harness.split()
+    async with harness.leading():
+        for _ in range(7):
+            await harness.settle(400)
+
+    assert ends[:6] == [0.5, 1, 2, 4, 8, 16]
+    assert set(ends[6:]) <= {16}
 
 
 async def end(harness: MoveHarness, group: str) -> None:

@@ -6,10 +6,15 @@ from dataclasses import replace
 import pytest
 
 from api.constants import NATIVE_POD_GROUP
-from scheduler.core.defragmentation.movable import MOST_PODS, MOVABLE_LABEL, MoveLimits
-from scheduler.core.defragmentation.plan import MOST_MOVERS, MovePlan, NoMoves
+from scheduler.core.defragmentation.movable import (
+    MOST_PODS,
+    MOVABLE_LABEL,
+    MoveLimits,
+    Progress,
+)
+from scheduler.core.defragmentation.plan import MOST_MOVERS, MovePlan, NoMoves, defragment
 from scheduler.core.preemption.dry_run import SearchEffort
-from scheduler.core.search.place import SearchBudget
+from scheduler.core.search.place import Refusal, SearchBudget, place
 from scheduler.core.state.starvation_gate import ClosedFor
 from scheduler.core.values.model import (
     POD_GROUP,
@@ -286,7 +291,8 @@ def test_many_movable_gangs_are_searched_within_the_effort() -> None:
 
 
 def test_a_search_ends_with_its_time() -> None:
-    builder, _ = split()
+    builder, pods = split()
+    nowhere(builder, pods)
     late = SearchBudget(expired=lambda: True)
 
     assert builder.defragment("large", budget=late) == NoMoves("limit", 1)
@@ -304,19 +310,85 @@ def test_the_next_search_continues_the_last_one() -> None:
             _set(builder, replace(info, requirements=wants))
     builder.group("root", 1)
     builder.waits("root", 1, cpu=2)
-    tried, searches = 0, 0
+    tried, searches = Progress(), 0
     while True:
-        calls, searches = iter(range(1_000_000)), searches + 1
-        short = SearchBudget(expired=lambda calls=calls: next(calls) > 12)  # type: ignore[misc]
-        plan = builder.defragment("root", MoveLimits(1, tried=tried), short)
+        searches += 1
+        plan = builder.defragment("root", MoveLimits(1, tried=tried), calls(12))
         if isinstance(plan, MovePlan):
             break
         assert plan.why == "limit"
-        assert plan.tried > tried
+        assert plan.tried.sets > tried.sets
         tried = plan.tried
 
     assert [mover.root.name for mover in plan.moves] == ["g0"]
     assert searches > 1
+
+
+def calls(number: int) -> SearchBudget:
+    """Return a budget whose time ends after so many questions about it."""
+    left = iter(range(number))
+    return SearchBudget(expired=lambda: next(left, None) is None)
+
+
+def test_a_set_that_the_time_cut_off_is_tried_again() -> None:
+    builder, _ = split()
+    for number in range(1, 40):
+        plan = builder.defragment("large", budget=calls(number))
+        if isinstance(plan, MovePlan):
+            return
+        assert plan == NoMoves("limit", 1)
+    pytest.fail("the set was never tried to its end")
+
+
+def test_all_movable_gangs_have_their_turn() -> None:
+    """Of many gangs, only the last fits elsewhere; a search considers a few of them."""
+    builder = MoveBuilder()
+    builder.node("free", 1)
+    number = 3 * MOST_MOVERS
+    for at in range(number):
+        builder.node(f"n{at}", 2, labels={"rack": f"r{at}"})
+        (info,) = builder.movable(f"g{at}", f"n{at}")
+        if at != number // 2:
+            wants = replace(info.requirements, selector=(("rack", f"r{at}"),))
+            _set(builder, replace(info, requirements=wants))
+    builder.group("root", 1)
+    builder.waits("root", 1, cpu=2)
+    tried = Progress()
+    for _ in range(3):
+        plan = builder.defragment("root", MoveLimits(1, tried=tried))
+        if isinstance(plan, MovePlan):
+            assert [mover.root.name for mover in plan.moves] == [f"g{number // 2}"]
+            return
+        assert plan.why == "limit"
+        assert plan.tried.gangs > tried.gangs or plan.tried == Progress()
+        tried = plan.tried
+    pytest.fail("the gang that fits elsewhere was never considered")
+
+
+def test_the_sets_have_time_however_many_gangs_are_movable() -> None:
+    """Each step takes a tenth of the time; a budget begins when it is asked for."""
+    builder = MoveBuilder()
+    builder.nodes(200, cpu=4, rack_of=4)
+    for at in range(200):
+        builder.movable(f"g{at}", f"n{at}", cpu=2)
+    builder.group("large", 4, topology="rack")
+    builder.waits("large", 4, cpu=4)
+    now = [0]
+
+    def pause() -> None:
+        now[0] += 1
+
+    def budget() -> SearchBudget:
+        end = now[0] + 100
+        return SearchBudget(expired=lambda: now[0] >= end, pause=pause)
+
+    root = builder.root("large")
+    refusal = place(builder.state, root, SearchBudget())
+    assert isinstance(refusal, Refusal)
+    plan = defragment(builder.state, root, refusal, budget, MoveLimits(4))
+
+    assert now[0] > 200, "each movable gang is a step"
+    assert plan != NoMoves("limit", 200), "no set was tried"
 
 
 def test_gangs_with_too_many_pods_stay() -> None:
