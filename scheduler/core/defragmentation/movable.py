@@ -115,6 +115,9 @@ def _mover(state: State, group: Group, evictable: Bools) -> Iterator[Mover]:
     units = state.units
     if group.faulty or group.off or group.pending_total or not 0 < group.running_total <= MOST_PODS:
         return
+    # A group that has lost pods would not start again.
+    if not all(each.standing for each in group.walk() if each.running_total):
+        return
     pods = [pod for leaf in group.leaves() for pod in leaf.members.values() if not pod.ended]
     if not 0 < len(pods) <= MOST_PODS or not all(map(_returns, pods)):
         return

@@ -24,10 +24,12 @@ from kube.client.resources import (
 )
 from scheduler.cel.selectors import Selectors
 from scheduler.core.decide import decide
+from scheduler.core.defragmentation.movable import MoveLimits
+from scheduler.core.defragmentation.plan import MovePlan, defragment
 from scheduler.core.groups.forest import Group, Pod
 from scheduler.core.preemption.dry_run import SearchEffort
 from scheduler.core.preemption.plan import Plan, preempt
-from scheduler.core.search.place import Placement, SearchBudget
+from scheduler.core.search.place import Placement, Refusal, SearchBudget
 from scheduler.core.state.nominations import Nomination
 from scheduler.core.state.state import State
 from scheduler.core.values.devices import Allocation
@@ -157,7 +159,8 @@ class Built:
         self.queue.refuse(key, decision, self.now)
         if not isinstance(plan, Plan):
             self.state.end_nomination(key)
-            return {"root": _root_name(key), "kind": key[0], "steps": decision.steps}
+            refused = {"root": _root_name(key), "kind": key[0], "steps": decision.steps}
+            return refused | self._moves(entity, decision)
         self._nominate(plan, entity)
         victims = [[*map(pod_name, unit.pods.values())] for unit in plan.victims]
         gone = [pod for unit in plan.victims for pod in unit.pods.values()]
@@ -169,6 +172,25 @@ class Built:
                 self.state.set_pod(replace(pod.info, terminating=True))
         said = {"victims": victims, "minimal": plan.minimal, "steps": decision.steps}
         return self._placed(plan.placement) | said
+
+    def _moves(self, entity: Group | Pod, refusal: Refusal) -> Json:
+        """Return the gangs that would be moved for the root, in the order of their return."""
+        state = self.state
+        before = state.nodes.free.copy(), set(state.forest.groups), set(state.pods)
+        plan = defragment(state, entity, refusal, lambda: self._budget, MoveLimits())
+        assert (state.nodes.free == before[0]).all(), "the search for moves changed the state"
+        assert (set(state.forest.groups), set(state.pods)) == before[1:]
+        if not isinstance(plan, MovePlan):
+            return {}
+        moves = [
+            {
+                "root": _root_name(mover.key),
+                "kind": mover.key[0],
+                "places": [[pod_name(pod), state.nodes.name_of(row)] for pod, row in pairs],
+            }
+            for mover, pairs in plan.moves.items()
+        ]
+        return {"moves": [self._placed(plan.placement), *moves]}
 
     def _nominate(self, plan: Plan, entity: Group | Pod) -> None:
         name = self.state.nodes.name_of

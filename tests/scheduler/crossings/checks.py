@@ -4,8 +4,9 @@ A decision names its root, the node of each pod, the devices of claims, the volu
 the victims by unit. The check finds rules that a decision violates, but not wrong rejections.
 """
 
+import copy
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
 from tests.scheduler.crossings.cluster import ENDED, Cluster, Entry, space
@@ -60,6 +61,49 @@ def lasting(cluster: Cluster, bound: Collection[str]) -> list[str]:
     judged.before = [it for it in judged.before if it["name"] not in names]
     judged.new = here
     return [*judged.lasting()]
+
+
+def move_complaints(cluster: Cluster, root: Entry, moves: Sequence[Entry]) -> list[str]:
+    """Return the violations of a plan that moves gangs for a root.
+
+    The root must fit without them, and all their pods once it has its nodes.
+    """
+    moved = {name for each in moves for name, _ in each["places"]}
+    leaving = {it["name"] for it in cluster.present() if it.get("deleted")}
+    found = [it for each in moves for it in _about_mover(cluster, each, cluster.priority(root))]
+    for budget in cluster.instance.get("budgets", ()):
+        if sum(_protects(budget, cluster.pods[it]) for it in moved) > budget["allowed"]:
+            found.append(f"the budget of {budget['app']} is violated")
+    starts = _Placement(cluster, root | {"victims": []}, moved | leaving).complaints()
+    found += (f"once others have moved: {it}" for it in starts)
+    after = copy.deepcopy(cluster)
+    for name in leaving:
+        after.release(name)
+    for name in moved:
+        after.pods[name] |= {"node": "", "phase": "Pending"}
+    after.apply(root)
+    for each in moves:
+        returns = _Placement(after, each).complaints()
+        found += (f"{each['root']} does not fit again: {it}" for it in returns)
+        after.apply(each)
+    return found
+
+
+def _about_mover(cluster: Cluster, move: Entry, priority: int) -> Iterator[str]:
+    name = move["root"]
+    pods = [it for it in cluster.pods.values() if cluster.root(it) == name]
+    pods = [it for it in pods if it.get("phase") not in ENDED]
+    if {it["name"] for it in pods} != {it for it, _ in move["places"]}:
+        yield f"{name} is moved in part"
+    if not cluster.groups[name].get("movable"):
+        yield f"{name} is moved, and nobody agreed"
+    if cluster.priority(move) > priority:
+        yield f"{name} is moved, whose priority is higher"
+    for pod in pods:
+        if not pod.get("node") or pod.get("deleted") or not pod.get("made"):
+            yield f"{pod['name']} is moved, which does not run or would not return"
+        if pod.get("claims") or pod.get("volumes"):
+            yield f"{pod['name']} is moved, which has claims"
 
 
 def _about_victims(cluster: Cluster, decision: Entry, leaving: Collection[str]) -> Iterator[str]:

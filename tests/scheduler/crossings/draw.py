@@ -8,11 +8,11 @@ nodes    name, cpu, memory, extra (an extended resource), pods, rack, block, zon
 devices  name, size, rail, uses (of the counter), shared (capacity of several claims), taint
 groups   name, min, composite, basic, parent, key, preferred, all (disruptionMode), priority,
          never, slices: [size, key] of pods with an index, expects: kinds of expected pods, each
-         with name, count, stage, asks and fields of a pod
+         with name, count, stage, asks and fields of a pod; movable
 pods     name, group, index, kind, cpu, memory, extra, priority, node, phase, deleted, gated, never,
          app, port, rack, tolerates (all or an effect), affinity, anti, volumes, claims, daemon,
-         foreign, nominated, spread: app, key, skew, domains (minDomains), taints (that keep a pod
-         out are honored), everywhere (nodes that the selector excludes count)
+         foreign, nominated, made (by a Job), spread: app, key, skew, domains (minDomains), taints
+         (that keep a pod out are honored), everywhere (nodes that the selector excludes count)
 claims   name, ask, owner (a pod) or group, given: [node, device, option, amount] of each device
 asks     count, size, constraint (same or distinct rails), amount (of a shared device), any: options
 volumes  name, claim, zone, size;  pvcs: name, volume, size, one_pod, kind (class)
@@ -61,11 +61,14 @@ class _Draw:
         self.scarce = dice.uniform(0.4, 1.1)
         self.listed = self.chance(0.4)
         self.roomy = self.chance(0.4)  # then CPU is not the scarce resource
+        self.equal = self.chance(0.2)  # then nothing can be preempted, but moved
         names = ("topology", "devices", "volumes", "peers", "stages", "unequal", "running", "tree")
         # A few of them often, or all of them: excessive requests would only be rejected.
         much = dice.sample(names, dice.choice((1, 2, 2, 3, 3, len(names))))
         share = 0.4 if len(much) == len(names) else 0.8
         self.likely = {name: share if name in much else 0.0 for name in names}
+        if self.equal:
+            self.likely |= {"running": 1.0, "topology": 0.5}
         self.made: Instance = {"spread": True} if self.chance(0.3) else {}
 
     def chance(self, share: float) -> bool:
@@ -74,6 +77,9 @@ class _Draw:
     def some(self, feature: str, share: float = 1.0) -> bool:
         """Return True to use a feature now; an instance uses some of them often."""
         return self.chance(self.likely[feature] * share)
+
+    def priority(self, of: Sequence[int]) -> int:
+        return 5 if self.equal else self.dice.choice(of)
 
     def add(self, what: str, **fields: Any) -> Entry:
         entry = {key: value for key, value in fields.items() if value or value == 0}
@@ -146,15 +152,19 @@ class _Draw:
 
     def running(self, at: int) -> None:
         dice, name = self.dice, f"old{at}"
-        priority = dice.choice((0, 0, 1, 5, 9))
+        priority = self.priority((0, 0, 1, 5, 9))
         fields = {"min": dice.randint(1, 3), "priority": priority, "all": self.chance(0.4)}
-        alone = self.chance(0.4)
+        movable = {"movable": True} if self.chance(0.9 if self.equal else 0.2) else {}
+        alone = self.chance(0.1 if self.equal else 0.4)
         if not alone:
             parent = ""
             if self.some("tree", 0.5):
                 parent = f"top{at}"
-                self.add("groups", name=parent, composite=True, **fields | {"min": 1})
-            self.add("groups", name=name, parent=parent, slices=self.slices(4), **fields)
+                self.add("groups", name=parent, composite=True, **movable, **fields | {"min": 1})
+            group = self.add(
+                "groups", name=name, parent=parent, slices=self.slices(4), **fields,
+                **({} if parent else movable), **(self.topology() if movable else {}),
+            )  # fmt: skip
         for number in range(1 if alone else dice.randint(1, 4)):
             node = dice.choice(self.made["nodes"])
             if node.get("cordoned"):
@@ -163,15 +173,18 @@ class _Draw:
             if pod["cpu"] > self.free(node):
                 continue
             pod |= {"node": node["name"], "priority": priority, "phase": "Running"}
-            pod |= {} if alone else {"group": name, "index": number}
+            pod |= {} if alone else {"group": name, "index": number, "made": True}
             pod |= self.circumstance(alone=alone)
             self.made.setdefault("pods", []).append(pod)
-            if self.some("devices", 0.6):
+            if self.some("devices", 0.2 if self.equal else 0.6):
                 self.hold_device(pod, node)
+        if self.equal and not alone:
+            runs = sum(it.get("group") == name for it in self.made.get("pods", ()))
+            group["min"] = max(1, min(group["min"], runs))
 
     def circumstance(self, *, alone: bool) -> Entry:
         """Return a special state of a running pod, if any."""
-        if self.chance(0.1):
+        if self.chance(0.02 if self.equal else 0.1):
             return {"deleted": True}
         if alone and self.chance(0.3):
             return {self.dice.choice(("daemon", "foreign")): True}
@@ -202,7 +215,7 @@ class _Draw:
 
     def waiting(self, at: int) -> None:
         dice, name = self.dice, f"g{at}"
-        priority = dice.choice((0, 1, 5, 5, 9))
+        priority = self.priority((0, 1, 5, 5, 9))
         common: Entry = {"priority": priority, "never": self.chance(0.1)}
         if self.chance(0.12):
             self.single(name, common)
@@ -409,6 +422,7 @@ _GROUP: Final[Mapping[str, Callable[[Entry], bool]]] = {
     "preferred topology": lambda it: bool(it.get("key") and it.get("preferred")),
     "slices": lambda it: bool(it.get("slices")),
     "basic": lambda it: bool(it.get("basic")),
+    "movable": lambda it: bool(it.get("movable")),
     "mode all": lambda it: bool(it.get("all")),
     "Never": lambda it: bool(it.get("never")),
     "expected pods": lambda it: bool(it.get("expects")),

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
+from api.constants import ANNOTATION_MOVABLE
 from kube.client.meta import Json
 from kube.client.resources import (
     CSI_NODES,
@@ -35,6 +36,7 @@ BEGIN: Final = datetime(2026, 1, 1, tzinfo=UTC)
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _TAINT: Final = {"key": "old", "value": ""}
 _DAEMONS: Final = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "uid": "uid-d"}
+_JOB: Final = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "uid-j"}
 
 Object = tuple[Resource, Json]
 
@@ -156,12 +158,14 @@ def group_objects(group: Json, instance: Mapping[str, Any], age: int) -> Iterato
     kind = "CompositePodGroup" if group.get("composite") else "PodGroup"
     made = _meta(group["name"]) | {"spec": spec, "status": status}
     made["metadata"]["creationTimestamp"] = _time(age)
+    annotations = {}
+    if group.get("movable"):
+        annotations[ANNOTATION_MOVABLE] = "true"
     if group.get("slices"):
         size, key = group["slices"]
-        made["metadata"]["annotations"] = {
-            "scheduling.muster.dev/slice-size": str(size),
-            "scheduling.muster.dev/slice-topology": key,
-        }
+        annotations["scheduling.muster.dev/slice-size"] = str(size)
+        annotations["scheduling.muster.dev/slice-topology"] = key
+    made["metadata"]["annotations"] = annotations
     yield GROUPS[kind], made
 
 
@@ -179,6 +183,8 @@ def pod_object(pod: Json, age: int) -> Json:
         meta["deletionTimestamp"] = _time(0)
     if pod.get("daemon"):
         meta["ownerReferences"] = [_DAEMONS | {"controller": True}]
+    if pod.get("made"):
+        meta["ownerReferences"] = [_JOB | {"controller": True}]
     status: Json = {"phase": pod.get("phase", "Pending")}
     if pod.get("nominated"):
         status["nominatedNodeName"] = pod["nominated"]

@@ -5,7 +5,7 @@ from typing import Any
 
 from kube.client.resources import RESOURCE_CLAIMS
 from tests.scheduler.crossings.build import Built, pod_name
-from tests.scheduler.crossings.checks import complaints
+from tests.scheduler.crossings.checks import complaints, move_complaints
 from tests.scheduler.crossings.cluster import Cluster
 from tests.scheduler.crossings.objects import claim_object
 
@@ -25,6 +25,9 @@ def play(instance: Mapping[str, Any]) -> tuple[list[str], list[dict[str, Any]]]:
         decision = built.decide(key)
         decisions.append(decision)
         found = complaints(cluster, decision)
+        if "moves" in decision:
+            starts, *moves = decision["moves"]
+            found += move_complaints(cluster, starts, moves)
         if found:
             return [f"{key[2]}: {it}" for it in found], decisions
         cluster.apply(decision)

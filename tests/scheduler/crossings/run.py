@@ -65,6 +65,7 @@ def instances(seed: str, seconds: float, totals: Totals, most: int = 10) -> Iter
         found, decisions = played(instance)
         for each in decisions:
             placed = "placed" if each.get("places") else "refused"
+            placed = "moves" if "moves" in each else placed
             totals.outcomes["plans" if "victims" in each else placed] += 1
         if found:
             totals.failed += 1

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.scheduler.crossings.checks import complaints, lasting
+from tests.scheduler.crossings.checks import complaints, lasting, move_complaints
 from tests.scheduler.crossings.cluster import Cluster
 from tests.scheduler.crossings.draw import Instance
 from tests.scheduler.crossings.play import play
@@ -116,6 +116,39 @@ def test_the_judge_sees_needless_and_forbidden_victims() -> None:
     assert complaints(Cluster(instance), decision) == [
         "old is evicted, whose priority is not lower"
     ]
+
+
+MOVED: Instance = {"cpu": 2, "group": "b", "made": True}
+
+
+@pytest.mark.parametrize(
+    ("pods", "places", "group", "found"),
+    [
+        ([MOVED | {"node": "n"}], "m", {"movable": True}, ""),
+        ([MOVED | {"node": "n"}], "m", {}, "b is moved, and nobody agreed"),
+        ([MOVED | {"node": "n"}], "m", {"movable": True, "priority": 9}, "priority is higher"),
+        ([MOVED | {"node": "n"}], "n", {"movable": True}, "b does not fit again: n: 4 of 2 cpu"),
+        ([MOVED | {"node": "n"}] * 2, "m", {"movable": True}, "b is moved in part"),
+        ([MOVED | {"node": "n", "made": False}], "m", {"movable": True}, "would not return"),
+        ([MOVED | {"node": "n", "claims": ["c"]}], "m", {"movable": True}, "has claims"),
+        ([MOVED | {"node": "m"}], "n", {"movable": True}, "once others have moved: n: 4 of 2 cpu"),
+        ([MOVED | {"node": "n", "app": "a"}], "m", {"movable": True}, "the budget of a is"),
+    ],
+)
+def test_the_judge_sees_wrong_moves(
+    pods: list[Instance], places: str, group: Instance, found: str
+) -> None:
+    named = [it | {"name": f"old{at}"} for at, it in enumerate(pods)]
+    instance = TWO | waiting({"cpu": 2}) | {"budgets": [{"app": "a", "allowed": 0}]}
+    instance["pods"] += named
+    instance["groups"] += [{"name": "b", "min": 1, **group}]
+    if pods[0]["node"] == "m":
+        instance["pods"] += [{"name": "full", "cpu": 2, "node": "n"}]
+    root = {"root": "g", "kind": "PodGroup", "places": [["p0", "n"]]}
+    move = {"root": "b", "kind": "PodGroup"}
+    move["places"] = [[it["name"], node] for it, node in zip(named, places, strict=False)]
+    complaints = move_complaints(Cluster(instance), root, [move])
+    assert complaints == [] if not found else any(found in it for it in complaints), complaints
 
 
 def test_the_judge_sees_needless_violations_of_budgets() -> None:

@@ -89,6 +89,10 @@ def one_more(builder: MoveBuilder, _pods: list[PodInfo]) -> None:
     builder.waits("b", 1, cpu=3)
 
 
+def one_lost(builder: MoveBuilder, _pods: list[PodInfo]) -> None:
+    builder.change(B, minimum=3)
+
+
 def preempted(builder: MoveBuilder, _pods: list[PodInfo]) -> None:
     builder.change(B, preempted=(1, NOW - 60))
 
@@ -116,6 +120,7 @@ def nowhere(builder: MoveBuilder, _pods: list[PodInfo]) -> None:
         pytest.param(spared, "nothing", id="a pod cannot be evicted"),
         pytest.param(young, "nothing", id="its min-run-time is not over"),
         pytest.param(one_more, "nothing", id="it waits for pods itself"),
+        pytest.param(one_lost, "nothing", id="it has lost a pod that it needs"),
         pytest.param(preempted, "nothing", id="it was preempted lately"),
         pytest.param(budget, "returns", id="a budget protects it"),
         pytest.param(nowhere, "returns", id="it would not fit again"),
