@@ -24,6 +24,9 @@ from conformance.values.scenario import Gang, Pods, Scenario
 MOST_BREAKS: Final = 2
 """Times that preemption may break one gang in a scenario; more is a loop."""
 
+_TOGETHER_SECONDS: Final = 2.0
+"""Seconds in which pods of a gang are evicted together."""
+
 
 class Finding(Struct, frozen=True):
     """A rule that the scheduler broke, `at` seconds after the start of the scenario."""
@@ -113,13 +116,20 @@ def _excess(board: Board, node: Node) -> list[str]:
 
 
 def never_in_vain(history: Sequence[Event], scenario: Scenario, grace: float) -> Iterator[Finding]:
-    """After an eviction something of a higher priority starts."""
+    """After an eviction something of a higher priority starts.
+
+    The last pods of a gang may be seen to go after what they made room for has started.
+    """
     groups = scenario.groups()
     starts = _starts(history, groups)
     useless: dict[str, list[tuple[float, str]]] = {}
+    first: dict[str, float] = {}
     for at, pod in _evictions(history):
+        if at - first.get(pod.gang, -_TOGETHER_SECONDS) >= _TOGETHER_SECONDS:
+            first[pod.gang] = at
+        since = at if isinstance(groups[pod.gang], Pods) else first[pod.gang]
         later = (
-            groups[name].priority > pod.priority and max(times, default=0) > at
+            groups[name].priority > pod.priority and max(times, default=0) > since
             for name, times in starts.items()
         )
         if not any(later):

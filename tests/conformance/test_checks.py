@@ -107,6 +107,15 @@ BAD: dict[str, tuple[str, float, list[str], Scenario, list[Event]]] = {
         "in-vain", 11, ["single-0"], scenario(SINGLE, HIGH, broken=9),
         history(placed(10, "single", 1), seen(11, "single-0", **EVICTED), settled(30)),
     ),
+    "an eviction long after what started": (
+        "in-vain", 21, ["low-3"],
+        scenario(LOW, Pods(name="single", members=1, priority=20), broken=9),
+        history(
+            placed(10, "low", 4, priority=10), *(seen(11, f"low-{n}", **EVICTED) for n in range(3)),
+            PodGone(11.1, "low-0"), seen(11.2, "single-0", priority=20),
+            seen(21, "low-3", **EVICTED), settled(30),
+        ),
+    ),
     "an eviction for an equal priority": (
         "in-vain", 11, ["high-0", "high-1"],
         scenario(HIGH, Pods(name="other", members=1, priority=20), broken=9),
@@ -192,6 +201,14 @@ GOOD = {
             placed(10, "low", 4, priority=10), *(seen(11, f"low-{n}", **EVICTED) for n in range(4)),
             *(PodGone(12, f"low-{n}") for n in range(4)), placed(13, "high", 2, priority=20),
             settled(30, high=True),
+        ),
+    ),
+    "a gang whose last pod goes when what it made room for has started": (
+        scenario(LOW, Pods(name="single", members=1, priority=20), broken=1),
+        history(
+            placed(10, "low", 4, priority=10), *(seen(11, f"low-{n}", **EVICTED) for n in range(3)),
+            PodGone(11.1, "low-0"), seen(11.2, "single-0", priority=20),
+            seen(11.3, "low-3", **EVICTED), settled(30),
         ),
     ),
     "an eviction for a pod beyond the minimum": (
