@@ -53,6 +53,7 @@ async def test_what_it_says_is_lost_is_lost(servers: ThreeServers, tmp_path: Pat
     await servers.snapshot(tmp_path / "snapshot")
     await _writes(servers, "later")
     await servers.restore(tmp_path / "snapshot")
+    await servers.start_restored()
     async with servers.client() as rest:
         assert (await rest.get(f"{_CONFIG_MAPS}/quorum")).status == 200
         assert (await rest.get(f"{_CONFIG_MAPS}/later")).status == 404
