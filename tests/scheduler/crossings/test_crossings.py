@@ -145,7 +145,7 @@ def test_the_judge_sees_wrong_moves(
     if pods[0]["node"] == "m":
         instance["pods"] += [{"name": "full", "cpu": 2, "node": "n"}]
     root = {"root": "g", "kind": "PodGroup", "places": [["p0", "n"]]}
-    move = {"root": "b", "kind": "PodGroup"}
+    move: Instance = {"root": "b", "kind": "PodGroup"}
     move["places"] = [[it["name"], node] for it, node in zip(named, places, strict=False)]
     complaints = move_complaints(Cluster(instance), root, [move])
     assert complaints == [] if not found else any(found in it for it in complaints), complaints
