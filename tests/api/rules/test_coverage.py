@@ -13,6 +13,7 @@ TABLES = (
     "tests/api/rules/test_expected_pods.py",
     "tests/api/rules/test_feature_use.py",
     "tests/api/rules/test_validation.py",
+    "tests/api/test_slices.py",
 )
 
 
