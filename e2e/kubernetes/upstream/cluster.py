@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from typing import Any, Final
 
 from api.constants import SCHEDULER_NAME
@@ -11,6 +12,7 @@ from e2e.harness.controlplane.commands import POD_MAKERS, QUOTA_AND_VOLUMES, Opt
 from e2e.harness.controlplane.controlplane import ControlPlane
 from e2e.harness.muster import NAMESPACE
 from e2e.harness.support.rest import JSON_PATCH, STRATEGIC_PATCH, Rest
+from e2e.harness.support.waiting import eventually
 
 NODES: Final = 3
 """One in each zone: specs about zones and about the second best node skip with fewer."""
@@ -50,15 +52,26 @@ async def add_nodes(plane: ControlPlane) -> None:
         labels = {"topology.kubernetes.io/zone": f"zone-{number}"}
         await plane.add_node(name, labels=labels, capacity=_CAPACITY)
         async with plane.client() as rest:
-            await _add_address(rest, name, number)
+            await eventually(
+                partial(_has_address, rest, name, f"192.168.0.{number + 1}"),
+                f"{name} to be ready and to have its address",
+                30,
+            )
             for pod in _SYSTEM_PODS:
                 await _add_system_pod(rest, f"{pod}-{name}", name)
 
 
-async def _add_address(rest: Rest, name: str, number: int) -> None:
-    address = {"type": "InternalIP", "address": f"192.168.0.{number + 1}"}
-    status = {"status": {"addresses": [address]}}
-    (await rest.patch(f"/api/v1/nodes/{name}/status", status)).ok()
+async def _has_address(rest: Rest, name: str, address: str) -> bool:
+    """Give the node its address once KWOK has initialized it, which overwrites addresses."""
+    path = f"/api/v1/nodes/{name}"
+    status = (await rest.get(path)).ok()["status"]
+    ready = any(it["type"] == "Ready" for it in status.get("conditions", ()))
+    if ready and any(it["address"] == address for it in status.get("addresses", ())):
+        return True
+    if ready:
+        addresses = [{"type": "InternalIP", "address": address}]
+        (await rest.patch(f"{path}/status", {"status": {"addresses": addresses}})).ok()
+    return False
 
 
 async def _add_system_pod(rest: Rest, name: str, node: str) -> None:
