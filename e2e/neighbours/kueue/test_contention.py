@@ -10,7 +10,7 @@ import pytest
 
 from e2e.harness.environment import Environment
 from e2e.harness.muster import SCHEDULER
-from e2e.harness.objects import Json, job, jobset, of_job, of_jobset, replicated_job
+from e2e.harness.objects import POD_GROUPS, Json, job, jobset, of_job, of_jobset, replicated_job
 from e2e.harness.priorities import known_class
 from e2e.harness.settled import read_metrics
 from e2e.neighbours.kueue.queues import HIGH, Queue, opened, queued
@@ -63,17 +63,31 @@ class Contention:
         async def probe() -> bool:
             return await self.env.running("test.muster.dev/low=yes") == 2 * GANG
 
-        try:
-            await self.env.until("both low gangs to run again", probe, 240)
-        except TimeoutError as error:
-            raise TimeoutError(f"{error}: {await self._told()}") from error
+        # What is told while they wait says more than what is told at the end.
+        told = list[str]()
+        for _ in range(4):
+            try:
+                await self.env.until("both low gangs to run again", probe, 60)
+            except TimeoutError:
+                told.append(await self._told())
+            else:
+                return
+        raise TimeoutError("both low gangs do not run again:\n" + "\n\n".join(told))
 
     async def _told(self) -> str:
-        """Return what the low gangs report."""
-        lines = []
+        """Return what the low gangs report, and how many pods of each Job there are by phase."""
+        phases = Counter(
+            (it["metadata"]["labels"]["batch.kubernetes.io/job-name"], it["status"]["phase"])
+            for it in await self.env.pods()
+        )
+        lines = [f"{dict(phases)}"]
         for name in ("low-a", "low-b"):
             found = await self.env.client.get(JOBSETS, name, self.env.name)
             lines.append(f"{name}: {found['status']}, {found['metadata'].get('annotations')}")
+            for kind in (JOBS, POD_GROUPS):
+                for it in (await self.env.client.list(kind, self.env.name))["items"]:
+                    if name in it["metadata"]["name"]:
+                        lines.append(f"  {kind.kind} {it['metadata']}: {it.get('status')}")
             workload = await self.queue.workload(name)
             lines.append(f"  Kueue: {workload['spec'].get('active')} {workload.get('status')}")
             for pod in await self.env.pods(of_jobset(name)):
