@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from api.constants import NATIVE_COMPOSITE_POD_GROUP, NATIVE_POD_GROUP
 from kube.client.meta import Json, decode_partial
 from kube.client.resources import (
     CSI_NODES,
@@ -51,7 +52,7 @@ from scheduler.expected.pod_info import UID_PREFIX
 from scheduler.expected.pods import ExpectedPods
 from scheduler.queue.scheduling_queue import Queue
 from scheduler.support.config import ExpectedLimits
-from scheduler.support.kinds import GROUPS
+from scheduler.support.kinds import GROUP_RESOURCES
 from scheduler.watch.claim_notifications import ClaimNews
 from scheduler.watch.device_handlers import (
     DeviceClassHandler,
@@ -113,9 +114,15 @@ class Built:
                 decode_claim_template,
             ),
         }
-        for name, members in ((COMPOSITE_POD_GROUP, ()), (POD_GROUP, (pods.on_group_changed,))):
+        pods.native = True
+        for name, members in (
+            (COMPOSITE_POD_GROUP, ()),
+            (POD_GROUP, (pods.on_group_changed,)),
+            (NATIVE_COMPOSITE_POD_GROUP.full_kind, ()),
+            (NATIVE_POD_GROUP.full_kind, (pods.on_native_group_changed,)),
+        ):
             handler = GroupHandler(name, state, _nothing, {}, *members)
-            self._sinks[GROUPS[name]] = (handler, decode_group)
+            self._sinks[GROUP_RESOURCES[name]] = (handler, decode_group)
         pods.serve_claims(templates=True)
         for kind, obj in objects(instance):
             self.deliver(kind, obj)

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from structlog.testing import capture_logs
 
+from api.constants import NATIVE_GROUP_KINDS
 from kube.base.errors import ApiError, Conflict, Unreachable
 from kube.base.settings import LeaderElection
 from kube.client.meta import Json
@@ -25,7 +26,7 @@ from kube.client.resources import (
 )
 from scheduler.app import Scheduler
 from scheduler.support.config import Config, Status
-from scheduler.support.kinds import GROUPS
+from scheduler.support.kinds import GROUP_RESOURCES
 from tests.scheduler.crossings.checks import lasting
 from tests.scheduler.crossings.cluster import Cluster
 from tests.scheduler.crossings.draw import Entry, Instance, draw
@@ -35,6 +36,7 @@ from tests.scheduler.crossings.objects import (
     at,
     claim_object,
     group_objects,
+    kind_of_group,
     named,
     node_objects,
     objects,
@@ -97,7 +99,7 @@ class Course:
     # The process.
 
     def _lead(self) -> None:
-        self._client = client = MemoryApi(self.clock)
+        self._client = client = MemoryApi(self.clock, served=NATIVE_GROUP_KINDS)
         client.join(self.server)
         self._died = asyncio.Event()
         scheduler = Scheduler(client, _CONFIG, _ELECTION, clock=self.clock)
@@ -170,7 +172,8 @@ class Course:
         return found
 
     def _there(self, group: str) -> bool:
-        return any(self.server.stored(it, *at(group)) is not None for it in GROUPS.values())
+        kinds = GROUP_RESOURCES.values()
+        return any(self.server.stored(it, *at(group)) is not None for it in kinds)
 
     def _cluster(self) -> Cluster:
         """Return the server's objects as an instance."""
@@ -301,11 +304,9 @@ class Course:
             group = self.dice.choice(groups)
             group["min"] = self.dice.randint(1, 4)
             self.disturbed.add(Cluster(self.instance).above(group["name"])[-1]["name"])
-            composite = bool(group.get("composite"))
-            field = "minGroupCount" if composite else "minCount"
-            kind = GROUPS["CompositePodGroup" if composite else "PodGroup"]
+            field = "minGroupCount" if group.get("composite") else "minCount"
             patch = {"spec": {"schedulingPolicy": {"gang": {field: group["min"]}}}}
-            self._change(kind, group["name"], patch)
+            self._change(kind_of_group(group), group["name"], patch)
 
     def _ungate(self) -> None:
         for pod in self._pods(bound=False):

@@ -8,11 +8,12 @@ nodes    name, cpu, memory, extra (an extended resource), pods, rack, block, zon
 devices  name, size, rail, uses (of the counter), shared (capacity of several claims), taint
 groups   name, min, composite, basic, parent, key, preferred, all (disruptionMode), priority,
          never, slices: [size, key] of pods with an index, expects: kinds of expected pods, each
-         with name, count, stage, asks and fields of a pod; movable
-pods     name, group, index, kind, cpu, memory, extra, priority, node, phase, deleted, gated, never,
-         app, port, rack, tolerates (all or an effect), affinity, anti, volumes, claims, daemon,
-         foreign, nominated, made (by a Job), spread: app, key, skew, domains (minDomains), taints
-         (that keep a pod out are honored), everywhere (nodes that the selector excludes count)
+         with name, count, stage, asks and fields of a pod; movable, native (Kubernetes' own)
+pods     name, group, index, native, kind, cpu, memory, extra, priority, node, phase, deleted,
+         gated, never, app, port, rack, tolerates (all or an effect), affinity, anti, volumes,
+         claims, daemon, foreign, nominated, made (by a Job), spread: app, key, skew, domains
+         (minDomains), taints (that keep a pod out are honored), everywhere (nodes that the selector
+         excludes count)
 claims   name, ask, owner (a pod) or group, given: [node, device, option, amount] of each device
 asks     count, size, constraint (same or distinct rails), amount (of a shared device), any: options
 volumes  name, claim, zone, size;  pvcs: name, volume, size, one_pod, kind (class)
@@ -53,6 +54,11 @@ def _elsewhere(entry: Entry, volumes: Collection[str]) -> Entry:
     if made.get("volumes"):
         made["volumes"] = [f"{it}@b" for it in made["volumes"] if it in volumes]
     return made
+
+
+def _root(entry: Entry) -> str:
+    """Return the number of the root, in which the name of each of its objects begins."""
+    return re.split("[-.]", entry["name"])[0].replace("top", "old")
 
 
 class _Draw:
@@ -101,8 +107,20 @@ class _Draw:
             for app in self.dice.sample((*APPS, "a@b"), self.dice.randint(1, 2)):
                 self.add("budgets", app=app, allowed=self.dice.randint(0, 2))
         if self.chance(0.25):
+            self.make_native()
+        if self.chance(0.25):
             self.twins()
         return self.made
+
+    def make_native(self) -> None:
+        """Make some roots Kubernetes' own groups, which have neither expected pods nor claims."""
+        groups = self.made.get("groups", ())
+        owners = {it["group"] for it in self.made.get("claims", ()) if it.get("group")}
+        kept = {_root(it) for it in groups if it.get("expects") or it["name"] in owners}
+        roots = {root for root in {_root(it): 0 for it in groups} if self.chance(0.6)} - kept
+        for entry in (*groups, *self.made.get("pods", ())):
+            if _root(entry) in roots and not entry.get("foreign"):
+                entry["native"] = True
 
     def node(self, at: int) -> None:
         dice, limit = self.dice, self.some("volumes", 0.7)
@@ -360,7 +378,7 @@ class _Draw:
         for what in ("groups", "pods", "claims"):
             here, there = list[Entry](), list[Entry]()
             for entry in self.made.get(what, ()):
-                root = re.split("[-.]", entry["name"])[0]
+                root = _root(entry)
                 waits = root[0] == "g"
                 if kept.setdefault(root, not waits or self.chance(0.7)):
                     here.append(entry)
@@ -422,6 +440,7 @@ _GROUP: Final[Mapping[str, Callable[[Entry], bool]]] = {
     "preferred topology": lambda it: bool(it.get("key") and it.get("preferred")),
     "slices": lambda it: bool(it.get("slices")),
     "basic": lambda it: bool(it.get("basic")),
+    "native": lambda it: bool(it.get("native")),
     "movable": lambda it: bool(it.get("movable")),
     "mode all": lambda it: bool(it.get("all")),
     "Never": lambda it: bool(it.get("never")),

@@ -4,7 +4,14 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from api.constants import ANNOTATION_MOVABLE
+from api.constants import (
+    ANNOTATION_MOVABLE,
+    ANNOTATION_PREFERRED_TOPOLOGY,
+    ANNOTATION_SLICE_SIZE,
+    ANNOTATION_SLICE_TOPOLOGY,
+    NATIVE_COMPOSITE_POD_GROUP,
+    NATIVE_POD_GROUP,
+)
 from kube.client.meta import Json
 from kube.client.resources import (
     CSI_NODES,
@@ -113,6 +120,11 @@ def node_objects(node: Json) -> Iterator[Object]:
             yield RESOURCE_SLICES, _slice(name, {"nodeName": name}, [], counter, count)
 
 
+def kind_of_group(group: Json) -> Resource:
+    native = NATIVE_COMPOSITE_POD_GROUP if group.get("composite") else NATIVE_POD_GROUP
+    return native if group.get("native") else GROUPS[native.kind]
+
+
 def group_objects(group: Json, instance: Mapping[str, Any], age: int) -> Iterator[Object]:
     """Yield a group, with the ResourceClaimTemplates of its expected pods."""
     spec: Json = {"disruptionMode": {"all" if group.get("all") else "single": {}}}
@@ -124,7 +136,8 @@ def group_objects(group: Json, instance: Mapping[str, Any], age: int) -> Iterato
         spec["preemptionPolicy"] = "Never"
     if group.get("parent"):
         spec["parentCompositePodGroupName"] = at(group["parent"])[0]
-    if group.get("key"):
+    in_spec = not (group.get("native") and group.get("preferred"))
+    if group.get("key") and in_spec:
         topology = {"key": group["key"], "preferred": bool(group.get("preferred"))}
         spec["schedulingConstraints"] = {"topology": [topology]}
     claims = [it["name"] for it in instance.get("claims", ()) if it.get("group") == group["name"]]
@@ -155,18 +168,23 @@ def group_objects(group: Json, instance: Mapping[str, Any], age: int) -> Iterato
             yield RESOURCE_CLAIM_TEMPLATES, body | {"spec": {"spec": _ask(ask)}}
     if expects:
         spec["expectedPods"] = expects
-    kind = "CompositePodGroup" if group.get("composite") else "PodGroup"
     made = _meta(group["name"]) | {"spec": spec, "status": status}
     made["metadata"]["creationTimestamp"] = _time(age)
-    annotations = {}
+    made["metadata"]["annotations"] = _annotations(group)
+    yield kind_of_group(group), made
+
+
+def _annotations(group: Json) -> Json:
+    made = {}
     if group.get("movable"):
-        annotations[ANNOTATION_MOVABLE] = "true"
+        made[ANNOTATION_MOVABLE] = "true"
     if group.get("slices"):
         size, key = group["slices"]
-        annotations["scheduling.muster.dev/slice-size"] = str(size)
-        annotations["scheduling.muster.dev/slice-topology"] = key
-    made["metadata"]["annotations"] = annotations
-    yield GROUPS[kind], made
+        made[ANNOTATION_SLICE_SIZE] = str(size)
+        made[ANNOTATION_SLICE_TOPOLOGY] = key
+    if group.get("native") and group.get("preferred"):
+        made[ANNOTATION_PREFERRED_TOPOLOGY] = group["key"]
+    return made
 
 
 def pod_object(pod: Json, age: int) -> Json:
@@ -176,7 +194,7 @@ def pod_object(pod: Json, age: int) -> Json:
     meta["creationTimestamp"] = _time(age)
     if "index" in pod:
         labels["batch.kubernetes.io/job-completion-index"] = str(pod["index"])
-    if pod.get("group"):
+    if pod.get("group") and not pod.get("native"):
         labels["scheduling.muster.dev/pod-group"] = at(pod["group"])[0]
     meta["labels"] = labels
     if pod.get("deleted"):
@@ -220,6 +238,8 @@ def _pod_spec(pod: Json) -> Json:
         "affinity": _affinity(pod),
         "topologySpreadConstraints": [*map(_spread, pod.get("spread", ()))],
     }
+    if pod.get("group") and pod.get("native"):
+        spec["schedulingGroup"] = {"podGroupName": at(pod["group"])[0]}
     if pod.get("never"):
         spec["preemptionPolicy"] = "Never"
     if pod.get("rack"):
