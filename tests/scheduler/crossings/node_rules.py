@@ -28,11 +28,11 @@ class NodeRules(Placed):
                 asked = any(it.get(resource) or resource == "pods" for it in added)
                 if asked and used > most:
                     yield f"{name}: {used} of {most} {resource}"
-            here = [it for it in self.all if it["node"] == name]
             for port in {it["port"] for it in here if it.get("port")}:
                 used = load((1, self.cluster.stage(it)) for it in here if it.get("port") == port)
                 if used > 1 and any(it.get("port") == port for it in added):
                     yield f"{name}: port {port} of {used} pods"
+            here = [it for it in self.all if it["node"] == name]
             volumes = {*self._attached(here)}
             if {*self._attached(added)} and len(volumes) > node.get("attach", 99):
                 yield f"{name}: {len(volumes)} volumes are attached of {node['attach']}"
