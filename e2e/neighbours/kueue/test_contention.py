@@ -150,14 +150,16 @@ async def test_each_arrival_evicts_one_gang(env: Environment, long: bool, evicts
         arrive = by_quota if evicts == "Kueue" else by_priority
         await contention.come_and_go(SECONDS_LONG if long else SECONDS, arrive)
         by_kueue = sum((await queue.evictions()).values())
-        by_muster = await evicted_by_muster(env) - before
-        print(f"{contention.arrivals} arrivals; Kueue evicted {by_kueue} gangs, Muster {by_muster}")
+        pods = await evicted_by_muster(env) - before
+        # Some pods of a gang are deleted first by their JobSet, which restarts.
+        by_muster = round(pods / GANG)
+        print(f"{contention.arrivals} arrivals; Kueue evicted {by_kueue} gangs, Muster {pods} pods")
         expected = {"Kueue": (contention.arrivals, 0), "Muster": (0, contention.arrivals)}
         assert (by_kueue, by_muster) == expected[evicts]
 
 
 async def evicted_by_muster(env: Environment) -> int:
-    """Return how many gangs the scheduler has evicted since it started."""
+    """Return how many pods the scheduler has evicted since it started."""
     async with aiohttp.ClientSession(trust_env=False) as session:
         found = await read_metrics(session, env.muster.page(SCHEDULER, "/metrics"))
-    return int(found["muster_scheduler_preemption_victims_total"]) // GANG
+    return int(found["muster_scheduler_preemption_victims_total"])
