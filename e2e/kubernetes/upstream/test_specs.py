@@ -46,5 +46,8 @@ async def test_all_pass_on_muster(plane: ControlPlane, tmp_path: Path) -> None:
 
 
 def check(found: list[specs.Spec]) -> None:
-    assert [it for it in found if it.outcome != specs.PASSED] == []
+    failed = [it for it in found if it.outcome != specs.PASSED]
+    for it in failed:
+        print(it.outcome, it.name, it.reason, sep="\n")
+    assert [it.name for it in failed] == []
     assert len(found) == COUNT
