@@ -68,7 +68,7 @@ class Contention:
         async def probe() -> bool:
             return await self.env.running("test.muster.dev/low=yes") == 2 * GANG
 
-        # What is told while they wait says more than what is told at the end.
+        # At the end Kueue may have suspended them, and then they have no pods.
         told = list[str]()
         for _ in range(4):
             try:

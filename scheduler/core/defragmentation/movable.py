@@ -19,7 +19,6 @@ from scheduler.core.nodes.node_table import Bools, Ints
 from scheduler.core.state.eviction_costs import preempted_lately
 from scheduler.core.state.state import State
 from scheduler.core.values.model import GroupKey
-from scheduler.core.values.search_budget import nothing
 
 MOVABLE_LABEL: Final = "scheduling.muster.dev/movable"
 """The label of a namespace whose gangs may be moved, with the value `true`."""
@@ -73,7 +72,7 @@ def movers(
     root: Group | Pod,
     rests: Container[GroupKey],
     soon: float,
-    pause: Callable[[], None] = nothing,
+    pause: Callable[[], None],
 ) -> list[Mover]:
     """Return the roots that may be moved for this one, those with the fewest pods first.
 
@@ -86,9 +85,8 @@ def movers(
     free = units.prompt(units.below(root.priority + 1, soon))
     evictable = np.zeros(len(units.priorities) + 1, np.bool_)
     evictable[free] = True
-    groups = in_steps(state.forest.groups.values(), pause)
     found: list[Mover] = []
-    for group in groups:
+    for group in in_steps(state.forest.groups.values(), pause):
         if group.key != root.key and group.key not in rests and _agreed(state, group):
             # A group has up to MOST_PODS pods, so a step of groups would be long.
             pause()

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain, combinations, islice
 from typing import Final, Literal
 
@@ -112,7 +112,9 @@ def defragment(
     if not found:
         return NoMoves("nothing")
     if dry_run.fits(_units(found)) is None:
-        return NoMoves("limit" if dry_run.exhausted else "short", len(found))
+        if dry_run.exhausted:
+            return NoMoves("limit", len(found), limits.tried)
+        return NoMoves("short", len(found))
     try:
         return _Search(dry_run, found, limits).plan(budget())
     except NeedsCopyError:
@@ -126,9 +128,10 @@ class _Search:
         self._dry_run = dry_run
         self._limits = limits
         self._movable = len(found)
-        passed = limits.tried.gangs
-        # Fewer gangs may be movable than before.
-        self._passed = passed if passed < len(found) else 0
+        self._few = len(found) <= MOST_MOVERS and sum(map(_pods, found)) <= MOST_MOVED
+        # Fewer gangs may be movable than before. Then the sets are others.
+        outdated = limits.tried.gangs > 0 if self._few else limits.tried.gangs >= len(found)
+        self._tried = Progress() if outdated else limits.tried
         everyone = _units(found)
         state = dry_run.state
         self._protected = ProtectedUnits(
@@ -137,26 +140,27 @@ class _Search:
         self._owner = {unit: mover for mover in found for unit in mover.units.tolist()}
         self._likely = self._cheapest(found, everyone)
         self._candidates = _units(self._likely)
-        few = len(self._candidates) <= _FEW
-        self._necessary = Necessary(dry_run, self._candidates) if few else None
+        countable = len(self._candidates) <= _FEW
+        self._necessary = Necessary(dry_run, self._candidates) if countable else None
 
     def plan(self, budget: SearchBudget) -> MovePlan | NoMoves:
         """Return the first set that is a plan, of those with the fewest gangs and pods."""
         self._dry_run.limit(budget)
         with returns_of(self._dry_run, self._likely) as returns:
             for tried, moved in enumerate(self._sets()):
-                if tried < self._limits.tried.sets:
+                if tried < self._tried.sets:
                     continue
                 plan = self._of(moved, returns)
                 if plan is not None:
                     return plan
                 # This set was perhaps not tried to its end.
                 if self._dry_run.exhausted:
-                    return NoMoves("limit", self._movable, Progress(self._passed, tried))
-        if self._movable == len(self._likely):
+                    return NoMoves("limit", self._movable, replace(self._tried, sets=tried))
+        if self._few:
             return NoMoves("returns", self._movable)
-        passed = self._passed + len(self._likely)
-        return NoMoves("limit", self._movable, Progress(passed * (passed < self._movable)))
+        passed = self._tried.gangs + len(self._likely)
+        following = Progress(passed) if passed < self._movable else Progress()
+        return NoMoves("limit", self._movable, following)
 
     def _of(self, moved: Sequence[Mover], returns: Returns) -> MovePlan | None:
         units = _units(moved)
@@ -172,13 +176,13 @@ class _Search:
 
     def _cheapest(self, found: list[Mover], everyone: Ints) -> list[Mover]:
         """Return the movers that sets are drawn from, those with the fewest pods first."""
-        if len(found) <= MOST_MOVERS and sum(len(mover.pods) for mover in found) <= MOST_MOVED:
+        if self._few:
             return found
         scopes = EvictionScopes(self._dry_run, everyone).scopes()
         there = (self._owner[unit] for _, scope in scopes for unit in scope.tolist())
         order = dict.fromkeys(chain(there, found))
-        likely = list(islice(order, self._passed, self._passed + MOST_MOVERS))
-        pods = np.cumsum([len(mover.pods) for mover in likely])
+        likely = list(islice(order, self._tried.gangs, self._tried.gangs + MOST_MOVERS))
+        pods = np.cumsum(list(map(_pods, likely)))
         # A mover has at most a quarter of these, so there is always one.
         return sorted(likely[: int((pods <= MOST_MOVED).sum())], key=_cost)
 
@@ -209,6 +213,10 @@ class _Search:
 def _units(moved: Sequence[Mover]) -> Ints:
     found: Ints = np.unique(np.concatenate([mover.units for mover in moved]))
     return found
+
+
+def _pods(mover: Mover) -> int:
+    return len(mover.pods)
 
 
 def _cost(mover: Mover) -> tuple[int, float, GroupKey]:

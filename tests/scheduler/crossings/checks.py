@@ -96,7 +96,7 @@ def _about_mover(cluster: Cluster, move: Entry, priority: int) -> Iterator[str]:
     if {it["name"] for it in pods} != {it for it, _ in move["places"]}:
         yield f"{name} is moved in part"
     if not cluster.groups[name].get("movable"):
-        yield f"{name} is moved, and nobody agreed"
+        yield f"{name} is moved, but may not be moved"
     if cluster.priority(move) > priority:
         yield f"{name} is moved, whose priority is higher"
     for pod in pods:

@@ -125,7 +125,7 @@ MOVED: Instance = {"cpu": 2, "group": "b", "made": True}
     ("pods", "places", "group", "found"),
     [
         ([MOVED | {"node": "n"}], "m", {"movable": True}, ""),
-        ([MOVED | {"node": "n"}], "m", {}, "b is moved, and nobody agreed"),
+        ([MOVED | {"node": "n"}], "m", {}, "b is moved, but may not be moved"),
         ([MOVED | {"node": "n"}], "m", {"movable": True, "priority": 9}, "priority is higher"),
         ([MOVED | {"node": "n"}], "n", {"movable": True}, "b does not fit again: n: 4 of 2 cpu"),
         ([MOVED | {"node": "n"}] * 2, "m", {"movable": True}, "b is moved in part"),

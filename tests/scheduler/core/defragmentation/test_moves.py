@@ -13,7 +13,7 @@ from scheduler.core.defragmentation.movable import (
     Progress,
 )
 from scheduler.core.defragmentation.plan import MOST_MOVERS, MovePlan, NoMoves, defragment
-from scheduler.core.preemption.dry_run import SearchEffort
+from scheduler.core.preemption.dry_run import DryRun, SearchEffort
 from scheduler.core.search.place import Refusal, SearchBudget, place
 from scheduler.core.state.starvation_gate import ClosedFor
 from scheduler.core.values.model import (
@@ -279,13 +279,19 @@ def test_nothing_changes() -> None:
     assert (set(state.forest.groups), set(state.pods)) == before[1:]
 
 
-def test_many_movable_gangs_are_searched_within_the_effort() -> None:
+def many() -> MoveBuilder:
+    """Return 200 nodes, each half full with a gang that may be moved; a root needs a rack."""
     builder = MoveBuilder()
     builder.nodes(200, cpu=4, rack_of=4)
     for at in range(200):
         builder.movable(f"g{at}", f"n{at}", cpu=2)
     builder.group("large", 4, topology="rack")
     builder.waits("large", 4, cpu=4)
+    return builder
+
+
+def test_many_movable_gangs_are_searched_within_the_effort() -> None:
+    builder = many()
 
     plan = builder.defragment("large", MoveLimits(4))
 
@@ -346,7 +352,7 @@ def test_a_set_that_the_time_cut_off_is_tried_again() -> None:
 
 
 def test_all_movable_gangs_have_their_turn() -> None:
-    """Of many gangs, only the last fits elsewhere; a search considers a few of them."""
+    """Of many gangs, only one fits elsewhere; a search considers a few of them."""
     builder = MoveBuilder()
     builder.node("free", 1)
     number = 3 * MOST_MOVERS
@@ -370,14 +376,29 @@ def test_all_movable_gangs_have_their_turn() -> None:
     pytest.fail("the gang that fits elsewhere was never considered")
 
 
+def test_progress_among_other_gangs_is_forgotten() -> None:
+    """Sets are numbered among the gangs that were movable then."""
+    builder, _ = split()
+
+    plan = builder.defragment("large", MoveLimits(tried=Progress(MOST_MOVERS, 5)))
+
+    assert isinstance(plan, MovePlan)
+
+
+def test_a_search_that_ends_before_its_sets_keeps_the_progress(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(DryRun, "fits", lambda *_: None)
+    tried = Progress(MOST_MOVERS, 5)
+
+    plan = many().defragment("large", MoveLimits(tried=tried), calls(0))
+
+    assert plan == NoMoves("limit", 200, tried)
+
+
 def test_the_sets_have_time_however_many_gangs_are_movable() -> None:
-    """Each step takes a tenth of the time; a budget begins when it is asked for."""
-    builder = MoveBuilder()
-    builder.nodes(200, cpu=4, rack_of=4)
-    for at in range(200):
-        builder.movable(f"g{at}", f"n{at}", cpu=2)
-    builder.group("large", 4, topology="rack")
-    builder.waits("large", 4, cpu=4)
+    """A step takes a hundredth of the time; a budget begins when it is asked for."""
+    builder = many()
     now = [0]
 
     def pause() -> None:
